@@ -51,9 +51,9 @@ PLAIN = "PyG SAGE, whole graph"
 class Way:
     """A way of batching.
 
-    batches  of the training data
+    batches  makes the batches from the training data
     adapt    changes the network; None: as it is
-    rate     learning rate of a step an epoch; of more steps that of the training loop
+    rate     learning rate where an epoch is one step; with more steps the training loop sets it
     """
 
     batches: Callable[[TrainingData], Batches]
@@ -148,24 +148,25 @@ def trial(way: Way, model: JointModel, data: TrainingData, limit: float) -> dict
     if way.adapt is not None:
         way.adapt(own)
     whole = data.graph.whole, {side: rows.tensors() for side, rows in data.validation.items()}
-    begun = time.process_time()
-    batches = Timed(way.batches(data), whole)
-    setting_up = time.process_time() - begun
+    begun, used = time.perf_counter(), time.process_time()
+    made = way.batches(data)
+    setting_up, setting_up_cpu = time.perf_counter() - begun, time.process_time() - used
+    batches = Timed(made, whole)
     curve: list[tuple[float, float, float]] = []
 
-    def told(row: dict[str, float]) -> None:
-        curve.append((batches.seconds, batches.cpu, row["validation_loss"]))
+    def keep(row: dict[str, float]) -> None:
+        curve.append((setting_up + batches.seconds, setting_up_cpu + batches.cpu, row["validation_loss"]))
         if batches.cpu > limit:
             raise Over
 
     config = scheduled(TrainingConfig(learning_rate=way.rate, epochs=10**6, patience=10**6), batches.count)
     with suppress(Over):
-        fit_network(own.network, batches, config, progress=told)
+        fit_network(own.network, batches, config, progress=keep)
     return {
         "steps": batches.done,
         "seconds_a_step": batches.seconds / batches.done,
         "cpu_a_step": batches.cpu / batches.done,
-        "setting_up_cpu": setting_up,
+        "setting_up_cpu": setting_up_cpu,
         "best": float(np.min([loss for *_, loss in curve])),
         "curve": curve,
     }

@@ -133,8 +133,9 @@ class History(Sgc2Encoder):
         if not isinstance(graph, Part):
             return super().forward(graph)
         nodes = int(graph.number.max()) + 1
-        if not self.before or self.before[0].shape[0] < nodes:
-            self.before = tuple(torch.zeros(nodes, HOP_WIDTH) for _ in range(self.hops))
+        before = self.before or tuple(torch.zeros(0, HOP_WIDTH) for _ in range(self.hops))
+        more = max(nodes - before[0].shape[0], 0)
+        self.before = tuple(torch.cat([each, torch.zeros(more, HOP_WIDTH)]) for each in before) if more else before
         own, hidden = slice(0, graph.own), [self.start(graph)[: graph.own]]
         edges = self.edges(graph)
         for number, memory in enumerate(self.before):

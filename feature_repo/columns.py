@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -15,6 +17,8 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import MODEL_VERSION, SIDES, Side
 from shadowprice.errors import InvalidInput, Unavailable
+
+logger = logging.getLogger(__name__)
 
 FEATURES_FILE = "features.json"
 SCHEMA_VERSION = 1
@@ -113,19 +117,49 @@ class Profiles(NamedTuple):
     def of(cls, texts: Sequence[str | None], names: Sequence[str]) -> Self:
         """Columns of some names from what the online store holds of n accounts.
 
-        Raises:
-            Unavailable: a text is not JSON.
+        Platforms write there too: what is not as it should be counts as unknown, and a warning says so once.
         """
-        try:
-            held: list[dict[str, Any]] = [{} if text is None else json.loads(text) for text in texts]
-        except ValueError as error:
-            raise Unavailable(
-                f"columns of an account in the online store are not JSON: {error}; publish again"
-            ) from error
+        held = [_object(text) for text in texts]
+        at = [_fitting(SNAPSHOT, each.get(SNAPSHOT)) for each in held]
         return cls(
-            {name: [each.get(name) for each in held] for name in names},
-            np.array([each.get(SNAPSHOT, np.nan) for each in held], dtype=np.float64),
+            {name: [_fitting(name, each.get(name)) for each in held] for name in names},
+            np.array([np.nan if each is None else each for each in at], dtype=np.float64),
         )
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    """The JSON object in a text; empty where there is none."""
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        return found
+    _warn("an account's columns are no JSON object")
+    return {}
+
+
+def _fitting(name: str, value: Any) -> float | str | None:
+    """The text of c_…, else the number; None where the value is neither."""
+    if value is None:
+        return None
+    if name.startswith("c_"):
+        if isinstance(value, str):
+            return value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    _warn(f"{name} of an account is no {'text' if name.startswith('c_') else 'number'}")
+    return None
+
+
+@cache
+def _warn(reason: str) -> None:
+    logger.warning("online store: %s; it counts as unknown", reason)
 
 
 Frames = pd.DataFrame | Iterable[pd.DataFrame]

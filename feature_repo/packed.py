@@ -79,7 +79,6 @@ class PackedReader:
         project, self._options = _connection(folder)
         self._idle: list[Any] = []
         self._keys = {side: _key_parts(entity_key(side), project) for side in columns.sides}
-        self._columns = columns
         self._fields = {
             side: [
                 _field(embedding_view(side), feature)

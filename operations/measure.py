@@ -47,7 +47,7 @@ def run(job: MeasureJob) -> None:
         NotCertified: the campaign's window is over.
         Unavailable: a source does not answer; the last price stays.
     """
-    with Stages("measure", 4) as stage:
+    with Stages("measure", 4 if job.ledger_url else 2) as stage:
         stage("read the traffic of the past")
         campaign, traffic = read_campaign(job.workspace), Traffic.load(job.workspace)
         state = _measured(job, campaign, traffic, stage) if job.ledger_url else before_start(campaign, traffic)
@@ -101,7 +101,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
         used_of=dict.fromkeys((each.name for each in campaign.limits.budgets), 0),
-        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.used_by_others},
+        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.counted_by_owner},
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
@@ -113,7 +113,7 @@ def recent_requests(
 ) -> tuple[dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]]]:
     """side → accounts of the ledger's latest requests, their partners, and their contexts."""
 
-    told = any("context" in asked for asked in sample)  # a ledger of an earlier release does not tell it
+    has_context = any("context" in asked for asked in sample)  # that of a ledger of an earlier release has none
 
     def column(name: str) -> dict[Side, NDArray[np.str_]]:
         return {
@@ -121,4 +121,4 @@ def recent_requests(
             for side in campaign.sides
         }
 
-    return column("account_id"), column("partner_id"), column("context") if told else {}
+    return column("account_id"), column("partner_id"), column("context") if has_context else {}

@@ -112,9 +112,9 @@ def run(job: SolveJob) -> PriceRecord:
             stage("read the state")
             state = PricingState.load(job.state)
             record = _solve_state(job, state, executor, stage)
-            stage("write the price")
-            found = Solved(record, text=_page(job, record))
+            stage("solve for the canary, if there is one")
             trial = _solve_canary(job, state, executor)
+            found = Solved(record, text=_page(job, record))
     else:
         assert job.model is not None
         found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
@@ -269,8 +269,9 @@ class Solver:
         if side in self._encoders and not informed.all():
             cold, encoder = np.flatnonzero(~informed), self._encoders[side]
             profiles = self._reader.profiles(side, names[cold].tolist(), encoder.reads)
-            has = np.isfinite(profiles.snapshot_at)
-            found[cold[has]] = encoder.stored(self._towers.get(side), profiles.columns, cold.size)[has]
+            encoded = encoder.stored(self._towers.get(side), profiles.columns, cold.size)
+            has = np.isfinite(profiles.snapshot_at) & np.isfinite(encoded).all(axis=1)
+            found[cold[has]] = encoded[has]
             informed[cold] = has
         return found[place], informed[place]
 

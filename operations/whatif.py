@@ -206,13 +206,9 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         )
     slot = math.floor(now.at)
     held = expected_cost_of_holds(campaign, {side: each.curves for side, each in asked.items()}, now.spend, None)
-    parts, budgets = parts_of(
-        campaign,
-        {side: now.remaining[side] for side in asked},
-        slot,
-        in_hand_of_budgets(campaign, now.spend, held),
-        shares_of_budgets(campaign, now.spend),
-    )
+    own = shares_of_budgets(campaign, now.spend)
+    in_hand = in_hand_of_budgets(campaign, now.spend, held)
+    parts, budgets = parts_of(campaign, {side: now.remaining[side] for side in asked}, slot, in_hand, own)
     expected = {side: ahead[side] for side in asked}
     left = remaining_budget(campaign, now.spend) - sum(held.values()) - campaign.set_aside(now.spend.late)
     caps = {
@@ -236,6 +232,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         expected,
         parts,
         budgets,
+        own,
         account_of={side: each.dictionary_encode().indices.to_numpy() for side, each in names.items()},
         spent=spent,
         rows=rows,

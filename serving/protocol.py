@@ -136,7 +136,7 @@ def decode_v1(body: Any, max_items: int) -> Requests:
     if wrong:
         raise InvalidRequest("must be an object of names and values", field=CONTEXT, rows=wrong[:5])
     names = dict.fromkeys(name for each in given for name in each)
-    return _checked(columns | {name: [each.get(name) for each in given] for name in names})
+    return _checked(columns, {name: [each.get(name) for each in given] for name in names})
 
 
 def decode_v2(body: Any, max_items: int) -> Requests:
@@ -180,7 +180,7 @@ def checked_columns(columns: Mapping[str, list[Any]]) -> Requests:
     sizes = {name: len(values) for name, values in columns.items()}
     if len(set(sizes.values())) > 1:
         raise InvalidRequest(f"must all have one shape, got {sizes}", field="inputs")
-    return _checked(columns)
+    return _checked(columns, {name: values for name, values in columns.items() if name not in ACCEPTED})
 
 
 def request_name(body: Mapping[str, Any]) -> str | None:
@@ -256,7 +256,7 @@ def check_count(items: Sequence[Any], max_items: int, field: str) -> None:
         raise InvalidRequest(f"must hold 1 to {max_items} requests, got {len(items)}", field=field)
 
 
-def _checked(columns: Mapping[str, list[Any]]) -> Requests:
+def _checked(columns: Mapping[str, list[Any]], context: Mapping[str, list[Any]]) -> Requests:
     for name in ("request_id", "account_id"):
         wrong = [row for row, value in enumerate(columns[name]) if not is_identifier(value)]
         if wrong:
@@ -270,7 +270,7 @@ def _checked(columns: Mapping[str, list[Any]]) -> Requests:
         raise InvalidRequest(
             f"{IDENTIFIER_RULE}; leave it empty where there is none", field="partner_id", rows=wrong[:5]
         )
-    given = {name: _context(name, values) for name, values in columns.items() if name not in ACCEPTED}
+    given = {name: _context(name, values) for name, values in context.items()}
     if len(given) > MAX_CONTEXT:
         raise InvalidRequest(f"has {len(given)} values; at most {MAX_CONTEXT} are taken", field=CONTEXT)
     return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners), given)

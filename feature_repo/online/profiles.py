@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def _is_due(store: Any, side: Side, rows: pd.DataFrame) -> NDArray[np.bool_]:
     given = rows[feature].tolist()
     due = np.array([before != now for before, now in zip(held, given, strict=True)], dtype=np.bool_)
     differs = np.flatnonzero(due)
-    before, now = (Profiles.of([each[at] for at in differs], []).snapshot_at for each in (held, given))
-    due[differs] = ~(before > now)
+    before, taken = (Profiles.of([each[at] for at in differs], []).snapshot_at for each in (held, given))
+    # A time still to come, such as one in milliseconds, is a mistake that would keep out every later profile.
+    due[differs] = ~((before > taken) & (before <= time.time()))
     return due

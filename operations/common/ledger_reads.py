@@ -35,7 +35,7 @@ def read_cap_use(ledger_url: str, campaign: Campaign, now: datetime) -> dict[str
     Raises:
         Unavailable: the ledger does not answer, or a period ended while it was read.
     """
-    return {each.name: _cap_use(ledger_url, campaign, each, now) for each in campaign.limits.used_by_others}
+    return {each.name: _cap_use(ledger_url, campaign, each, now) for each in campaign.limits.counted_by_owner}
 
 
 def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap, now: datetime) -> CapUse:

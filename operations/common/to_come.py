@@ -68,7 +68,10 @@ def requests_to_come(
         known = population.get(side)
         by_partner, names = coverage.reads_partner(side), coverage.context_names(side)
         live = context_columns(state.contexts[side].tolist()) if names and side in state.contexts else None
-        older = past_contexts.get(side, pd.DataFrame()).head(CONTEXTS - (0 if live is None else recent.size))
+        older = past_contexts.get(side, pd.DataFrame())
+        # A past without one of the values knows less than no past: what is unknown forbids.
+        wanted = max(CONTEXTS - (0 if live is None else recent.size), 0) if set(names) <= set(older) else 0
+        older = older.head(wanted)
         past = {str(name): older[name].tolist() for name in older}
         pool = joined_contexts([*([] if live is None else [(live, recent.size)]), (past, len(older))], names)
         parts: list[Population] = []

@@ -77,9 +77,10 @@ async def want(
     model, price, chosen = active.model, active.price, list(rows)
     asked = _asked(side, requests, chosen)
     with stage("features"):
-        read, coverage = await asyncio.gather(
+        read, (coverage, failed) = await asyncio.gather(
             read_requests(model, side, requests, chosen), _complete(coverage, model.features, asked)
         )
+        read = replace(read, failed=read.failed or failed)
     embeddings, allowed = read, allowed_by(model.heads[side], read.matrix)
     by_rules = coverage.allowed(*asked)
     if by_rules is not None:
@@ -111,18 +112,21 @@ async def want(
 
 async def _complete(
     coverage: Coverage, features: Features, asked: tuple[Side, list[str], list[str], Context]
-) -> Coverage:
-    """Return the coverage with the columns of accounts and partners that came after the predictor started."""
+) -> tuple[Coverage, bool]:
+    """Return the coverage with the columns of accounts and partners that came after the predictor started.
+
+    The second value says whether the store of such columns did not answer.
+    """
     wanted = coverage.lacking(*asked[:3])
     if not wanted:
-        return coverage
+        return coverage, False
     found = await asyncio.gather(*(features.profiles(*each) for each in wanted))
     newer = {
         of: Attributes.of(names, profiles.columns)
         for (of, names, _), profiles in zip(wanted, found, strict=True)
         if profiles is not None
     }
-    return replace(coverage, newer=newer)
+    return replace(coverage, newer=newer), None in found
 
 
 def _asked(side: Side, requests: Requests, rows: Sequence[int]) -> tuple[Side, list[str], list[str], Context]:

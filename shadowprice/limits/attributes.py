@@ -56,22 +56,28 @@ class Attributes:
         ['b']
         """
         names = list(dict.fromkeys(account_id))
-        wanted = hashes(names)
-        place = np.searchsorted(self.names, wanted)
-        there = [at < self.names.size and self.names[at] == own for at, own in zip(place, wanted, strict=True)]
-        return [name for name, known in zip(names, there, strict=True) if not known]
+        _, has = self._places(names)
+        return [name for name, there in zip(names, has.tolist(), strict=True) if not there]
 
     def read(self, name: str, account_id: Sequence[str]) -> list[Any]:
         """Values of a column for n accounts; None where one is not known. O(n log N)."""
         if not self.names.size:
             return [None] * len(account_id)
-        wanted = hashes(account_id)
-        place = np.minimum(np.searchsorted(self.names, wanted), self.names.size - 1)
-        found, has = self.columns[name][place].tolist(), (self.names[place] == wanted).tolist()
+        place, there = self._places(account_id)
+        found, has = self.columns[name][place].tolist(), there.tolist()
         if name in self.texts:
             texts = [*self.texts[name], None]  # the last one is at −1
             return [texts[value] if there else None for value, there in zip(found, has, strict=True)]
         return list(known(value if there else None for value, there in zip(found, has, strict=True)))
+
+    def _places(self, account_id: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Rows of n accounts, and which of them are in the table."""
+        wanted = hashes(account_id)
+        place = np.searchsorted(self.names, wanted)
+        if not self.names.size:
+            return place, np.zeros(place.size, dtype=np.bool_)
+        place = np.minimum(place, self.names.size - 1)
+        return place, np.asarray(self.names[place] == wanted)
 
 
 def columns_file(side: str) -> str:

@@ -209,7 +209,7 @@ class Coverage:
                     if of in self.newer:
                         later = self.newer[of].read(name, names)
                         given = zip(found[noun, name], later, strict=True)
-                        found[noun, name] = [other if own is None else own for own, other in given]
+                        found[noun, name] = [new if own is None else own for own, new in given]
         for name in columns_of(conditions, "context"):
             found["context", name] = list(known((context or {}).get(name, [None] * n)))
         return found

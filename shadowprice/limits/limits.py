@@ -263,9 +263,10 @@ class Limits:
         return [each for each in self.every if each.campaigns]
 
     @property
-    def used_by_others(self) -> list[GroupBudget | Cap]:
-        """Limits of which a solve needs the use by owner: caps, and budgets that campaigns share."""
-        return [*(each for each in self.budgets if each.campaigns), *self.caps]
+    def counted_by_owner(self) -> list[GroupBudget | Cap]:
+        """Limits of which a solve reads the use by owner: caps, and totals with a price that campaigns share."""
+        totals = (each for each in self.budgets if each.form == "total" and each.arm is None)
+        return [*(each for each in totals if each.campaigns), *self.caps]
 
     def partner_limit(self, side: str) -> str | None:
         """Return the first limit that stops requests of a side by their partner; None without one.

@@ -57,10 +57,12 @@ class Traffic:
         for side, accounts in self.accounts.items():
             frame = pd.DataFrame({"account_id": accounts.account_id.astype(str), "activity": accounts.activity})
             frame.to_parquet(folder / f"traffic-{side}.parquet", index=False)
-        for side, pairs in self.pairs.items():
-            pairs.to_parquet(folder / pairs_file(side), index=False)
-        for side, contexts in self.contexts.items():
-            contexts.to_parquet(folder / contexts_file(side), index=False)
+        for side in SIDES:
+            for frames, file in ((self.pairs, pairs_file(side)), (self.contexts, contexts_file(side))):
+                if side in frames:
+                    frames[side].to_parquet(folder / file, index=False)
+                else:
+                    (folder / file).unlink(missing_ok=True)
         profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
         write_whole(folder / FILE, json.dumps(profiles, indent=1))
 
@@ -147,8 +149,8 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
                 pairs[side] = db.sql("""
                     SELECT account_id, coalesce(partner_id, '') AS partner_id, count(*) AS activity
                     FROM recent GROUP BY ALL ORDER BY ALL""").df()
-            names = [name for name in coverage.context_names(side) if name in tables.columns("exposure")]
-            if names:
+            names = coverage.context_names(side)
+            if names and set(names) <= set(tables.columns("exposure")):
                 chosen = ", ".join(f'"{name}"' for name in names)
                 newest = db.sql(f"SELECT {chosen} FROM recent ORDER BY decided_at DESC, row LIMIT {CONTEXTS}")
                 contexts[side] = newest.df()

@@ -30,7 +30,7 @@ HELD_ROWS = 100_000
 """Accounts that the expected cost of open authorizations is estimated on, at most."""
 
 FIRST_USE = 0.02
-"""Use of a shared budget, as a part of its limit, that its campaigns are taken to have had alike before any."""
+"""Prior use of a shared budget, as a part of its limit, divided equally between its campaigns."""
 MAX_STEP = 4.0
 """Largest factor between two prices in a row, whatever a solve finds: one wrong total must not move the price far."""
 
@@ -246,7 +246,7 @@ def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float
     for each in campaign.group_budgets:
         if each.campaigns and each.form == "total":
             if each.name not in spend.caps:
-                raise NotCertified(f"the state does not tell who uses budget {each.name!r}; measure again")
+                raise NotCertified(f"the state has no use of budget {each.name!r} by campaign; measure again")
             use = spend.caps[each.name]
             own, others = float(use.amount.sum()), float(use.amount_elsewhere.sum())
             first = max(FIRST_USE * each.limit, 1.0)

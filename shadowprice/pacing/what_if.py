@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,7 @@ class WhatIf:
         ahead: side → requests expected in the window, positive.
         parts: of the window, as in :func:`~shadowprice.pacing.window.solve_window`.
         budgets: rows of the further budgets, likewise.
+        budget_shares: name → part of what is left of a budget that campaigns share which is this campaign's.
         account_of: side → (N,), the account of each curve, where an account has several; such as one for each partner.
         spent: minor units of a total that are spent or held already; of a mean, those above what was earned so far.
         rows: accounts to solve on; 0 for all. They are drawn in proportion to their requests.
@@ -140,6 +142,7 @@ class WhatIf:
         ahead: Mapping[Side, float],
         parts: Sequence[Part] = (),
         budgets: Sequence[Row] | None = None,
+        budget_shares: Mapping[str, float] = MappingProxyType({}),
         *,
         account_of: Mapping[Side, NDArray[np.intp]] | None = None,
         spent: float = 0.0,
@@ -149,7 +152,7 @@ class WhatIf:
     ) -> None:
         self.campaign = campaign
         self.accounts = sum(mine.accounts for mine in curves.values())
-        self._spent, self._level = spent, level
+        self._spent, self._level, self._budget_shares = spent, level, budget_shares
         random, total = np.random.default_rng(seed), sum(ahead[side] for side in curves)
         self._parts, self._budgets = undivided(campaign, curves) if budgets is None else (parts, budgets)
         self._drawn: dict[Side, _Drawn] = {}
@@ -284,7 +287,9 @@ class WhatIf:
                 limit = change.limits[budget.name]
                 budget = replace(budget, limit=round(limit) if budget.form == "total" else limit)
                 if budget.form == "total" and row.name == budget.name:
-                    in_hand += budget.limit - row.budget.limit
+                    in_hand += self._budget_shares.get(budget.name, 1.0) * (budget.limit - row.budget.limit)
+                    if budget.campaigns:  # what the others use over the limit is not taken from this campaign
+                        in_hand = max(in_hand, 0.0)
                 elif budget.form == "total":
                     in_hand *= budget.limit / max(row.budget.limit, 1)
             rows.append(Row(row.name, budget, in_hand))

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from feature_repo import store as stores
 from feature_repo.columns import describe
+from feature_repo.definitions import build
 from feature_repo.offline import write_interactions, write_profiles
 from feature_repo.online import OnlineReader
 from feature_repo.online import publish as module
@@ -134,12 +136,34 @@ def test_a_store_without_sources_has_nothing_to_publish(make_store, columns):
         publish_profiles(store, batch=0)
 
 
-def test_a_text_that_is_not_json_is_an_error_of_the_store(filled, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "x_spend", "at"),
+    [
+        ("x_spend: 3", None, np.nan),
+        ("[1]", None, np.nan),
+        ('{"snapshot_at": "2026-01-01", "x_spend": 3}', 3, np.nan),
+        ('{"snapshot_at": 1767225600, "x_spend": "n/a", "c_city": 3}', None, 1767225600),
+        ('{"snapshot_at": true, "x_spend": 1' + 400 * "0" + "}", None, np.nan),
+        ('{"snapshot_at": 1767225600000, "x_spend": 3}', 3, 1767225600000),
+    ],
+)
+def test_what_a_platform_wrote_wrongly_is_unknown_and_is_replaced_by_the_next_publication(
+    filled, account, interactions, tmp_path, text, x_spend, at
+):
     publish_profiles(filled, progress=False)
-    row = pd.read_parquet(tmp_path / "features" / "customer_account.parquet").head(1)
-    module.write_rows(filled, "customer_account", row.assign(customer_account_columns="x_spend: 1"))
-    with pytest.raises(Unavailable, match="are not JSON"):
-        OnlineReader(tmp_path / "features", "v1").profiles("customer", row["customer_id"].tolist(), ["x_spend"])
+    reader = OnlineReader(tmp_path / "features", "v1")
+    before = reader.profiles("customer", ["a0", "a1"], ["x_spend", "c_city"])
+    rows = pd.read_parquet(tmp_path / "features" / "customer_account.parquet")
+    row = rows[rows["customer_id"] == "a0"]
+    module.write_rows(filled, "customer_account", row.assign(customer_account_columns=text))
+    found = reader.profiles("customer", ["a0", "a1"], ["x_spend", "c_city"])
+    assert found.columns == {
+        "x_spend": [x_spend, before.columns["x_spend"][1]],
+        "c_city": [None, before.columns["c_city"][1]],
+    }
+    np.testing.assert_array_equal(found.snapshot_at, [at, before.snapshot_at[1]])
+    assert publish_profiles(filled, progress=False) == 1
+    assert reader.profiles("customer", ["a0", "a1"], ["x_spend", "c_city"]).columns == before.columns
 
 
 def test_a_platform_may_write_the_columns_of_an_account_without_their_time(filled, tmp_path):
@@ -151,4 +175,15 @@ def test_a_platform_may_write_the_columns_of_an_account_without_their_time(fille
     module.write_rows(filled, "customer_account", pd.DataFrame([row]))
     found = OnlineReader(tmp_path / "features", "v1").profiles("customer", ["new"], ["x_spend", "c_city"])
     assert found.columns == {"x_spend": [3], "c_city": [None]}
+    assert np.isnan(found.snapshot_at).all()
+
+
+def test_a_store_without_the_view_of_an_earlier_release_knows_no_columns(account, tmp_path, monkeypatch):
+    def earlier(columns, folder):
+        return [each for each in build(columns, folder) if not getattr(each, "name", "").endswith("_account")]
+
+    monkeypatch.setattr(stores, "build", earlier)
+    stores.create(tmp_path, describe(account, embedding_width=8, model_versions=["v1"]))
+    found = OnlineReader(tmp_path, "v1").profiles("customer", ["a0"], ["x_spend"])
+    assert found.columns == {"x_spend": [None]}
     assert np.isnan(found.snapshot_at).all()

@@ -71,7 +71,7 @@ def test_before_the_first_request_nothing_is_spent_and_nobody_asked(workspace: P
 def test_a_long_measure_shows_its_progress(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "EVERY", 0.001)
+    monkeypatch.setattr(progress, "EVERY", 0.0001)
     measure(workspace, workspace / "state.json", "", [], "")
     assert "measure: " in capsys.readouterr().err.splitlines()[-1]
 

@@ -155,8 +155,12 @@ def test_before_the_window_the_past_tells_the_contexts_and_without_any_the_rule_
     try:
         assert ask().allowed[3].mean() == pytest.approx(0.5)
         assert ask().bits.mean() == pytest.approx(0.25)
+        # A past that lacks one of the values that are read says nothing.
+        replace(traffic, contexts={"customer": past[["x_basket"]]}).save(workspace)
+        assert ask().allowed is None or ask().allowed.all()
     finally:
-        (workspace / "traffic-customer-contexts.parquet").unlink()
+        traffic.save(workspace)
+    assert not (workspace / "traffic-customer-contexts.parquet").exists()
     earlier = [{"account_id": "c1", "side": "customer", "partner_id": ""}] * 3
     assert recent_requests(campaign, earlier)[2] == {}
 

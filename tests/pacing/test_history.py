@@ -78,8 +78,11 @@ def test_the_day_of_the_default_world_is_that_of_its_trial() -> None:
 def test_the_context_of_the_newest_past_requests_is_kept_where_conditions_read_it(tmp_path: Path) -> None:
     tables = load("world", seed=0, context=1.0, **{**SMALL, "both": 0}).tables
     plain = campaign_from_tables(tables)
-    rule = {"name": "apps", "expression": 'context.c_channel == "app" && context.x_nowhere > 1.0', "side": "customer"}
+    rule = {"name": "apps", "expression": 'context.c_channel == "app"', "side": "customer"}
     campaign = Campaign.from_dict({**plain.to_dict(), "rules": [rule]})
+    unknown = {**rule, "expression": 'context.c_channel == "app" && context.x_nowhere > 1.0'}
+    lacks = Campaign.from_dict({**plain.to_dict(), "rules": [unknown]})
+    assert fit_traffic(lacks, tables, served(tables, lacks)).contexts == {}
     assert fit_traffic(plain, tables, served(tables, plain)).contexts == {}
     fit_traffic(campaign, tables, served(tables, campaign)).save(tmp_path)
     (found,) = read_contexts(tmp_path).values()

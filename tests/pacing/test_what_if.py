@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
+from shadowprice.allocation.sources.campaign import Part, Row
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
@@ -173,6 +174,25 @@ def test_a_further_budget_of_the_campaign_is_the_same_limit_as_one_that_is_asked
     assert replace(found, seconds=0.0) == replace(asked, seconds=0.0)
     with pytest.raises(InvalidInput, match=r"limits\.south.*has no further budget"):
         WhatIf(own, marked, ahead, rows=400).ask(Change(limits={"south": 1.0}))
+
+
+def test_another_limit_of_a_shared_budget_changes_what_is_in_hand_by_the_campaigns_share() -> None:
+    campaign, curves, ahead = market(20_000)
+    members = {side: np.arange(20_000) < 6000 for side in curves}
+    marked = {side: replace(each, bits=members[side].astype(np.uint32)) for side, each in curves.items()}
+    shared = replace(north(120_000), campaigns=("autumn", "spring"))
+    own = replace(campaign, limits=Limits(budgets=(shared,)))
+    part = [Part(dict.fromkeys(curves, 1.0), {"north": 0})]
+
+    def asked(in_hand: float, change: Change) -> Answer:
+        solver = WhatIf(own, marked, ahead, part, [Row("north", shared, in_hand)], {"north": 0.25}, rows=4000)
+        return replace(solver.ask(change), seconds=0.0)
+
+    more = asked(20_000.0, Change(limits={"north": 280_000.0}))
+    assert more == asked(60_000.0, Change())
+    assert more.prices["north"] > 0
+    nothing = asked(20_000.0, Change(limits={"north": 30_000.0}))
+    assert nothing == asked(0.0, Change())
 
 
 def test_an_account_whose_lowest_level_is_above_its_cap_gets_nothing() -> None:

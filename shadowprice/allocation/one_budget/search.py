@@ -188,7 +188,7 @@ def interval(
     Args:
         tile: a sample of blocks of ``width`` neighbours.
         goal: the limit.
-        mean: what is spent, of which the known accounts take a part, over the number of the other accounts.
+        mean: the spend looked for, divided by the number of accounts that are not known; the known ones spend a part.
         low, high: bounds of the search.
         confidence: standard errors between the sample's price and the ends.
         width: of the blocks.

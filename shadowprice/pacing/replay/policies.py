@@ -139,7 +139,7 @@ class SimulatedLedger:
             outstanding=dict(self.outstanding),
             spent_of=dict(self.spent_of),
             used_of={name: self.usage.get(each, Usage()).amount for name, each in sums.items()},
-            caps={each.name: self._use(each, now) for each in self.campaign.limits.used_by_others},
+            caps={each.name: self._use(each, now) for each in self.campaign.limits.counted_by_owner},
             observed_at=datetime.now(UTC),
         )
 

@@ -57,7 +57,8 @@ class ServedEncoder:
     def stored(self, tower: ServedTower | None, columns: Mapping[str, Any], rows: int) -> NDArray[np.float32]:
         """Return the vectors (n, D or 2D) that would be stored of n accounts.
 
-        That is the embedding, or with a tower that of a request without context and partner and the account's own.
+        That is the embedding. With a tower it is the vector of a request without context and partner, followed by the
+        embedding.
         """
         own = self.embed(columns, rows)
         if tower is None:

@@ -194,6 +194,26 @@ def test_rules_and_budgets_read_accounts_and_partners_that_came_after_the_start(
     assert ledger.proposals.groups == ["shops", "shops"]
 
 
+def test_rules_that_cannot_read_a_new_account_say_that_the_answer_is_degraded(kit, model, monkeypatch):
+    attributes = {"customer": Attributes.of(["c1"], {"x_age": [30.0]})}
+    registry = CollectorRegistry()
+    _, predictor = build(kit.campaign(rules=(MINORS,)), kit.price(), model(None), registry, attributes=attributes)
+
+    async def fails(*_):
+        return None
+
+    def degraded():
+        return registry.get_sample_value("shadowprice_degraded_total", {"campaign": "spring", "reason": "features"})
+
+    asyncio.run(predictor.answer(customers(["new"])))
+    assert degraded() == 0
+    monkeypatch.setattr(Features, "profiles", fails)
+    assert asyncio.run(predictor.answer(customers(["new"]))).reason == ["ineligible"]
+    assert degraded() == 1
+    asyncio.run(predictor.answer(customers(["c1"])))
+    assert degraded() == 1
+
+
 def test_the_solve_has_the_curves_that_the_service_computes_for_the_same_requests(kit, model, tmp_path):
     served = model(kit.towers())
     kit.write_campaign(kit.campaign(), tmp_path / "campaign.json")

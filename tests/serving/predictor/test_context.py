@@ -218,6 +218,8 @@ def test_the_metadata_names_the_context_that_the_model_reads(world, client):
         ({"x_basket": 1.0}, "merchant", 422, ["context.x_basket", "reads none"]),
         ({"basket": 1.0}, "customer", 422, ["context.basket", "'x_basket', 'c_channel'"]),
         ({"basket": None}, "customer", 200, []),
+        ({"account_id": "c2"}, "customer", 422, ["context.account_id", "'x_basket', 'c_channel'"]),
+        ({"side": "merchant"}, "customer", 422, ["context.side", "'x_basket', 'c_channel'"]),
         ({"x_basket": "much"}, "customer", 400, ["context.x_basket", "number"]),
         ({"x_basket": True}, "customer", 400, ["context.x_basket", "number"]),
         ({"c_channel": 3}, "customer", 400, ["context.c_channel", "printable"]),
