@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from cli.options import numbers, pairs
 from cli.status import status_of
 from operations.common.workspace import read_campaign
 from operations.whatif import WhatifJob, run
+from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import SAMPLE_ROWS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -39,7 +41,10 @@ def whatif(
     as_json: Annotated[bool, typer.Option("--json", help="print the answers as JSON")] = False,
 ) -> None:
     """Solve the campaign again under other terms, over the population of its model; nothing is published."""
-    own = read_campaign(workspace).budget.limit
+    own = read_campaign(workspace).budget
+    if not math.isfinite(budget):
+        raise InvalidInput("must be a finite number", field="--budget")
+    asked = budget * own.limit
     with TemporaryDirectory(prefix="shadowprice-") as scratch:
         found = run(
             WhatifJob(
@@ -47,7 +52,7 @@ def whatif(
                 workspace=workspace,
                 state=state,
                 groups=groups,
-                budget=round(budget * own),
+                budget=round(asked) if own.form == "total" else asked,
                 levels={side: numbers(text, "levels") for side, text in pairs(levels or (), "levels").items()},
                 limits={name: numbers(text, "limit")[0] for name, text in pairs(limit or (), "limit").items()},
                 caps={side: numbers(text, "cap")[0] for side, text in pairs(cap or (), "cap").items()},

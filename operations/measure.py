@@ -60,8 +60,8 @@ def _measured(job: MeasureJob, campaign: Campaign, traffic: Traffic, stage: Stag
     pages = job.metrics_urls or (f"{job.ledger_url.rstrip('/')}/metrics",)
     source: SpendSource = PrometheusSpend(job.prometheus_url) if job.prometheus_url else MetricsSpend(pages)
     now = datetime.now(UTC)
-    at = max((now - campaign.starts_at) / timedelta(hours=1), 0.0)
-    slots = math.ceil(at)
+    at = (now - campaign.starts_at) / timedelta(hours=1)
+    slots = max(math.ceil(at), 0)
     if at >= campaign.hours:
         raise NotCertified(f"the window of campaign {campaign.name!r} ended at {campaign.ends_at.isoformat()}")
     # The ledger counts by quarters of an hour: hours are counted from that in which the campaign starts.
@@ -90,7 +90,9 @@ def state_of(
     contexts: Mapping[Side, NDArray[np.str_]],
 ) -> PricingState:
     """The state of a running campaign."""
-    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts, partners, contexts)
+    return PricingState(
+        at, spend, traffic.forecast(campaign).remaining(max(at, 0.0), observed), accounts, partners, contexts
+    )
 
 
 def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:

@@ -58,7 +58,7 @@ class WhatifJob(Job):
     workspace: Path = required("folder with campaign, model, population and traffic")
     state: Path | None = reads("file of the measure job; without it the whole window is asked about", optional=True)
     groups: Path | None = reads("parquet table of account_id and group, for limits on groups", optional=True)
-    budget: int = option(0, "minor units; 0 keeps the campaign's own")
+    budget: float = option(-1.0, "minor units, in all or of a mean; the campaign's own where negative")
     levels: Mapping[str, Any] = option({}, "side to list of levels offered, as JSON; some of the campaign's")
     limits: Mapping[str, Any] = option({}, "side, group, condition or further budget to minor units, as JSON")
     caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
@@ -84,7 +84,7 @@ def run(job: WhatifJob) -> dict[str, Any]:
         GroupLimit(name, limit, asked.members(name, job.groups)) for name, limit in amounts.items() if name not in own
     )
     change = Change(
-        budget=job.budget or None,
+        budget=None if job.budget < 0 else job.budget,
         levels={_side(side, asked.campaign): tuple(levels) for side, levels in job.levels.items()},
         limits={name: limit for name, limit in amounts.items() if name in own},
         groups=groups,
@@ -204,11 +204,11 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         raise NotFound(
             f"{POPULATION}/{version} holds no account of which a request is expected; register the model again"
         )
-    slot = math.floor(now.at)
+    slot = max(math.floor(now.at), -1)
     held = expected_cost_of_holds(campaign, {side: each.curves for side, each in asked.items()}, now.spend, None)
     own = shares_of_budgets(campaign, now.spend)
     in_hand = in_hand_of_budgets(campaign, now.spend, held)
-    parts, budgets = parts_of(campaign, {side: now.remaining[side] for side in asked}, slot, in_hand, own)
+    parts, budgets = parts_of(campaign, {side: now.remaining[side] for side in asked}, slot, in_hand, own, now.at)
     expected = {side: ahead[side] for side in asked}
     left = remaining_budget(campaign, now.spend) - sum(held.values()) - campaign.set_aside(now.spend.late)
     caps = {

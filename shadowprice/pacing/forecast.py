@@ -59,7 +59,7 @@ class Profile:
 
         Args:
             hours: int (n,), hours since 1970, UTC.
-            count: int (n,), requests in each.
+            count: (n,), requests in each.
             days: length of the history.
         """
         if not days > 0:

@@ -158,11 +158,16 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
         if not hours.size:
             continue
         # A day without a request has no information on the level, inside or outside the data.
-        days = float(np.unique(hours // 24).size)
+        dates = np.unique(hours // 24)
         if np.unique(hours % 24).size == 1:
-            profiles[side] = Profile(np.ones(24), int(count.sum()) / days)
+            profiles[side] = Profile(np.ones(24), int(count.sum()) / float(dates.size))
         else:
-            profiles[side] = Profile.of_counts(hours, count, days)
+            # The first and the last day may lack hours: each hour of the day has a number of days of its own.
+            there = (dates[:, None] * 24 + np.arange(24) >= hours[0]) & (
+                dates[:, None] * 24 + np.arange(24) <= hours[-1]
+            )
+            days = there.sum(axis=0)
+            profiles[side] = Profile.of_counts(hours, count * (days.max() / days[hours % 24]), float(days.max()))
         accounts[side] = Accounts(
             activity["account_id"].to_numpy().astype(str), activity["activity"].to_numpy().astype(np.float64)
         )

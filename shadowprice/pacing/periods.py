@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
+from itertools import pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ def parts_of(
     slot: int,
     in_hand: Mapping[str, float],
     own: Mapping[str, float] = MappingProxyType({}),
+    at: float = 0.0,
 ) -> tuple[list[Part], list[Row]]:
     """Divide the requests to come by the periods of the campaign's budgets.
 
@@ -36,6 +39,7 @@ def parts_of(
         in_hand: name → minor units in hand of each further budget in its present period; those that are not named do
             not limit.
         own: name → part of a budget's later periods that is this campaign's; 1 where it is not named.
+        at: hours since the window opened, where it is later than the beginning of the first slot.
 
     Returns:
         The parts, the present one first, and the rows. The row of a budget's present period has the budget's name. A
@@ -43,19 +47,17 @@ def parts_of(
     """
     budgets = [each for each in campaign.group_budgets if each.name in in_hand]
     periods: list[Period] = sorted({each.period for each in budgets} - {"campaign"})
-    start, slots = campaign.starts_at + timedelta(hours=max(slot, 0)), max(map(len, remaining.values()))
-    labels = [
-        {period: period_of(period, start + timedelta(hours=place)) for period in periods} for place in range(slots)
-    ]
-    keys = list(dict.fromkeys(tuple(each.values()) for each in labels))
-    part_of = np.array([min(keys.index(tuple(each.values())), MOST_PARTS) for each in labels])
+    pieces = _pieces(campaign, periods, max(map(len, remaining.values())), slot, at)
+    keys = list(dict.fromkeys(tuple(each.labels.values()) for each in pieces))
+    part_of = [min(keys.index(tuple(each.labels.values())), MOST_PARTS) for each in pieces]
     rows: dict[tuple[str, str], Row] = {}
     parts = []
     for number in range(min(len(keys), MOST_PARTS + 1)):
-        inside = np.flatnonzero(part_of == number)
-        here = {each.name: _row(rows, each, [labels[at] for at in inside], labels[0], in_hand, own) for each in budgets}
+        inside = [piece for piece, part in zip(pieces, part_of, strict=True) if part == number]
+        labels = [piece.labels for piece in inside]
+        here = {each.name: _row(rows, each, labels, pieces[0].labels, in_hand, own) for each in budgets}
         shares: dict[Side, float] = {
-            side: float(mine[inside[inside < mine.size]].sum() / mine.sum())
+            side: float(sum(mine[each.slot] * each.share for each in inside if each.slot < mine.size) / mine.sum())
             for side, mine in remaining.items()
             if mine.sum() > 0
         }
@@ -63,6 +65,34 @@ def parts_of(
             places = {row.name: campaign.group_budgets.index(row.budget) for row in here.values()}
             parts.append(Part(shares, places))
     return parts, list(rows.values())
+
+
+class _Piece(NamedTuple):
+    """Part of the rest of a slot that lies in one period of each kind.
+
+    slot    place of the slot
+    share   of the rest of the slot
+    labels  kind of period → the one that the piece lies in
+    """
+
+    slot: int
+    share: float
+    labels: dict[Period, str]
+
+
+def _pieces(campaign: Campaign, periods: Sequence[Period], slots: int, slot: int, at: float) -> list[_Piece]:
+    """Divide slots at the hours, at which periods begin; of the first slot only what is left counts."""
+    found, start = [], campaign.starts_at.astimezone(UTC)
+    for place in range(slots):
+        opens = start + timedelta(hours=max(slot, 0) + place)
+        begin = max(opens, start + timedelta(hours=at))
+        end = opens + timedelta(hours=1)
+        hour = begin.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        cuts = [begin, *([hour] if begin < hour < end else []), end]
+        for one, other in pairwise(cuts):
+            share = (other - one) / (end - begin) if end > begin else 1.0
+            found.append(_Piece(place, share, {period: period_of(period, one) for period in periods}))
+    return found
 
 
 def whole_limit(campaign: Campaign, budget: GroupBudget) -> float:
@@ -79,6 +109,7 @@ def plans_of(
     slot: int,
     used: Mapping[str, float],
     to_come: Mapping[str, Mapping[Side, float]],
+    at: float = 0.0,
 ) -> dict[str, tuple[float, ...]]:
     """Return the plan of further budgets: minor units now, and at the end of each slot of its present period.
 
@@ -88,6 +119,7 @@ def plans_of(
         slot: of the first entry.
         used: name → minor units so far in the present period.
         to_come: name → side → minor units that are to be spent in the rest of that period.
+        at: hours since the window opened, where it is later than the beginning of the first slot.
 
     O(slots · budgets).
     """
@@ -97,6 +129,7 @@ def plans_of(
         if each.name not in used:
             continue
         labels = [period_of(each.period, start + timedelta(hours=place)) for place in range(slots)]
+        labels[0] = period_of(each.period, max(start, campaign.starts_at + timedelta(hours=at)))
         by_slot = np.zeros(labels.count(labels[0]))
         for side, mine in remaining.items():
             ahead = mine[: by_slot.size]
@@ -118,6 +151,8 @@ def _row(
     label = next(iter(own)) if len(own) == 1 else LATER
     if (budget.name, label) not in rows:
         name = budget.name if label == now else f"{budget.name}|{label}"
-        amount = in_hand[budget.name] if label == now else budget.limit * of_campaign.get(budget.name, 1.0) * len(own)
+        # A period that an earlier part began has its money there.
+        later = sum((budget.name, each) not in rows for each in own)
+        amount = in_hand[budget.name] if label == now else budget.limit * of_campaign.get(budget.name, 1.0) * later
         rows[budget.name, label] = Row(name, budget, amount)
     return rows[budget.name, label]

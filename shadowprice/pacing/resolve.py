@@ -131,7 +131,7 @@ def resolve(
     in_hand_of, used_of = in_hand_of_budgets(campaign, spend, held), used_of_budgets(campaign, spend, held)
     of_rows = {name: amount / ratio for name, amount in in_hand_of.items()}
     own_share = shares_of_budgets(campaign, spend)
-    parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows, own_share)
+    parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows, own_share, at or 0.0)
     money = in_hand / ratio
     counted = counting_prices(
         caps,
@@ -176,7 +176,7 @@ def resolve(
         pacing_error=pacing_error(newest, committed, at),
         seconds=time.perf_counter() - started,
         spend_ratio=ratio,
-        plans=plans_of(campaign, ahead, slot, used_of, to_come),
+        plans=plans_of(campaign, ahead, slot, used_of, to_come, at or 0.0),
         pacing_errors=pacing_errors(newest, used_of, at),
     )
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from asked import make_workspace
 
 import cli.main as command
+from operations.common.workspace import CAMPAIGN
 from operations.plan import PlanJob
 from operations.plan import run as run_plan
 from operations.whatif import WhatifJob, run
@@ -41,6 +43,19 @@ def test_the_answer_is_that_of_the_job_at_a_multiple_of_the_budget(
     assert not list(asked.glob("answer*"))
 
 
+def test_a_mean_is_asked_about_without_rounding_and_nothing_may_be_spent(
+    asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["whatif", str(asked), "--budget", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["asked"]["budget"] == 0
+    shutil.copytree(asked, tmp_path / "run")
+    campaign = json.loads((tmp_path / "run" / CAMPAIGN).read_text())
+    campaign["budget"] = {"name": "day", "limit": 12.5, "form": "per_account"}
+    (tmp_path / "run" / CAMPAIGN).write_text(json.dumps(campaign))
+    assert command.main(["whatif", str(tmp_path / "run"), "--budget", "1.1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["asked"]["budget"] == pytest.approx(13.75)
+
+
 def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["whatif", str(asked), "--budget", "2", "--rows", "500"]) == 0
     shown = capsys.readouterr().out
@@ -56,6 +71,7 @@ def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.Captur
         (["--levels", "customer"], 2, "write NAME=VALUE"),
         (["--cap", "customer=much"], 2, "write numbers"),
         (["--budget", "-1"], 2, "budget"),
+        (["--budget", "inf"], 1, "must be a finite number"),
     ],
 )
 def test_a_wrong_term_is_refused_without_a_traceback(

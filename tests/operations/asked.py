@@ -60,7 +60,7 @@ def make_workspace(folder: Path) -> Path:
             "merchant": Terms(levels=LEVELS["merchant"], cost_basis="on_grant", weight=0.4),
         },
         budget=Budget(name="day", limit=150_000),
-        starts_at=datetime.now(UTC) + timedelta(hours=1),
+        starts_at=datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=2),
     )
     (folder / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
     regions = pd.DataFrame({"account_id": [f"c{i}" for i in range(900)], "group": "north"})

@@ -21,6 +21,7 @@ from shadowprice.groups import hashes
 from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.pacers import BEFORE, make_pacer, scheduled_slot
 from shadowprice.pacing.replay.day import Accounts
 from shadowprice.pacing.state import PricingState
 
@@ -189,6 +190,24 @@ def test_a_file_without_a_token_for_reading_is_told(tmp_path: Path, monkeypatch)
     (tmp_path / "tokens").write_text(json.dumps({"report": SECRET}))
     with pytest.raises(Unavailable, match="no token of the role 'read'"):
         read_traffic("http://127.0.0.1:9", "world", since)
+
+
+def test_before_the_window_a_running_ledger_is_measured_again_and_again(workspace: Path) -> None:
+    campaign = json.loads((workspace / CAMPAIGN).read_text())
+    campaign["starts_at"] = (datetime.now(UTC) + 20 * HOUR).isoformat()
+    (workspace / CAMPAIGN).write_text(json.dumps(campaign))
+    places = replace(Deployment.of_run(workspace, workspace / CAMPAIGN), logs_dir=workspace)
+    ledger = start_ledger(places, free_port())
+    try:
+        ledger.wait_ready(60)
+        measure(workspace, workspace / "state.json", ledger.url, [], "")
+    finally:
+        ledger.stop()
+    state = PricingState.load(workspace / "state.json")
+    assert state.at == pytest.approx(-20, abs=0.1)
+    assert scheduled_slot(make_pacer("hourly").moments(24), state.at) == BEFORE
+    assert state.remaining["customer"].size == 24
+    assert state.remaining["customer"].sum() == pytest.approx(240)
 
 
 def test_a_ledger_that_does_not_answer_and_a_window_that_is_over_are_told_apart(workspace: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 from scipy import optimize
 from scipy.sparse import csr_matrix
 
-from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.campaign import SIDES, Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -26,6 +27,54 @@ from shadowprice.pacing.replay.compare import (
 )
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
+
+NORTH = 'account.c_region == "north"'
+
+
+def periods(starts_at: datetime, hours: int, *budgets: GroupBudget, at: float = 0.0) -> dict[str, float]:
+    """Rows of a campaign's budgets, nothing of which is used, and the shares of the parts that each row counts."""
+    campaign = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=(0, 50))},
+        budget=Budget(limit=1_000_000),
+        starts_at=starts_at,
+        hours=hours,
+        limits=Limits(budgets=budgets),
+    )
+    left = np.ones(hours - int(at))
+    left[0] -= at - int(at)
+    in_hand = {each.name: float(each.limit) for each in budgets}
+    parts, rows = parts_of(campaign, {"customer": left}, int(at), in_hand, at=at)
+    hours_of = {
+        row.name: sum(each.shares["customer"] * left.sum() for each in parts if row.name in each.rows) for row in rows
+    }
+    assert sum(each.shares["customer"] for each in parts) == pytest.approx(1)
+    return {row.name: (row.in_hand, pytest.approx(hours_of[row.name])) for row in rows}
+
+
+def test_a_day_that_is_partly_merged_has_its_limit_once() -> None:
+    day, hour = (GroupBudget(name=name, limit=1000, where=NORTH, period=name) for name in ("day", "hour"))
+    found = periods(datetime(2026, 3, 2, 16, tzinfo=UTC), 24, day, hour)
+    of_days = [amount for name, (amount, _) in found.items() if name.startswith("day")]
+    assert sum(of_days) == 2000
+    assert sum(amount for name, (amount, _) in found.items() if name.startswith("hour")) == 24_000
+
+
+def test_a_slot_that_lies_in_two_hours_is_divided_between_them() -> None:
+    hour = GroupBudget(name="hour", limit=200, where=NORTH, period="hour")
+    found = periods(datetime(2026, 3, 2, 10, 30, tzinfo=UTC), 3, hour, at=35 / 60)
+    assert found == {
+        "hour": (200, 55 / 60),
+        "hour|2026-03-02T12": (200, 1),
+        "hour|2026-03-02T13": (200, 0.5),
+    }
+    # Hours of a zone that is half an hour off are those of UTC too.
+    india = timezone(timedelta(hours=5, minutes=30))
+    assert periods(datetime(2026, 3, 2, 16, tzinfo=india), 1, hour) == {
+        "hour": (200, 0.5),
+        "hour|2026-03-02T11": (200, 0.5),
+    }
+
 
 REGIONS, SHOPS = ["north", "south", "west"], [f"m{place:05d}" for place in range(5)]
 NORTH = 'account.c_region == "north"'

@@ -75,6 +75,25 @@ def test_the_day_of_the_default_world_is_that_of_its_trial() -> None:
     np.testing.assert_array_equal(stated.at, plain.at)
 
 
+@pytest.mark.parametrize(("days", "opens", "closes"), [(7, 0, 24), (7, 9, 21), (1, 9, 21), (1, 0, 24)])
+@pytest.mark.parametrize("zone", [0, 8, 16])
+def test_the_level_is_that_of_whole_days_wherever_the_days_begin(days: int, opens: int, closes: int, zone: int) -> None:
+    """Sixty requests in each hour that is open, on days of a zone ``zone`` hours before UTC."""
+    tables = load("world", seed=0, **SMALL).tables
+    minutes = np.arange(days * 24 * 60).reshape(days, 24, 60)[:, opens:closes].ravel()
+    past = tables.exposure[tables.exposure["side"] == "customer"].head(1)
+    past = past.loc[past.index.repeat(minutes.size)].reset_index(drop=True)
+    start = pd.Timestamp("2026-03-02T00:00:00Z") - pd.Timedelta(hours=zone)
+    past = past.assign(
+        request_id=[f"r{minute}" for minute in minutes], decided_at=start + pd.to_timedelta(minutes, unit="min")
+    )
+    campaign = Campaign.from_dict({**campaign_from_tables(tables).to_dict(), "expected_requests": None})
+    found = fit_traffic(campaign, tables.replaced(exposure=past), served(tables, campaign)).profiles["customer"]
+    assert found.level == pytest.approx(60 * (closes - opens))
+    open_hours = (np.arange(opens, closes) - zone) % 24
+    np.testing.assert_allclose(found.shares[open_hours], found.shares[open_hours[0]])
+
+
 def test_the_context_of_the_newest_past_requests_is_kept_where_conditions_read_it(tmp_path: Path) -> None:
     tables = load("world", seed=0, context=1.0, **{**SMALL, "both": 0}).tables
     plain = campaign_from_tables(tables)

@@ -44,6 +44,11 @@ class CampaignState:
     solver: str = "auto"
     executor: Executor | None = None
 
+    @property
+    def own(self) -> PriceRecord | None:
+        """The newest price of this window that was solved for the present model, if any: only such a one is kept."""
+        return None if self.newest is None or self.newest.model_version != self.model_version else self.newest
+
     def solve(self) -> Resolution:
         """The certified price of the money that is left. Errors as :func:`shadowprice.pacing.resolve.resolve`."""
         return resolve(

@@ -22,8 +22,8 @@ class Constant:
         return every([1] * hours)
 
     def price(self, state: CampaignState) -> Resolution | None:
-        """Return the newest price with the new spend; solve where there is none of this window, or its plan ended."""
-        newest = state.newest
+        """Return the newest price with the new spend; solve where the model has none, or its plan ended."""
+        newest = state.own
         if newest is None or len(newest.plan) < 2:
             return state.solve()
         return steered(state, newest, 0.0)

@@ -30,15 +30,17 @@ class ProportionalIntegral:
         return every([self.steps] * hours)
 
     def price(self, state: CampaignState) -> Resolution | None:
-        """Solved once, then moved."""
-        newest = state.newest
+        """Solved once for each model, then moved."""
+        newest = state.own
         if newest is None or len(newest.plan) < 2:
             return state.solve()
         whole = newest.plan[-1]
         if whole <= 0:
             return None
         error = (committed(state) - newest.planned(state.at)) / whole
-        before = newest.plan[0] * newest.pacing_error / (1 + newest.pacing_error) / whole
+        # Where nothing was paid by then, the relative error does not say how much was planned.
+        paid = 1 + newest.pacing_error > 0
+        before = newest.plan[0] * newest.pacing_error / (1 + newest.pacing_error) / whole if paid else error
         return steered(state, newest, self.proportional * (error - before) + self.integral * error)
 
 

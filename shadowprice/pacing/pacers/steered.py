@@ -56,7 +56,7 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         version=state.version,
         slot=slot,
         step=step,
-        at=state.at,
+        at=max(state.at, 0.0),
         prices={**newest.prices, name: within_a_step(price * math.exp(log_change), newest, name)},
         tie_share=newest.tie_share if log_change == 0 else 0.0,
         status="steered",

@@ -183,6 +183,29 @@ def test_pi_steers_by_the_distance_from_the_first_plan_in_velocity_form(standing
     np.testing.assert_allclose(logs, expected, rtol=1e-9)
 
 
+def test_pi_moves_the_price_after_hours_without_spend(standing: Callable[..., CampaignState]) -> None:
+    pacer, newest = make_pacer("pi"), None
+    prices = []
+    for hour in range(5):
+        found = pacer.price(standing(float(hour), 0, 100 * hour, newest=newest, version=hour + 1))
+        assert found is not None
+        newest = found.record
+        prices.append(price(newest))
+    assert prices == sorted(prices, reverse=True)
+    assert prices[-1] < prices[1] < prices[0]
+
+
+@pytest.mark.parametrize("name", ["pi", "static", "constant", "hourly", "mirror_descent"])
+def test_a_new_model_gets_a_price_of_its_own(standing: Callable[..., CampaignState], name: str) -> None:
+    first = make_pacer("hourly").price(standing(8.0, 25_600, 800))
+    assert first is not None
+    found = make_pacer(name).price(standing(newest=first.record, model_version="newer", version=2))
+    assert found is not None
+    assert (found.record.model_version, found.record.status) == ("newer", "optimal")
+    if name == "static":
+        assert make_pacer(name).price(standing(newest=found.record, model_version="newer", version=3)) is None
+
+
 def test_the_pacing_error_is_what_was_paid_over_what_was_planned(standing: Callable[..., CampaignState]) -> None:
     start = make_pacer("hourly").price(standing(8.0, 25_600, 800))
     assert start is not None
