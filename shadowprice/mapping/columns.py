@@ -5,6 +5,7 @@ A cell that cannot be converted keeps its own text, so the check of the canonica
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from shadowprice.errors import InvalidInput
@@ -15,7 +16,15 @@ from shadowprice.tables.schema import FLAG, REAL, TIME, WHOLE
 MONEY = frozenset(("face_value", "min_spend", "cost_paid", "amount", "budget_limit", "late_reserve"))
 """Columns that hold amounts."""
 
-_ZONE = r"[T ]\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$"
+_DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}"
+_MOMENT = _DATE + r"[T ] *\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+LOCAL_TIME = rf"{_DATE}|{_MOMENT}"
+"""Pattern of a whole text that is a date, or a time without a zone."""
+UTC_TIME = rf"({_MOMENT}) *(?:Z|z|UTC|GMT)"
+"""Pattern of a time in UTC; its group is the time without the zone."""
+OFFSET_TIME = rf"({_MOMENT}) *([+-]\d{{2}}(?::?\d{{2}}(?::\d{{2}})?)?)"
+"""Pattern of a time with an offset; its groups are the time and the offset."""
+_FORMAT_OF_UTC = re.compile(r".*[^%](Z|z|UTC|GMT)", re.DOTALL)
 
 
 def column_sql(column: Column, name: str, kind: str, source: Source, own: Sequence[str], mapping: Mapping) -> str:
@@ -31,19 +40,17 @@ def column_sql(column: Column, name: str, kind: str, source: Source, own: Sequen
     Raises:
         InvalidInput: the source has no such column.
     """
-    text = f"CAST({_raw(column, source, own)} AS VARCHAR)"
-    if column.values:
-        cases = " ".join(f"WHEN {literal(key)} THEN {literal(value)}" for key, value in column.values.items())
-        text = f"CASE {text} {cases} ELSE {text} END"
-    of_kind: dict[str, Callable[[], str]] = {
-        TIME: lambda: _time(text, column, mapping),
-        REAL: lambda: _number(text, column, source),
-        WHOLE: lambda: _number(text, column, source),
-        FLAG: lambda: f"trim({text})",
+    raw = _raw(column, source, own)
+    text = f"CAST({raw} AS VARCHAR)"
+    converted: dict[str, Callable[[], str]] = {
+        TIME: lambda: _time(_valued(text, text, column), column, mapping),
+        REAL: lambda: _valued(text, _number(raw, column, source), column),
+        WHOLE: lambda: _valued(text, _number(raw, column, source), column),
+        FLAG: lambda: f"trim({_valued(text, text, column)})",
     }
     if name in MONEY:
-        return _money(_number(text, column, source), column, mapping)
-    return of_kind.get(kind, lambda: text)()
+        return _money(converted[WHOLE](), column, mapping)
+    return converted.get(kind, lambda: _valued(text, text, column))()
 
 
 def _raw(column: Column, source: Source, own: Sequence[str]) -> str:
@@ -58,14 +65,26 @@ def _raw(column: Column, source: Source, own: Sequence[str]) -> str:
     return quoted(column.column)
 
 
-def _number(text: str, column: Column, source: Source) -> str:
-    """A number with a point, without separators of thousands; a constant is written so already."""
-    text = f"trim({text})"
-    if column.constant is not None:
+def _valued(text: str, other: str, column: Column) -> str:
+    """The canonical value of an own one; ``other`` of one that the mapping does not list."""
+    if not column.values:
+        return other
+    cases = " ".join(f"WHEN {literal(key)} THEN {literal(value)}" for key, value in column.values.items())
+    return f"CASE {text} {cases} ELSE {other} END"
+
+
+def _number(raw: str, column: Column, source: Source) -> str:
+    """A number with a point, without separators of thousands; a constant and a typed number are written so already."""
+    text = f"trim(CAST({raw} AS VARCHAR))"
+    if column.constant is not None or (source.decimal == "." and not source.thousands):
         return text
-    if source.thousands:
-        text = f"replace({text}, {literal(source.thousands)}, '')"
-    return f"replace({text}, {literal(source.decimal)}, '.')" if source.decimal != "." else text
+    number = f"replace({text}, {literal(source.thousands)}, '')" if source.thousands else text
+    if source.decimal != ".":
+        # A point would become the decimal sign, so that 1.500 would be read as 1.5.
+        hint = literal(f" has a point; decimal is {source.decimal}")
+        point = f"replace({number}, {literal(source.decimal)}, '.')"
+        number = f"CASE WHEN contains({number}, '.') THEN {text} || {hint} ELSE {point} END"
+    return f"CASE WHEN regexp_matches(typeof({raw}), '^(FLOAT|DOUBLE|DECIMAL)') THEN {text} ELSE {number} END"
 
 
 def _money(text: str, column: Column, mapping: Mapping) -> str:
@@ -80,13 +99,20 @@ def _time(text: str, column: Column, mapping: Mapping) -> str:
     """A time in UTC as ISO 8601 writes it."""
     text = f"trim({text})"
     zone = column.timezone or mapping.timezone
-    zoned = f"regexp_matches({text}, {literal(_ZONE)})"
     if column.format:
         parsed = f"try_strptime({text}, {literal(column.format)})"
-        instant = f"CAST({parsed} AS TIMESTAMPTZ)" if "%z" in column.format.lower() else _local(parsed, zone)
+        zoned = "%z" in column.format.lower()
+        own = "UTC" if _FORMAT_OF_UTC.fullmatch(column.format) else zone
+        instant = f"CAST({parsed} AS TIMESTAMPTZ)" if zoned else _local(parsed, own)
     else:
-        local = _local(f"TRY_CAST({text} AS TIMESTAMP)", zone)
-        instant = f"CASE WHEN {zoned} THEN TRY_CAST({text} AS TIMESTAMPTZ) ELSE {local} END"
+        # Without the spaces before the offset, which a cast to TIMESTAMPTZ refuses.
+        moment = rf"regexp_replace({text}, {literal(OFFSET_TIME)}, '\1\2')"
+        utc = f"TRY_CAST(regexp_extract({text}, {literal(UTC_TIME)}, 1) AS TIMESTAMP)"
+        # A text of another form may name a zone, which a cast to TIMESTAMP would leave out.
+        instant = f"""CASE
+            WHEN {_matches(text, LOCAL_TIME)} THEN {_local(f"TRY_CAST({text} AS TIMESTAMP)", zone)}
+            WHEN {_matches(text, OFFSET_TIME)} THEN TRY_CAST({moment} AS TIMESTAMPTZ)
+            WHEN {_matches(text, UTC_TIME)} THEN {_local(utc, "UTC")} END"""
     if column.plus_days:
         instant = f"{instant} + to_microseconds({round(column.plus_days * 86_400_000_000)})"
     return f"coalesce(strftime(({instant}) AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ'), {text})"
@@ -94,3 +120,7 @@ def _time(text: str, column: Column, mapping: Mapping) -> str:
 
 def _local(parsed: str, zone: str) -> str:
     return f"({parsed}) AT TIME ZONE {literal(zone)}" if zone else "CAST(NULL AS TIMESTAMPTZ)"
+
+
+def _matches(text: str, pattern: str) -> str:
+    return f"regexp_full_match({text}, {literal(pattern)})"

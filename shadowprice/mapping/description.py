@@ -191,6 +191,9 @@ def _source(name: str, given: Any) -> Source:
     for key in ("delimiter", "quote", "decimal", "thousands"):
         if len(getattr(source, key)) > 1:
             raise InvalidInput(f"must be one character, got {getattr(source, key)!r}", field=f"{place}.{key}")
+    if source.thousands and source.thousands == source.decimal:
+        reason = f"must differ from decimal, {source.decimal!r}; name both where numbers have them"
+        raise InvalidInput(reason, field=f"{place}.thousands")
     return source
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import duckdb
 
 from shadowprice.errors import InvalidInput
+from shadowprice.mapping.columns import LOCAL_TIME, OFFSET_TIME, UTC_TIME
 from shadowprice.mapping.description import Source
 from shadowprice.mapping.sources import literal, open_sources, quoted, view_of
 
@@ -26,8 +27,8 @@ DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y")
 CLOCKS = (" %H:%M:%S", " %H:%M", "")
 FORMATS = tuple(date + clock for date, clock in product(DATES, CLOCKS))
 """Formats of a time that is not ISO 8601."""
-_ISO = r"\d{4}-\d{2}-\d{2}([T ].*)?"
-_ZONED = r".*\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)"
+_ZONED = f"{UTC_TIME}|{OFFSET_TIME}"
+_ISO = f"{LOCAL_TIME}|{_ZONED}"
 _NUMBER = r"-?(0|[1-9]\d*)({}\d+)?"
 
 Kind = Literal["time", "number", "text"]

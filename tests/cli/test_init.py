@@ -142,6 +142,16 @@ def test_a_column_that_is_not_found_is_named_in_the_file_and_on_the_screen(
     assert "no column was found for face_value, which is required" in (tmp_path / "mapping.yaml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("end", "zoned"), [("", False), (" 10:00", False), (" 10:00 UTC", True), ("T10:00+02:00", True)]
+)
+def test_a_time_zone_is_asked_for_where_times_have_none(end: str, zoned: bool, tmp_path: Path) -> None:
+    rows = "".join(f"{row},2026-01-{row:02}{end},{row % 2}\n" for row in range(1, 20))
+    (tmp_path / "log.csv").write_text(f"id,at,value\n{rows}")
+    assert command.main(["init", str(tmp_path), "--trials", str(tmp_path / "log.csv")]) == 0
+    assert ("timezone: UTC" in (tmp_path / "mapping.yaml").read_text()) is not zoned
+
+
 def test_numbers_as_keys_merchants_and_few_rows_of_an_account_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,6 +166,82 @@ def test_a_time_without_a_zone_is_refused_and_the_message_says_what_to_add(tmp_p
         map_tables(read_mapping(write(tmp_path, given)))
 
 
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-05-01 10:00:00", "2026-05-01T08:00:00Z"),
+        ("2026-05-01", "2026-04-30T22:00:00Z"),
+        ("2026/5/1 9:30", "2026-05-01T07:30:00Z"),
+        ("2026-05-01T10:00:00.250Z", "2026-05-01T10:00:00.250Z"),
+        ("2026-05-01 10:00:00z", "2026-05-01T10:00:00Z"),
+        ("2026-05-01 10:00:00 UTC", "2026-05-01T10:00:00Z"),
+        ("2026-05-01 10:00 GMT", "2026-05-01T10:00:00Z"),
+        ("2026-05-01 10:00:00 +0530", "2026-05-01T04:30:00Z"),
+        ("2026-05-01 10:00:00-05", "2026-05-01T15:00:00Z"),
+        ("2026-05-01 10:00:00 EST", None),
+        ("2026-05-01 10:00:00 CET", None),
+        ("2026-05-01 10:00:00 America/New_York", None),
+        ("2026-05-01 10:00 PM", None),
+        ("infinity", None),
+    ],
+)
+def test_a_time_is_local_only_where_nothing_follows_it(text: str, instant: str | None, tmp_path: Path) -> None:
+    path = write(tmp_path, description(), log(2).astype({"sent": object}).assign(sent=text))
+    if instant is not None:
+        assert (map_tables(read_mapping(path)).exposure["decided_at"] == pd.Timestamp(instant)).all()
+        return
+    with pytest.raises(InvalidTable, match=rf"log.csv, column 'sent': is not a time; .*{text[:20]}.*first: 0, 1"):
+        map_tables(read_mapping(path))
+
+
+def test_a_format_that_ends_in_utc_is_not_local(tmp_path: Path) -> None:
+    sent = {"column": "sent", "format": "%d.%m.%Y %H:%M UTC"}
+    path = write(tmp_path, description(decided_at=sent, observed_at=sent), log(2).assign(sent="01.05.2026 10:00 UTC"))
+    assert (map_tables(read_mapping(path)).exposure["decided_at"] == pd.Timestamp("2026-05-01T10:00:00Z")).all()
+
+
+@pytest.mark.parametrize(
+    ("signs", "text", "amount"),
+    [
+        ({"decimal": ","}, "1.500", None),
+        ({"decimal": ",", "thousands": "'"}, "1.000", None),
+        ({"decimal": ",", "thousands": "."}, "1.500", 150_000),
+        ({"decimal": ",", "thousands": "."}, "1.500,50", 150_050),
+        ({"decimal": ","}, "1,5", 150),
+        ({}, "1,500", None),
+        ({"thousands": ","}, "1,500", 150_000),
+    ],
+)
+def test_a_sign_of_thousands_is_never_read_as_that_of_decimals(
+    signs: dict[str, str], text: str, amount: int | None, tmp_path: Path
+) -> None:
+    given = description()
+    given["sources"]["log"] |= {"delimiter": ";", **signs}
+    given["tables"]["exposure"]["columns"]["x_worth"] = "worth"
+    path = write(tmp_path, given, log(2).astype({"worth": object}).assign(worth=text), sep=";")
+    if amount is not None:
+        tables = map_tables(read_mapping(path))
+        assert tables.offer["face_value"].tolist() == [amount]
+        assert tables.exposure["x_worth"].tolist() == [amount / 100] * 2
+        return
+    with pytest.raises(InvalidTable, match=r"column 'worth': is not a whole number; got '1[.,].00") as caught:
+        map_tables(read_mapping(path))
+    assert "column 'worth': is not a number; leave" in str(caught.value)
+
+
+def test_decimal_is_of_the_files_own_texts_alone(tmp_path: Path) -> None:
+    """Values of the mapping, and numbers that an expression gives, have a point."""
+    given = description(
+        propensity={"column": "worth", "values": {"2,5": "0.25"}},
+        x_half={"expression": "CAST(replace(worth, ',', '.') AS DOUBLE) / 4"},
+    )
+    given["sources"]["log"] |= {"delimiter": ";", "decimal": ",", "thousands": "."}
+    path = write(tmp_path, given, log(2).assign(worth=2.5), sep=";", decimal=",")
+    exposure = map_tables(read_mapping(path)).exposure
+    assert exposure["propensity"].tolist() == [0.25, 0.25]
+    assert exposure["x_half"].tolist() == [0.625, 0.625]
+
+
 def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
     frame = log()
     frame.loc[3, "worth"] = 2.505
@@ -184,6 +260,10 @@ def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
         (lambda given: given.update(timezone="Berlin"), "timezone: must be a time zone such as"),
         (lambda given: given.update(money="cents"), "money: must be one of major, minor"),
         (lambda given: given["sources"]["log"].update(delimeter=";"), "sources.log: delimeter: .* delimiter"),
+        (
+            lambda given: given["sources"]["log"].update(decimal=",", thousands=","),
+            "sources.log.thousands: must differ from decimal",
+        ),
         (lambda given: given["sources"]["log"].update(attach="x.db"), "sources.log: needs either file or attach"),
         (lambda given: given["tables"].update(people={}), "tables: .'people'. are no tables"),
         (lambda given: given["tables"].pop("exposure"), "tables.exposure: the table is missing"),
