@@ -16,6 +16,7 @@ from shadowprice.plain import Plain
 
 PARTS = ("train", "validation", "test")
 PURGED = "purged"
+MOST_DELAY_DAYS = 36_525
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +79,14 @@ class Split(Plain):
             value = getattr(self, name)
             if value is None or value.tzinfo is None:
                 raise InvalidInput("a split by time needs it, with a time zone", field=f"split.{name}")
-            object.__setattr__(self, name, value.astimezone(UTC))
+            try:
+                object.__setattr__(self, name, value.astimezone(UTC))
+            except OverflowError as error:
+                raise InvalidInput(f"is not a time of the calendar: {value}", field=f"split.{name}") from error
         if self._instant("validation_from") > self._instant("test_from"):
             raise InvalidInput("must not be before validation_from", field="split.test_from")
-        if not self.label_delay_days >= 0:
-            raise InvalidInput("must not be negative", field="split.label_delay_days")
+        if not 0 <= self.label_delay_days <= MOST_DELAY_DAYS:
+            raise InvalidInput(f"must be 0 to {MOST_DELAY_DAYS} days", field="split.label_delay_days")
 
     def assign(self, exposure: pd.DataFrame) -> NDArray[np.str_]:
         """Part of each row of a frame with account_id and decided_at.

@@ -200,7 +200,7 @@ def _source(name: str, given: Any) -> Source:
 def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str) -> Table:
     entry = Kinds.mapping(given, place)
     reject_unknown(entry, ("from", "columns", "features", "where"), place)
-    name = entry.get("from", next(iter(sources)) if len(sources) == 1 else "")
+    name = Kinds.text(entry.get("from", next(iter(sources)) if len(sources) == 1 else ""), f"{place}.from")
     if name not in sources:
         raise InvalidInput(f"must be one of the sources {', '.join(sources)}; got {name!r}", field=f"{place}.from")
     columns = {
@@ -284,7 +284,7 @@ def time_zone(given: Any, place: str) -> str:
     try:
         if zone:
             ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError) as error:
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidInput(f"must be a time zone such as Europe/Berlin; got {zone!r}", field=place) from error
     return zone
 

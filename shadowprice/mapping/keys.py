@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from shadowprice.errors import InvalidInput
 
 Unit = Literal["major", "minor"]
+
+SHOWN_CHARACTERS = 60
+"""Most characters of a value in a message: a file that is no mapping may be one value."""
 
 COLUMN_KEYS = ("column", "constant", "expression", "row", "values", "format", "timezone", "plus_days", "unit")
 
@@ -22,7 +26,7 @@ class Kinds:
         if value in (None, ""):
             return {}
         if not isinstance(value, dict):
-            raise InvalidInput(f"must be keys with values, got {value!r}", field=place)
+            raise InvalidInput(f"must be keys with values, got {_shown(value)}", field=place)
         return dict(value)
 
     @classmethod
@@ -34,7 +38,7 @@ class Kinds:
     def text(value: Any, place: str) -> str:
         """A single value."""
         if not isinstance(value, str):
-            raise InvalidInput(f"must be a single value, got {value!r}", field=place)
+            raise InvalidInput(f"must be a single value, got {_shown(value)}", field=place)
         return value
 
     @classmethod
@@ -46,15 +50,18 @@ class Kinds:
     def number(value: str, place: str) -> float:
         """A number."""
         try:
-            return float(value)
-        except ValueError as error:
-            raise InvalidInput(f"must be a number, got {value!r}", field=place) from error
+            found = float(value)
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise InvalidInput(f"must be a number, got {_shown(value)}", field=place)
+        return found
 
     @staticmethod
     def choice(value: Any, choices: Sequence[str], place: str) -> str:
         """One of some values."""
         if value not in choices:
-            raise InvalidInput(f"must be one of {', '.join(choices)}; got {value!r}", field=place)
+            raise InvalidInput(f"must be one of {', '.join(choices)}; got {_shown(value)}", field=place)
         return str(value)
 
 
@@ -65,4 +72,9 @@ def reject_unknown(given: Mapping[str, Any], known: Iterable[str], place: str) -
         if key not in names:
             near = difflib.get_close_matches(str(key), names, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-            raise InvalidInput(f"there is no such key; {hint}", field=f"{place}: {key}")
+            raise InvalidInput(f"there is no such key; {hint}", field=f"{place}: {str(key)[:SHOWN_CHARACTERS]}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -92,6 +92,13 @@ def profile(db: duckdb.DuckDBPyConnection, folder: Path, name: str, file: Path) 
         NotFound: there is no such file.
         InvalidInput: it cannot be read, or it has no row.
     """
+    try:
+        return _profile(db, folder, name, file)
+    except duckdb.Error as error:
+        raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
+
+
+def _profile(db: duckdb.DuckDBPyConnection, folder: Path, name: str, file: Path) -> Profile:
     place = file.resolve()
     source = _source(db, name, place)
     names = open_sources(db, place.parent, [source])[name]

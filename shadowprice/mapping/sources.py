@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from glob import iglob
 from pathlib import Path
 
 import duckdb
@@ -56,7 +57,7 @@ def _relation(db: duckdb.DuckDBPyConnection, folder: Path, source: Source) -> st
     if source.attach:
         return _attached(db, folder, source)
     path = folder / source.file
-    if not (any(folder.glob(source.file)) if not Path(source.file).is_absolute() else path.exists()):
+    if not any(iglob(source.file, root_dir=folder, recursive=True)):
         raise NotFound(f"sources.{source.name}.file: there is no file {path}")
     if path.suffix.lower() in (".parquet", ".pq"):
         return f"read_parquet({literal(str(path))})"

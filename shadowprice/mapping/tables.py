@@ -54,9 +54,14 @@ def _read(db: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> Iterator[pd.D
         }
         columns = ", ".join(known.values())
         try:
-            for batch in db.cursor().sql(f"SELECT {columns} FROM {part.query}").to_arrow_reader(BATCH):
+            reader = db.cursor().sql(f"SELECT {columns} FROM {part.query}").to_arrow_reader(BATCH)
+            batch = None
+            for batch in reader:
                 yield batch.to_pandas(types_mapper=_STRINGS.get)
-        except duckdb.Error as error:
+            if batch is None:
+                yield reader.schema.empty_table().to_pandas(types_mapper=_STRINGS.get)
+        # Arrow passes a fault of the query on as an error of its own, or of the system.
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise InvalidInput(f"cannot be read: {error}", field=part.source) from error
 
 
@@ -83,6 +88,9 @@ def _translated(db: duckdb.DuckDBPyConnection, parts: Sequence[Part], problem: T
         sizes = [_count(db, each) for each in parts]
         part, rows = _part_of(parts, sizes, rows)
     own = part.labels.get(problem.column or "")
+    if problem.column is None and part.source:
+        reason = f"{problem.reason} [{problem.table}]"
+        return TableProblem(part.source, None, reason, _source_rows(db, part, rows), problem.count)
     if not own:
         # A constant, or a column that the mapping lacks: its place is in the mapping.
         return TableProblem(MAPPING, problem.field, problem.reason, (), 0)

@@ -117,10 +117,12 @@ def test_files_that_cannot_be_used_are_named_and_nothing_is_written(
     target = tmp_path / "new"
     (tmp_path / "timeless.csv").write_text("a,b\n1,2\n3,4\n")
     (tmp_path / "empty.csv").write_text("a,b\n")
+    (tmp_path / "ragged.csv").write_text("a,b\n" + "1,2\n" * 30_000 + "1,2,3\n")
     for trials, words in (
         ("none.csv", "there is no file"),
         ("timeless.csv", "no column of times"),
         ("empty.csv", "row"),
+        ("ragged.csv", "ragged.csv: cannot be read"),
     ):
         assert command.main(["init", str(target), "--trials", str(tmp_path / trials)]) == 1
         told = capsys.readouterr().err

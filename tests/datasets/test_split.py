@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from shadowprice.decision import uniform
 from shadowprice.errors import InvalidInput
 
 MAY_18 = datetime(2016, 5, 18, tzinfo=UTC)
+WEST = timezone(timedelta(hours=-5))
 MAY_25 = datetime(2016, 5, 25, tzinfo=UTC)
 
 
@@ -108,6 +109,14 @@ def test_a_split_survives_json(split: Split) -> None:
         (
             {"by": "time", "validation_from": MAY_18, "test_from": MAY_25, "label_delay_days": -1},
             "split.label_delay_days",
+        ),
+        (
+            {"by": "time", "validation_from": MAY_18, "test_from": MAY_25, "label_delay_days": 1e300},
+            "split.label_delay_days",
+        ),
+        (
+            {"by": "time", "validation_from": MAY_18, "test_from": datetime.max.replace(tzinfo=WEST)},
+            "split.test_from",
         ),
         ({"by": "account", "test_from": MAY_25}, "split.by"),
         ({"by": "account", "shares": (0.5, 0.2, 0.2)}, "split.shares"),

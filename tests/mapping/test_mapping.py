@@ -268,6 +268,16 @@ def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
         (lambda given: given["tables"].update(people={}), "tables: .'people'. are no tables"),
         (lambda given: given["tables"].pop("exposure"), "tables.exposure: the table is missing"),
         (lambda given: given["tables"]["exposure"].update({"from": "lag"}), "tables.exposure.from: must be one of"),
+        (lambda given: given["tables"]["exposure"].update({"from": ["a"]}), "tables.exposure.from: must be a single"),
+        (lambda given: given.update(timezone="Europe"), "timezone: must be a time zone such as"),
+        (
+            lambda given: given["tables"]["exposure"]["columns"]["observed_at"].update(plus_days="nan"),
+            "observed_at.plus_days: must be a number, got 'nan'",
+        ),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].update(x_no={"expression": "CAST(no AS DOUBLE)"}),
+            "log.csv: cannot be read: Conversion Error",
+        ),
         (lambda given: given["campaign"].update(budget="5"), "campaign.budget: is not a column of campaign"),
         (
             lambda given: given["tables"]["exposure"]["columns"].update(price={"constant": "1"}),
@@ -300,6 +310,35 @@ def test_a_wrong_mapping_is_refused_with_the_place(change: Any, message: str, tm
     change(given)
     with pytest.raises(InvalidInput, match=message):
         map_tables(read_mapping(write(tmp_path, given)))
+
+
+def test_a_file_without_rows_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidTable, match=r"log.csv: has no rows \[exposure\]"):
+        map_tables(read_mapping(write(tmp_path, description(), log(0))))
+
+
+def test_a_part_without_rows_is_left_out(tmp_path: Path) -> None:
+    given = description()
+    columns = given["tables"]["exposure"]["columns"]
+    given["tables"]["exposure"] = [{"columns": columns, "where": "no = 'none'"}, {"columns": columns}]
+    assert map_tables(read_mapping(write(tmp_path, given))).rows()["exposure"] == len(log())
+
+
+def test_a_file_may_be_named_by_a_pattern(tmp_path: Path) -> None:
+    given = description()
+    for pattern in ("**.csv", "**/l*.csv", str(tmp_path / "*.csv")):
+        given["sources"]["log"]["file"] = pattern
+        assert map_tables(read_mapping(write(tmp_path, given))).rows()["exposure"] == len(log())
+    given["sources"]["log"]["file"] = "**.tsv"
+    with pytest.raises(NotFound, match="there is no file"):
+        map_tables(read_mapping(write(tmp_path, given)))
+
+
+def test_a_file_that_is_no_mapping_is_not_shown_in_the_message(tmp_path: Path) -> None:
+    log(2_000).to_csv(tmp_path / "log.csv", index=False)
+    with pytest.raises(InvalidInput, match="must be keys with values, got 'no,who,sent") as caught:
+        read_mapping(tmp_path / "log.csv")
+    assert len(caught.value.reason) < 120
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
