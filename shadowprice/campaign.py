@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,12 @@ MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 MOST_RESPONSE = 100.0
 """Largest response of one outcome where the terms name none."""
 
+HOURS_LIMIT = 24 * 366
+"""Most hours of a campaign."""
+
+YEARS = (1678, 2261)
+"""First and last year of a campaign: 64-bit nanoseconds reach no further."""
+
 NUMBERS = (
     "gap_limit",
     "violation_limit",
@@ -56,10 +63,19 @@ def _number(text: str) -> float:
     return int(value) if value.is_integer() else value
 
 
-def _check_whole(given: object, least: int, noun: str, field: str) -> None:
+def _real(given: Any, field: str) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"must be a number: {error}", field=field) from error
+
+
+def _check_whole(given: object, least: int, noun: str, field: str, most: int = MOST_AMOUNT) -> None:
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
         bound = f"at least {least}" if least else "not negative"
         raise InvalidInput(f"must be a whole number of {noun}, {bound}, got {given!r}", field=field)
+    if given > most:
+        raise InvalidInput(f"must be at most {most} {noun}", field=field)
 
 
 def _check_positive(given: float, field: str) -> None:
@@ -191,7 +207,7 @@ class Budget:
             raise InvalidInput(f"must be a number, got {self.limit!r}", field="budget.limit")
         if self.form not in get_args(BudgetForm):
             raise InvalidInput(f"must be one of {get_args(BudgetForm)}, got {self.form!r}", field="budget.form")
-        if not (np.isfinite(self.limit) and self.limit >= 0):
+        if not 0 <= self.limit <= sys.float_info.max:
             raise InvalidInput("must be a finite amount of minor units, not negative", field="budget.limit")
         if self.form == "total" and self.limit != int(self.limit):
             raise InvalidInput("a total is a whole number of minor units", field="budget.limit")
@@ -253,8 +269,10 @@ class Campaign:
             raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
         if self.starts_at.tzinfo is None:
             raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
+        _check_whole(self.hours, 1, "hours", "campaign.hours", HOURS_LIMIT)
+        if not YEARS[0] < self.starts_at.year < YEARS[1]:
+            raise InvalidInput(f"must be after {YEARS[0]} and before {YEARS[1]}", field="campaign.starts_at")
         object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
-        _check_whole(self.hours, 1, "hours", "campaign.hours")
         if "customer" in self.sides and self.sides["customer"].most_units != 1:
             raise InvalidInput(
                 "must be 1: a customer redeems once; only a merchant paid on response may have more",
@@ -434,7 +452,7 @@ class Campaign:
     def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
-            optional: dict[str, Any] = {name: float(data[name]) for name in NUMBERS if name in data}
+            optional: dict[str, Any] = {name: _real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
             optional |= {name: data[name] for name in ("expected_requests", "late_reserve") if name in data}
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
@@ -463,5 +481,5 @@ class Campaign:
             )
         except KeyError as missing:
             raise InvalidInput("is missing", field=f"campaign.{missing.args[0]}") from None
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InvalidInput(f"is not a campaign: {error}", field="campaign") from error

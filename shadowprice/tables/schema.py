@@ -9,7 +9,7 @@ import numpy as np
 import pandera.pandas as pa
 import pyarrow
 
-from shadowprice.campaign import SIDES
+from shadowprice.campaign import HOURS_LIMIT, SIDES
 
 TEXT: Final = "object"
 TIME: Final = "datetime64[ns, UTC]"
@@ -34,8 +34,6 @@ COST_BASES = ("on_response", "on_grant")
 SESSION_ACTIONS = ("cart", "order")
 PHASES = ("before", "after")
 PRICE_LEVELS = (1, 7)
-
-HOURS_LIMIT = 24 * 366
 
 
 def _column(kind: str, *checks: pa.Check, optional: bool = False) -> pa.Column:
