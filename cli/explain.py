@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.options import pairs
+from cli.options import number, pairs
 from cli.status import status_of
 from serving.client.client import DecisionClient
 from serving.http.tokens import Tokens
@@ -37,7 +37,7 @@ def explain(
     token = None if token_file is None else Tokens(token_file).secret("decide")
     values = pairs(context or (), "context")
     features: dict[str, list[float | str | None]] = {
-        name: [float(text) if name.startswith("x_") else text] for name, text in values.items()
+        name: [number(text, "context") if name.startswith("x_") else text] for name, text in values.items()
     }
     with DecisionClient(url, campaign, token) as client:
         found = client.explain(

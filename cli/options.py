@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import typer
@@ -22,6 +23,24 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
         if not name or not value:
             raise typer.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=f"--{option}")
         found[name] = value
+    return found
+
+
+def number(text: str, option: str) -> float:
+    """Return a finite number.
+
+    >>> number("0.14", "context")
+    0.14
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise typer.BadParameter(f"{text!r}: write a number, such as 0.14", param_hint=f"--{option}")
     return found
 
 

@@ -12,7 +12,7 @@ from feature_repo.store import open_store
 from operations.common.job import Job, option, reads, required
 from operations.common.journal import actor
 from operations.common.workspace import CANARY_PRICE, FEATURES, PRICE, PRICES, read_campaign
-from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.price_store import PriceStore
@@ -38,9 +38,13 @@ def run(job: PublishJob) -> int:
     Where another solver was first its price stays, and both runs succeed. With ``model_version`` that is a conflict.
 
     Raises:
+        NotFound: the folder has no price.
         Conflict: the price is of another model than ``model_version``, or the price store is behind the feature store.
     """
-    record = PriceRecord.from_json((job.price / PRICE).read_text())
+    file = job.price / PRICE
+    if not file.is_file():
+        raise NotFound(f"price: there is no {file}; name the folder that a solve wrote")
+    record = PriceRecord.from_json(file.read_text())
     if job.model_version and record.model_version != job.model_version:
         raise Conflict(f"the price is of model {record.model_version!r}, and {job.model_version!r} is served")
     try:

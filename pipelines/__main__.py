@@ -11,7 +11,7 @@ from typing import Any
 
 from operations.common.alarm import retrain_on_alarm
 from pipelines.cluster import add_flags, take_flags
-from pipelines.local import PIPELINES, compile_pipelines, run
+from pipelines.local import PATHS, PIPELINES, compile_pipelines, run
 from shadowprice.errors import InvalidInput, ShadowpriceError
 
 HOURLY = "0 2 * * * *"
@@ -126,7 +126,7 @@ def _do(given: argparse.Namespace) -> int:
 
 
 def _parameter(text: str) -> tuple[str, Any]:
-    """``name=value``; a value that is JSON but no text keeps its type."""
+    """``name=value``; a value that is JSON but no text keeps its type, except that of a folder."""
     name, sign, value = text.partition("=")
     if not (name and sign):
         raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
@@ -134,7 +134,7 @@ def _parameter(text: str) -> tuple[str, Any]:
         found = json.loads(value)
     except ValueError:
         return name, value
-    return name, found
+    return name, value if name in PATHS and not isinstance(found, str) else found
 
 
 if __name__ == "__main__":

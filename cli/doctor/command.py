@@ -61,7 +61,9 @@ def doctor(
     prometheus_url: Annotated[str, typer.Option(help="address of Prometheus")] = "",
     redis: Annotated[str, typer.Option(help="address of Redis, host:port")] = "",
     token_file: Annotated[Path | None, typer.Option(help="file of tokens")] = None,
-    port: Annotated[list[int] | None, typer.Option(help="port that must be free; may be repeated")] = None,
+    port: Annotated[
+        list[int] | None, typer.Option(min=1, max=65_535, help="port that must be free; may be repeated")
+    ] = None,
     free_gb: Annotated[float, typer.Option(help="least free space of the disk")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:

@@ -125,7 +125,14 @@ def job_class(name: str) -> type[Job]:
 
 
 def run_here(job: Job) -> Any:
-    """Run a job in this process and return what its ``run`` returns."""
+    """Run a job in this process and return what its ``run`` returns.
+
+    Raises:
+        NotFound: a file or folder that the job reads is not there.
+    """
+    for field, path in job.inputs.items():
+        if not path.exists():
+            raise NotFound(f"{field}: there is no {path}; it is the {job.meaning(field)}")
     return import_module(type(job).__module__).run(job)
 
 

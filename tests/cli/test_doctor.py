@@ -222,3 +222,8 @@ def test_the_command_prints_json_and_exits_with_1(workspace: Path, capsys: pytes
     assert not found["healthy"]
     assert "campaign" in {each["check"] for each in found["findings"]}
     assert len({check.__name__ for check in CHECKS}) == len(CHECKS)
+
+
+def test_a_port_that_no_machine_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["doctor", "--port", "99999"]) == 2
+    assert "65535" in capsys.readouterr().err

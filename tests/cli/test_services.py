@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cli.main as command
+from pipelines.__main__ import _parameter
 
 
 def test_explain_names_a_predictor_that_does_not_answer(
@@ -20,6 +21,9 @@ def test_explain_names_a_predictor_that_does_not_answer(
     assert "does not answer" in told
     assert len(told.splitlines()) == 1
     assert command.main(["explain", "c1", "--campaign", "spring", "--context", "basket"]) == 2
+    for value in ("abc", "nan"):
+        assert command.main(["explain", "c1", "--campaign", "spring", "--context", f"x_basket={value}"]) == 2
+        assert "write a number" in capsys.readouterr().err
     assert command.main(["explain", "c1"]) == 2
 
 
@@ -41,6 +45,8 @@ def test_pipelines_are_a_command_whose_faults_are_sentences(
     monkeypatch.setattr("sys.argv", [])
     assert command.main(["pipelines", "run", "train"]) == 1
     assert capsys.readouterr().err.startswith("failed: workspace: name the folder that outlives the run")
+    assert _parameter("workspace=5") == ("workspace", "5")
+    assert _parameter("epochs=5") == ("epochs", 5)
     for verb in ("compile", "upload", "schedule"):
         with pytest.raises(SystemExit) as ended:
             command.main(["pipelines", verb, "--help"])

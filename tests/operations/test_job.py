@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from operations import __main__ as command
-from operations.common.job import JOBS, Job, add_flags, job_class
+from operations.common.job import JOBS, Job, add_flags, job_class, run_here
 from operations.common.kind import KINDS, find_kind
 from operations.featurize import FeaturizeJob
 from operations.kinds.base import Kind
@@ -104,9 +104,23 @@ def test_a_job_runs_from_json_and_from_flags_and_says_why_it_fails(tmp_path: Pat
     assert command.main(["featurize", *fields]) == 1
     assert "featurize failed: NotFound: no data set in" in capsys.readouterr().err
     assert command.main(["train", '{"training": "nowhere", "model": "m"}']) == 1
-    assert "train failed: NotFound: no training set in nowhere" in capsys.readouterr().err
+    assert "train failed: NotFound: training: there is no nowhere; it is the folder of" in capsys.readouterr().err
     assert command.main(["solve", "{}"]) == 1
     assert "solve failed: InvalidInput: job: not a SolveJob" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_names_an_input_that_is_not_there(name: str, tmp_path: Path) -> None:
+    job = example(job_class(name))
+    missing = dict.fromkeys(job.inputs, tmp_path / "nowhere")
+    if missing:
+        with pytest.raises(NotFound, match=rf"^{next(iter(missing))}: there is no .*nowhere; it is the "):
+            run_here(dataclasses.replace(job, **missing))
+
+
+def test_publishing_a_folder_without_a_price_names_the_file(tmp_path: Path, capsys) -> None:
+    assert command.main(["publish", "--price", str(tmp_path), "--workspace", str(tmp_path)]) == 1
+    assert f"publish failed: NotFound: price: there is no {tmp_path / 'price.json'}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", KINDS)
