@@ -116,6 +116,9 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
     stands for the policy: a personalised one brings more. Where all levels need too many accounts, those that
     no flat mixture uses are left out.
 
+    The variance of a believed probability is at least that of a rate of h/z, with the narrower half-width h of lift and
+    curve and the quantile z. A belief of 0 would otherwise need no account, and its trial could not contradict it.
+
     Raises:
         InvalidInput: beliefs that cannot be, or a precision that so many accounts cannot give; the message names the
             half-width that they can.
@@ -130,7 +133,9 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
         raise InvalidInput(f"must be a whole number of at least 2, got {accounts!r}", field="accounts")
     if not 0 < level < 1:
         raise InvalidInput("must lie between 0 and 1", field="level")
-    design = _Design(terms, prior, float(stats.norm.ppf((1 + level) / 2)))
+    z = float(stats.norm.ppf((1 + level) / 2))
+    narrow = min((each for each in (wanted.lift, wanted.curve) if each is not None), default=z / accounts)
+    design = _Design(terms, prior, z, least=min(narrow / z, 0.25))
     problem: InvalidInput | None = None
     for tried in dict.fromkeys([tuple(range(len(terms.levels))), design.useful]):
         try:
@@ -142,9 +147,12 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
 
 
 class _Design:
-    """Value, cost and variance of each level, and the flat mixture that the money buys."""
+    """Value, cost and variance of each level, and the flat mixture that the money buys.
 
-    def __init__(self, terms: Terms, prior: Prior, z: float) -> None:
+    ``least`` is the least variance of a probability.
+    """
+
+    def __init__(self, terms: Terms, prior: Prior, z: float, least: float) -> None:
         self.terms, self.z = terms, z
         self.response = as_rows({"prior.response": prior.response})["prior.response"]
         if self.response.shape != (len(terms.levels),):
@@ -152,7 +160,7 @@ class _Design:
         if prior.variance is None:
             if not ((self.response >= 0) & (self.response <= 1)).all():
                 raise InvalidInput("must lie in [0, 1], or name their variance", field="prior.response")
-            self.variance = self.response * (1 - self.response)
+            self.variance = np.maximum(self.response * (1 - self.response), least)
         else:
             self.variance = as_rows({"prior.variance": prior.variance})["prior.variance"]
             if self.variance.shape != self.response.shape or not (self.variance > 0).all():
@@ -237,7 +245,7 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
             f"curve and price need {exploring:,} accounts that explore; there are {accounts:,}: name a wider one",
             field="precision",
         )
-    held = 0.0
+    held: float = 0
     if wanted.lift is not None:
         held = design.holdout(left, wanted.lift)
         if math.isnan(held):
@@ -245,6 +253,7 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
                 f"{left:,} accounts give {design.best_lift(left):.3g} at best; name a wider one",
                 field="precision.lift",
             )
+        held = math.ceil(held)
     shares = {"holdout": math.ceil(held * WHOLE / accounts), "explore": math.ceil(exploring * WHOLE / accounts)}
     shares["policy"] = WHOLE - sum(shares.values())
     if shares["policy"] <= 0:

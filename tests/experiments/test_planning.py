@@ -99,6 +99,30 @@ def test_a_precision_that_the_accounts_cannot_give_is_refused_with_the_one_they_
         Precision()
 
 
+@pytest.mark.parametrize("lowest", [0.0, 1e-6])
+@pytest.mark.parametrize("accounts", [9_000, 200_000])
+def test_a_trial_can_measure_a_lift_over_a_level_that_is_believed_never_to_respond(
+    lowest: float, accounts: int
+) -> None:
+    terms = Terms(levels=(0, 50, 100))
+    found = plan(terms, accounts, Prior(response=[lowest, 0.14, 0.16], money=6.0), Precision(lift=0.015))
+    held, policy = found.accounts["holdout"], found.accounts["policy"]
+    assert found.shares["holdout"] > 0
+    # At a rate of so many the holdout expects a response, and the normal interval holds.
+    rate = 0.015 / Z
+    assert held * rate >= 1
+    assert Z * np.sqrt(rate / held + 0.12 * 0.88 / policy) <= 0.0151
+    assert found.half_widths["lift"] <= 0.0151
+    assert found.detectable > 0
+
+
+def test_a_small_variance_leaves_the_holdout_an_account() -> None:
+    prior = Prior(response=[0.0, 0.14, 0.16], variance=[1e-12, 0.12, 0.13], money=6.0)
+    found = plan(Terms(levels=(0, 50, 100)), 4_000, prior, Precision(lift=0.02))
+    assert found.accounts["holdout"] == 1
+    assert found.half_widths["lift"] <= 0.02
+
+
 def test_the_plan_becomes_the_arms_of_a_campaign() -> None:
     found = plan(TERMS, 150_000, PRIOR, Precision(lift=0.006, curve=0.02))
     experiment = found.experiment("spring")
