@@ -16,6 +16,8 @@ from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import log_of, read_campaign
 from shadowprice.campaign import SIDES
 from shadowprice.datasets.package import load_dataset, save_dataset
+from shadowprice.datasets.split import Split
+from shadowprice.errors import InvalidInput
 from shadowprice.pacing.decision_log.harvest import harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import Tables, validate_tables
@@ -28,6 +30,9 @@ class HarvestJob(Job):
 
     The tables pass the same checks as a user's. The whole log is read each time: an outcome that came late, and a
     correction, change the rows of the next harvest. Rows of the data set with the same request id are replaced.
+
+    A split by time moves on with the newest decision, so that served rows become training rows: the newest ones, of as
+    long as validation and test were, are kept for validation and test.
     """
 
     tables: Path = reads("folder of the prepared tables of the campaign")
@@ -44,16 +49,21 @@ def run(job: HarvestJob) -> dict[str, int]:
 
     Raises:
         NotFound: no log or no tables.
-        InvalidInput: an incentive that no offer, or more than one offer, of its side has; several logs and none named.
+        InvalidInput: an incentive that no offer, or more than one offer, of its side has; several logs and none named;
+            recent days that keep no training row.
         InvalidTable: the log has no decisions, or the rows break a rule of the tables.
     """
     campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
     hours = hours_of(job.mature_hours, campaign)
     found = harvest(read_log(job.log or log_of(job.workspace)), campaign, dataset.tables.offer, hours)
     exposure, strangers = _of_known(dataset.tables, found.exposure)
-    old: set[str] = set()
+    split, old = dataset.split, set[str]()
+    if len(exposure):
+        last = max(part["decided_at"].max() for part in _parts(dataset.tables, "exposure"))
+        split = split.later(max(exposure["decided_at"].max() - last, timedelta()))
     if job.recent_days and len(exposure):
         since = exposure["decided_at"].max() - timedelta(days=job.recent_days)
+        _check_recent(split, since, exposure["decided_at"].max())
         exposure = exposure[exposure["decided_at"] >= since].reset_index(drop=True)
         parts = _parts(dataset.tables, "exposure")
         old = {name for part in parts for name in part.loc[part["decided_at"] < since, "request_id"]}
@@ -70,9 +80,21 @@ def run(job: HarvestJob) -> dict[str, int]:
         "rows of accounts without a profile": strangers,
     }
     notes = {**dataset.notes, "served": f"{len(exposure):,} requests of the decision log"}
-    save_dataset(replace(dataset, tables=validate_tables(sources), notes=notes), job.harvested)
+    save_dataset(replace(dataset, tables=validate_tables(sources), split=split, notes=notes), job.harvested)
     write_figures(job.figures, counts)
     return counts
+
+
+def _check_recent(split: Split, since: pd.Timestamp, newest: pd.Timestamp) -> None:
+    """Refuse recent days that a split by time gives to validation and test alone."""
+    earliest = pd.DataFrame({"account_id": [""], "decided_at": [since]})
+    if split.validation_from is not None and split.assign(earliest)[0] != "train":
+        days = (newest - pd.Timestamp(split.validation_from)) / pd.Timedelta(days=1)
+        purged = f", and labels take {split.label_delay_days:g} days" if split.purge else ""
+        raise InvalidInput(
+            f"keeps no training row: validation begins {days:.1f} days before the newest decision{purged}; name more",
+            field="recent_days",
+        )
 
 
 def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int]:

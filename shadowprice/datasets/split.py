@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -87,6 +87,16 @@ class Split(Plain):
             raise InvalidInput("must not be before validation_from", field="split.test_from")
         if not 0 <= self.label_delay_days <= MOST_DELAY_DAYS:
             raise InvalidInput(f"must be 0 to {MOST_DELAY_DAYS} days", field="split.label_delay_days")
+
+    def later(self, by: timedelta) -> Self:
+        """Return the split of a log that goes on for ``by``: both instants move, a split by account stays.
+
+        >>> Split(by="account").later(timedelta(days=1)).by
+        'account'
+        """
+        if self.validation_from is None or self.test_from is None:
+            return self
+        return replace(self, validation_from=self.validation_from + by, test_from=self.test_from + by)
 
     def assign(self, exposure: pd.DataFrame) -> NDArray[np.str_]:
         """Part of each row of a frame with account_id and decided_at.

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -140,6 +141,55 @@ def test_only_recent_rows_are_kept_where_they_are_asked_for(job: HarvestJob) -> 
     }
     assert set(found.outcome["request_id"]) == set(found.exposure["request_id"])
     assert counts["rows of the data set that are too old"] == 3
+
+
+def by_time(job: HarvestJob, **fields: Any) -> Split:
+    """Give the data set a split by time whose test is the last day of the trial."""
+    split = Split.between(TRIAL - pd.Timedelta(days=2), TRIAL - pd.Timedelta(days=1), **fields)
+    save_dataset(Dataset(name="tables", tables=validate_tables(tables()), split=split), job.tables)
+    return split
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_a_split_by_time_moves_on_with_the_log_so_that_served_rows_are_learned_from(
+    purge: bool, job: HarvestJob, tmp_path: Path
+) -> None:
+    write_log(job.log)
+    split = by_time(job, label_delay_days=2.0, purge=purge)
+    run(job)
+    found = load_dataset(job.harvested)
+    exposure = found.tables.exposure
+    moved = exposure["decided_at"].max() - TRIAL
+    assert found.split == split.later(moved)
+    assert found.split.test_from - found.split.validation_from == timedelta(days=1)
+    served = exposure["request_id"].str.startswith("r")
+    part, age = found.split.assign(exposure[served]), exposure["decided_at"].max() - exposure.loc[served, "decided_at"]
+    assert set(part) == {"train", "validation", "test"} | ({"purged"} if purge else set())
+    assert (age[part == "train"] > pd.Timedelta(days=3 if purge else 2)).all()
+    assert (part == "train").sum() > (part == "test").sum()
+    # The newest decision is the same one, so the split stays.
+    run(replace(job, tables=job.harvested, harvested=tmp_path / "again"))
+    assert load_dataset(tmp_path / "again").split == found.split
+
+
+def test_recent_days_that_a_split_by_time_leaves_no_training_rows_of_are_refused(job: HarvestJob) -> None:
+    write_log(job.log)
+    by_time(job)
+    with pytest.raises(InvalidInput, match=r"recent_days: keeps no training row: validation begins 2\.0 days before"):
+        run(replace(job, recent_days=2))
+    run(replace(job, recent_days=3))
+    found = load_dataset(job.harvested)
+    assert "train" in found.split.assign(found.tables.exposure)
+    by_time(job, label_delay_days=3.0, purge=True)
+    with pytest.raises(InvalidInput, match="and labels take 3 days"):
+        run(replace(job, recent_days=3))
+
+
+def test_without_served_rows_the_split_stays(job: HarvestJob) -> None:
+    write_log(job.log)
+    split = by_time(job)
+    run(replace(job, mature_hours=24 * 365))
+    assert load_dataset(job.harvested).split == split
 
 
 def test_one_of_several_logs_must_be_named(job: HarvestJob, tmp_path: Path) -> None:
