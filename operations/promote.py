@@ -81,7 +81,7 @@ def run(job: PromoteJob) -> str:
         return _start(job, campaign, canary, stages[0])
     if canary is None:
         return _back_to_incumbent(job, campaign) if job.back_on_alarm else "none"
-    if canary.stage >= len(stages):
+    if canary.promoted:
         return _settle(job, campaign, canary)
     verdict = _judge(job, campaign, canary, stages)
     if verdict.step == "roll back":
@@ -95,10 +95,15 @@ def run(job: PromoteJob) -> str:
         grown.write(job.workspace)
         return _log(job, campaign, "grow", grown, verdict, verdict.reason)
     # The canary decides for everybody until the first price of the model that is now registered.
-    promoted = replace(canary, stage=len(stages), share=WHOLE, since=datetime.now(UTC))
+    promoted = replace(canary, stage=canary.stage + 1, share=WHOLE, since=datetime.now(UTC))
     promoted.write(job.workspace)
+    return _promote(job, campaign, promoted, verdict, verdict.reason)
+
+
+def _promote(job: PromoteJob, campaign: Campaign, canary: Canary, verdict: StageVerdict | None, reason: str) -> str:
+    """Register the model of a canary that decides for everybody, and write the step down."""
     register(RegisterJob(model=job.workspace / VERSIONS / canary.model_version, workspace=job.workspace))
-    return _log(job, campaign, "promote", promoted, verdict, verdict.reason)
+    return _log(job, campaign, "promote", canary, verdict, reason)
 
 
 def _stages(job: PromoteJob) -> list[Stage]:
@@ -147,7 +152,18 @@ def _start(job: PromoteJob, campaign: Campaign, canary: Canary | None, stage: St
 
 
 def _settle(job: PromoteJob, campaign: Campaign, canary: Canary) -> str:
-    """End a canary that was promoted, once the served model's own price has taken over."""
+    """End a canary that was promoted, once the served model's own price has taken over.
+
+    A promotion that was interrupted before its model was registered goes on. A model that was registered after the
+    promotion ends the canary at once.
+    """
+    last = next(reversed(notes(job.workspace / CANARY_LOG)), None)
+    if last is None or (last["step"], last["model_version"]) != ("promote", canary.model_version):
+        return _promote(job, campaign, canary, None, "the promotion was interrupted and goes on")
+    served = str(read_meta((job.workspace / MODEL).resolve())["model_version"])
+    if served != canary.model_version:
+        (job.workspace / FILE).unlink(missing_ok=True)
+        return "none"
     newest = PriceStore(job.workspace / PRICES).latest(campaign.name, verified_only=True)
     if newest is None or newest.model_version != canary.model_version:
         return "wait"
@@ -177,8 +193,10 @@ def _judge(job: PromoteJob, campaign: Campaign, canary: Canary, stages: list[Sta
     rows, columns = stage_rows(
         mature(served_requests(log, campaign), log, hours), campaign, canary, groups_from=job.workspace
     )
-    level = 1.0 - job.rate / len(stages)
-    return judge_stage(rows, stages[canary.stage], level=level, most_days=job.most_days, columns=columns)
+    # A list of stages that is shorter now ends with the stage that runs.
+    level = 1.0 - job.rate / max(len(stages), canary.stage + 1)
+    stage = stages[min(canary.stage, len(stages) - 1)]
+    return judge_stage(rows, stage, level=level, most_days=job.most_days, columns=columns)
 
 
 def stage_rows(

@@ -64,6 +64,11 @@ class Canary:
         if self.since.tzinfo is None:
             raise InvalidInput("must carry a time zone", field="canary.since")
 
+    @property
+    def promoted(self) -> bool:
+        """Whether it has passed its last stage and decides for everybody; every stage leaves units to the incumbent."""
+        return self.share == WHOLE
+
     def takes(self, units: Sequence[str]) -> NDArray[np.bool_]:
         """Bool (N,): the units that the canary decides for; never one without a name. O(N)."""
         key = hashlib.blake2b(f"{self.campaign}/{self.model_version}".encode(), digest_size=32).digest()

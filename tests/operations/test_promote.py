@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,14 +14,22 @@ import pyarrow.parquet as pq
 import pytest
 from served_log import CAMPAIGN, START, write_log
 
+from feature_repo.columns import FeatureColumns
+from feature_repo.names import project_of
+from feature_repo.store import create
 from operations import __main__ as command
-from operations.common.workspace import CANARY_LOG
+from operations.common.workspace import CANARY_LOG, FEATURES, MODEL, VERSIONS
 from operations.promote import PromoteJob, run
+from operations.register import RegisterJob
+from operations.register import run as register
 from shadowprice.arms import CANARY
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.trial_stage import Stage, judge_stage
+from shadowprice.learning.bundle import EMBEDDINGS, META, read_meta
 from shadowprice.pacing.canary import FILE, Canary
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
+from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import StoredHead, save_heads
 
 TRIAL = Canary(
     campaign="spring",
@@ -96,6 +105,59 @@ def test_a_worse_canary_is_rolled_back_and_a_better_one_grows(workspace: Path, t
     assert history(workspace)[-1]["reason"] == "the canary is worse"
     job = PromoteJob(workspace=workspace, log=tmp_path / "worse", mature_hours=0, back_on_alarm=False)
     assert run(job) == "none"
+
+
+def write_model(folder: Path, version: str) -> Path:
+    """A bundle with one embedding."""
+    head = StoredHead(levels=np.array([0, 50, 100]), default_embedding=np.full(3, 0.25, np.float32))
+    save_heads({"customer": head}, folder)
+    (folder / META).write_text(json.dumps({"model_version": version, "files": file_digests(folder)}))
+    row = {"account_id": ["a"], "side": "customer", "computed_at": pd.Timestamp("2026-03-02", tz="UTC")}
+    pd.DataFrame(row | {"embedding": [np.full(3, 0.25, np.float32)]}).to_parquet(folder / EMBEDDINGS)
+    return folder
+
+
+@pytest.fixture
+def registered(workspace: Path, tmp_path: Path) -> Path:
+    """The workspace with the incumbent as its model; the bundle of the model on trial is ``m2`` beside it."""
+    columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=3)
+    create(workspace / FEATURES, columns, project=project_of(CAMPAIGN))
+    register(RegisterJob(model=write_model(tmp_path / "m1", "m1"), workspace=workspace))
+    write_model(tmp_path / "m2", "m2")
+    return workspace
+
+
+def test_a_promotion_that_was_interrupted_goes_on_and_ends(registered: Path, tmp_path: Path) -> None:
+    canary_log(tmp_path / "log", 0.8)
+    job = PromoteJob(workspace=registered, log=tmp_path / "log", mature_hours=0)
+    replace(TRIAL, stage=1, share=1000).write(registered)
+    with pytest.raises(NotFound):  # the bundle cannot be read now
+        run(job)
+    promoted = Canary.read(registered, "spring")
+    assert promoted is not None
+    assert promoted.promoted
+    with pytest.raises(NotFound):
+        run(job)
+    (registered / VERSIONS / "m2").symlink_to(tmp_path / "m2")
+    assert run(job) == "promote"
+    assert read_meta(registered / MODEL)["model_version"] == "m2"
+    assert history(registered)[-1]["incumbent"] == "m1"
+    # The canary decides for everybody until the first price of its model.
+    assert run(job) == "wait"
+    assert (registered / FILE).exists()
+    assert [each["step"] for each in history(registered)] == ["promote"]
+    register(RegisterJob(model=registered / VERSIONS / "m1", workspace=registered))
+    assert run(job) == "none"
+    assert not (registered / FILE).exists()
+
+
+def test_a_shorter_list_of_stages_ends_with_the_stage_that_runs(registered: Path, tmp_path: Path) -> None:
+    canary_log(tmp_path / "log", 0.8)
+    write_model(registered / VERSIONS / "m2", "m2")
+    replace(TRIAL, stage=1, share=1000).write(registered)
+    job = PromoteJob(workspace=registered, log=tmp_path / "log", mature_hours=0, stages=("500:-0.2",))
+    assert run(job) == "promote"
+    assert read_meta(registered / MODEL)["model_version"] == "m2"
 
 
 @pytest.mark.parametrize("stages", [["100"], ["1000:0", "100:0"], ["10000:0"], ["100:-2"], []])
