@@ -99,7 +99,7 @@ def _do(given: argparse.Namespace) -> int:
             run("retrain", given.workspace / "pipeline", parameters | {"workspace": str(given.workspace)})
             return "a run here"
 
-        print(retrain_on_alarm(given.workspace, given.hours, start))
+        print(retrain_on_alarm(given.workspace, given.hours, start, blocking=not given.host))
         return 0
 
     name = given.name or f"shadowprice-{given.pipeline}"

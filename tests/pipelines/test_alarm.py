@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from rendering import CHART, render, values_of
 from operations.common.alarm import STARTED, retrain_on_alarm
 from pipelines.__main__ import main
 from pipelines.backend import schedule, start_scheduled
+from pipelines.local import PipelineFailed
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 from shadowprice.watch.finding import SAMPLE_RATIO, Finding
@@ -79,6 +81,24 @@ def test_a_start_that_fails_is_tried_again(workspace: Path) -> None:
     with pytest.raises(Unavailable):
         retrain_on_alarm(workspace, 24, away)
     assert "started r" in retrain_on_alarm(workspace, 24, lambda: "r")
+
+
+def test_a_retrain_here_counts_from_its_beginning_and_runs_alone(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(workspace, "label_drift")
+    command = [sys.executable, "-m", "pipelines", "retrain-on-alarm", f"--workspace={workspace}", "--hours=0"]
+    beside: list[str] = []
+
+    def refuses(pipeline: str, *_: object, **__: object) -> None:
+        beside.append(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+        raise PipelineFailed(f"pipeline {pipeline!r} failed in step 'gate-refused'")
+
+    monkeypatch.setattr("pipelines.__main__.run", refuses)
+    monkeypatch.setattr(sys, "argv", ["pipelines", *command[3:-1]])
+    assert [main() for _ in range(3)] == [1, 0, 0]
+    assert beside == ["the watch alarms on model m1; another process runs or starts a retrain\n"]
+    assert capsys.readouterr().out.count("a retrain was started at") == 2
 
 
 def test_the_charts_command_runs_what_the_schedule_runs(
