@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from shadowprice.campaign import SIDES, Campaign, Side
-from shadowprice.errors import NotFound
-from shadowprice.files import write_whole
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import whole_file, write_whole
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.day import Accounts
 
@@ -52,15 +52,15 @@ class Traffic:
         return Forecast.of(campaign, self.profiles)
 
     def save(self, folder: Path) -> None:
-        """Write traffic.json and one parquet file per side; :meth:`load` is the inverse."""
+        """Write one parquet file per side, then traffic.json, each whole or not at all; :meth:`load` is the inverse."""
         folder.mkdir(parents=True, exist_ok=True)
         for side, accounts in self.accounts.items():
             frame = pd.DataFrame({"account_id": accounts.account_id.astype(str), "activity": accounts.activity})
-            frame.to_parquet(folder / f"traffic-{side}.parquet", index=False)
+            _write(folder / accounts_file(side), frame)
         for side in SIDES:
             for frames, file in ((self.pairs, pairs_file(side)), (self.contexts, contexts_file(side))):
                 if side in frames:
-                    frames[side].to_parquet(folder / file, index=False)
+                    _write(folder / file, frames[side])
                 else:
                     (folder / file).unlink(missing_ok=True)
         profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
@@ -68,16 +68,24 @@ class Traffic:
 
     @classmethod
     def load(cls, folder: Path) -> Traffic:
-        """Read what :meth:`save` wrote but pairs and contexts (:func:`read_pairs`), or raise :class:`NotFound`."""
+        """Read what :meth:`save` wrote but pairs and contexts (:func:`read_pairs`).
+
+        Raises:
+            NotFound: there is no traffic.
+            InvalidInput: a file is missing or damaged.
+        """
         path = folder / FILE
         if not path.exists():
             raise NotFound(f"no {FILE} in {folder}; run the featurize step first")
-        profiles: dict[Side, Profile] = {
-            side: Profile(np.asarray(p["shares"]), p["level"]) for side, p in json.loads(path.read_text()).items()
-        }
+        try:
+            profiles: dict[Side, Profile] = {
+                side: Profile(np.asarray(p["shares"]), p["level"]) for side, p in json.loads(path.read_text()).items()
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(path, error) from error
         accounts: dict[Side, Accounts] = {}
         for side in profiles:
-            frame = pd.read_parquet(folder / f"traffic-{side}.parquet")
+            frame = _read(folder / accounts_file(side), ["account_id", "activity"])
             accounts[side] = Accounts(
                 frame["account_id"].to_numpy(dtype=str), np.asarray(frame["activity"], dtype=np.float64)
             )
@@ -85,15 +93,44 @@ class Traffic:
 
 
 def read_pairs(folder: Path) -> dict[Side, pd.DataFrame]:
-    """Read :attr:`Traffic.pairs` of a workspace; empty where nothing reads the partner."""
+    """Read :attr:`Traffic.pairs` of a workspace; empty where nothing reads the partner.
+
+    Raises:
+        InvalidInput: a file is damaged.
+    """
     files = {side: folder / pairs_file(side) for side in SIDES}
-    return {side: pd.read_parquet(path) for side, path in files.items() if path.exists()}
+    return {side: _read(path) for side, path in files.items() if path.exists()}
 
 
 def read_contexts(folder: Path) -> dict[Side, pd.DataFrame]:
-    """Read :attr:`Traffic.contexts` of a workspace; empty where nothing reads the context."""
+    """Read :attr:`Traffic.contexts` of a workspace; empty where nothing reads the context.
+
+    Raises:
+        InvalidInput: a file is damaged.
+    """
     files = {side: folder / contexts_file(side) for side in SIDES}
-    return {side: pd.read_parquet(path) for side, path in files.items() if path.exists()}
+    return {side: _read(path) for side, path in files.items() if path.exists()}
+
+
+def _write(file: Path, frame: pd.DataFrame) -> None:
+    with whole_file(file) as draft:
+        frame.to_parquet(draft, index=False)
+
+
+def _read(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(file, columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> InvalidInput:
+    return InvalidInput(f"cannot be read ({error}); run the featurize step again", field=str(file))
+
+
+def accounts_file(side: Side) -> str:
+    """Name of the file with the accounts of a side and how often each asks."""
+    return f"traffic-{side}.parquet"
 
 
 def contexts_file(side: Side) -> str:

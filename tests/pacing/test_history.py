@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,19 @@ import pytest
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.datasets import load
-from shadowprice.pacing.history import Traffic, fit_traffic, read_contexts
-from shadowprice.pacing.replay.day import Day, draw_day
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.forecast import Profile
+from shadowprice.pacing.history import (
+    FILE,
+    Traffic,
+    accounts_file,
+    contexts_file,
+    fit_traffic,
+    pairs_file,
+    read_contexts,
+    read_pairs,
+)
+from shadowprice.pacing.replay.day import Accounts, Day, draw_day
 from shadowprice.tables import Tables, campaign_from_tables
 
 SMALL = {"customers": 600, "merchants": 150, "both": 15}
@@ -110,3 +122,41 @@ def test_the_context_of_the_newest_past_requests_is_kept_where_conditions_read_i
     assert list(found) == ["c_channel"]
     assert found["c_channel"].tolist() == mine["c_channel"].head(len(found)).tolist()
     assert len(found) == min(4000, len(mine))
+
+
+def small_traffic(account: str) -> Traffic:
+    """One account that asks, with a partner and a context."""
+    accounts = {"customer": Accounts(np.array([account]), np.ones(1))}
+    pairs = {"customer": pd.DataFrame({"account_id": [account], "partner_id": ["m"], "activity": [1]})}
+    contexts = {"customer": pd.DataFrame({"c_channel": ["app"]})}
+    return Traffic({"customer": Profile(np.ones(24), 100.0)}, accounts, pairs, contexts)
+
+
+def test_a_save_that_is_killed_leaves_files_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_traffic("a").save(tmp_path)
+
+    def cut(_: pd.DataFrame, path: Path, **__: object) -> None:
+        Path(path).write_bytes(b"PAR1")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", cut)
+    with pytest.raises(KeyboardInterrupt):
+        small_traffic("b").save(tmp_path)
+    assert Traffic.load(tmp_path).accounts["customer"].account_id.tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        (FILE, Traffic.load),
+        (accounts_file("customer"), Traffic.load),
+        (pairs_file("customer"), read_pairs),
+        (contexts_file("customer"), read_contexts),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, file: str, read: Callable[[Path], object]) -> None:
+    small_traffic("a").save(tmp_path)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(InvalidInput, match=f"{re.escape(file)}: cannot be read .*; run the featurize step again"):
+        read(tmp_path)
