@@ -87,6 +87,8 @@ def show(found: dict[str, Any], console: Console) -> None:
                 f"[{cost['low']:.4g}, {cost['high']:.4g}] per request, from {each['requests']:,} requests"
             )
         console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
+    if "logged" in found and (nothing := found["logged"]["given_nothing"]):
+        console.print(f"{nothing:,} requests of the log that were given nothing are left out.", soft_wrap=True)
     console.print("Money in minor units. Added value: above the lowest level for every request.", soft_wrap=True)
 
 

@@ -80,6 +80,7 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     requests = requests[_judged(requests, campaign, job.arm)].reset_index(drop=True)
     if requests.empty:
         raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
+    requests, nothing = _given(requests, log)
     known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
     priced = None
     if job.workspace is not None and (job.price >= 0 or job.budget >= 0):
@@ -104,17 +105,20 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         "mature_hours": hours,
         "unknown_accounts": unknown,
         "ineligible": ineligible,
+        "given_nothing": nothing,
         **asdict(found),
     }
     write_whole(job.result, json.dumps(content, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, unknown, ineligible)) + "\n")
+    write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, (nothing, unknown, ineligible))) + "\n")
     return found
 
 
 def at_prices(
     folder: Path, campaign: Campaign, workspace: Path, prices: Sequence[Mapping[str, float]], hours: float
-) -> list[PolicyEstimate | str]:
+) -> tuple[list[PolicyEstimate | str], int]:
     """Estimate from a log what the model of a workspace brings at some prices; the reason where the log cannot tell.
+
+    Also return the number of requests that were given nothing, which the estimates leave out.
 
     Args:
         folder: of the decision log.
@@ -127,10 +131,14 @@ def at_prices(
     requests = mature(served_requests(log, campaign), log, hours)
     requests = requests[_judged(requests, campaign, "")].reset_index(drop=True)
     if requests.empty:
-        return [f"no decision of the log is {hours:g} hours old"] * len(prices)
-    known, _ = _known(requests, _population(workspace))
-    priced = _Priced.of(known, log, campaign, workspace)
-    rows = logged_rows(priced.requests, log.decisions)
+        return [f"no decision of the log is {hours:g} hours old"] * len(prices), 0
+    try:
+        requests, nothing = _given(requests, log)
+        known, _ = _known(requests, _population(workspace))
+        priced = _Priced.of(known, log, campaign, workspace)
+        rows = logged_rows(priced.requests, log.decisions)
+    except InvalidInput as error:
+        return [str(error)] * len(prices), 0
     found: list[PolicyEstimate | str] = []
     main, *further = campaign.priced
     for each in prices:
@@ -139,7 +147,7 @@ def at_prices(
             found.append(rows.estimate(policy.at(each[main]), "dr"))
         except InvalidInput as error:
             found.append(str(error))
-    return found
+    return found, nothing
 
 
 def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[bool]:
@@ -150,6 +158,17 @@ def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[b
             raise InvalidInput(f"there is no arm {arm!r}; there are {known}", field="arm")
         return requests["arm"] == arm
     return ~requests["arm"].isin([name for name, kind in arms.items() if kind == "holdout"])
+
+
+def _given(requests: pd.DataFrame, log: ServedLog) -> tuple[pd.DataFrame, int]:
+    """Return the requests that were given some level, and the number of the others.
+
+    Limits give a request nothing whatever the policy is, where its side has no level that costs nothing.
+    """
+    level = log.decisions.set_index("request_id")["level"].loc[requests["request_id"]].to_numpy()
+    if not (level >= 0).any():
+        raise InvalidInput("no such decision gave a level", field="log")
+    return requests[level >= 0].reset_index(drop=True), int((level < 0).sum())
 
 
 Curves = Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
@@ -274,37 +293,42 @@ def _with_model(campaign: Campaign, side: str, probability: np.ndarray[Any, Any]
 
 
 def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> float:
-    """Return the lowest price at which the estimated spend is within the budget, by bisection."""
+    """Return the lowest price at which the estimated spend is within the budget, by bisection.
 
-    def spend(price: float) -> float:
-        found = rows.estimate(priced.at(price), estimator, replications=1)
-        return found.cost.value * found.requests
+    The estimate at the price that is found has the check of the overlap; policies on the way need none.
+    """
 
-    if spend(0.0) <= budget:
+    n = rows.level.size
+
+    def within(price: float) -> bool:
+        # The estimate is NaN where the log has no row of the policy; this comparison takes it as too dear.
+        return rows.mean_cost(priced.at(price), estimator) * n <= budget
+
+    if within(0.0):
         return 0.0
     low, high = 0.0, 1e-6
-    while spend(high) > budget:
+    while not within(high):
         low, high = high, 4 * high
         if high > 1e6:
             raise InvalidInput("is below what the cheapest levels cost", field="budget")
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if spend(middle) > budget else (low, middle)
+        low, high = (low, middle) if within(middle) else (middle, high)
     return high
 
 
 def _page(
-    campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float | None, unknown: int, ineligible: int
+    campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float | None, left_out: tuple[int, int, int]
 ) -> Iterator[str]:
     policy = f"arm `{job.arm}`" if job.arm else f"level {job.level} for all" if price is None else f"price {price:.6g}"
     yield f"# Estimate of another policy: {campaign}, {policy}"
     yield ""
     yield f"From {found.requests:,} requests of the log, by `{found.estimator}`, with {found.value.level:.0%} intervals"
     yield f"that draw whole accounts. The log is worth {found.effective_rows:,.0f} requests of this policy."
-    if unknown:
-        yield f"{unknown:,} requests of accounts without a curve are left out."
-    if ineligible:
-        yield f"{ineligible:,} requests that the rules allow no level are left out."
+    reasons = ("that were given nothing", "of accounts without a curve", "that the rules allow no level")
+    for count, reason in zip(left_out, reasons, strict=True):
+        if count:
+            yield f"{count:,} requests {reason} are left out."
     yield ""
     yield "| | per request | in all |"
     yield "|---|---|---|"

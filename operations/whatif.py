@@ -109,11 +109,12 @@ def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dic
     prices = [each["prices"] if each["prices"].get(campaign.budget.name) is not None else None for each in answers]
     known = [each for each in prices if each is not None]
     hours = hours_of(job.mature_hours, campaign)
-    estimates = iter(at_prices(job.log, campaign, job.workspace, known, hours))
+    found_at, nothing = at_prices(job.log, campaign, job.workspace, known, hours)
+    estimates = iter(found_at)
     told = [{"refused": "there is no price"} if each is None else _told(next(estimates)) for each in prices]
     if job.levels or job.caps or set(job.limits) - set(campaign.priced):
         told[1] = {"refused": "the log is asked at prices of the campaign's budgets: leave levels, caps and groups out"}
-    return {"current": told[0], "asked": told[1], "curve": told[2:]}
+    return {"current": told[0], "asked": told[1], "curve": told[2:], "given_nothing": nothing}
 
 
 def _told(estimate: PolicyEstimate | str) -> dict[str, Any]:

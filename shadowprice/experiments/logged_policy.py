@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,28 @@ class PolicyEstimate:
 
 
 @dataclass(frozen=True, eq=False)
+class _Weighed:
+    """Requests with their probabilities under a policy.
+
+    chosen, logged       (N,), probability of the given level under the policy and in the log
+    predicted, expected  (2, N), value and cost that a model expects at the given level and under the policy
+    """
+
+    chosen: Array
+    logged: Array
+    predicted: Array
+    expected: Array
+
+    def mean(self, place: int, outcome: Array, estimator: str, interval: Interval | None) -> Any:
+        """Mean outcome under the policy; ``place`` is 0 for the value and 1 for the cost."""
+        if estimator == "dr":
+            models = self.predicted[place], self.expected[place]
+            return dr_value(outcome, self.chosen, self.logged, *models, interval=interval)
+        hajek = estimator == "hajek"
+        return ips_value(outcome, self.chosen, self.logged, interval=interval, normalise=hajek)
+
+
+@dataclass(frozen=True, eq=False)
 class LoggedRows:
     """Requests of one or several sides that were decided with known probabilities.
 
@@ -87,6 +110,38 @@ class LoggedRows:
 
         Source: Dudík, Langford and Li (2011); record 37. O(J·N + replications·N).
         """
+
+        def checked(side: str) -> Target:
+            policy = target(side)
+            self._check_overlap(side, policy.probability, self.propensity[side])
+            return policy
+
+        weighed = self._weighed(checked, estimator)
+        effective = effective_rows(weighed.chosen, weighed.logged)
+        if effective < LEAST_ROWS:
+            raise InvalidInput(
+                f"the log is worth {effective:.0f} requests of this policy, fewer than {LEAST_ROWS}: it rarely gave "
+                "what the policy gives; explore more, or wait for more requests",
+                field="policy",
+            )
+        interval = Interval(level=level, cluster=self.account, replications=replications)
+        value, cost = (
+            weighed.mean(place, outcome, estimator, interval) for place, outcome in enumerate((self.value, self.cost))
+        )
+        return PolicyEstimate(estimator, value, cost, requests=self.level.size, effective_rows=effective)
+
+    def mean_cost(self, target: Callable[[str], Target], estimator: str = "dr") -> float:
+        """Estimate the spend of a policy per request, in minor units, without an interval. O(J·N).
+
+        The overlap is not checked: search with this, and call :meth:`estimate` of what is found. NaN where ``hajek``
+        has no row of the policy.
+
+        Args:
+            target, estimator: as of :meth:`estimate`.
+        """
+        return float(self._weighed(target, estimator).mean(1, self.cost, estimator, None))
+
+    def _weighed(self, target: Callable[[str], Target], estimator: str) -> _Weighed:
         if estimator not in ESTIMATORS:
             raise InvalidInput(f"must be one of {', '.join(ESTIMATORS)}, got {estimator!r}", field="estimator")
         n = self.level.size
@@ -94,7 +149,6 @@ class LoggedRows:
         predicted, expected = np.zeros((2, n)), np.zeros((2, n))
         for side, propensity in self.propensity.items():
             rows, policy = self.rows(side), target(side)
-            self._check_overlap(side, policy.probability, propensity)
             at = (self.level[rows], np.arange(rows.size))
             chosen[rows], logged[rows] = policy.probability[at], propensity[at]
             for place, model in enumerate((policy.value, policy.cost)):
@@ -106,24 +160,7 @@ class LoggedRows:
                     continue
                 predicted[place, rows] = model[at]
                 expected[place, rows] = (policy.probability * model).sum(axis=0)
-        effective = effective_rows(chosen, logged)
-        if effective < LEAST_ROWS:
-            raise InvalidInput(
-                f"the log is worth {effective:.0f} requests of this policy, fewer than {LEAST_ROWS}: it rarely gave "
-                "what the policy gives; explore more, or wait for more requests",
-                field="policy",
-            )
-        interval = Interval(level=level, cluster=self.account, replications=replications)
-        found = []
-        for place, outcome in enumerate((self.value, self.cost)):
-            if estimator == "dr":
-                models = predicted[place], expected[place]
-                found.append(dr_value(outcome, chosen, logged, *models, interval=interval))
-            else:
-                hajek = estimator == "hajek"
-                found.append(ips_value(outcome, chosen, logged, interval=interval, normalise=hajek))
-        value, cost = found
-        return PolicyEstimate(estimator, value, cost, requests=n, effective_rows=effective)
+        return _Weighed(chosen, logged, predicted, expected)
 
     def _check_overlap(self, side: str, probability: Array, propensity: Array) -> None:
         impossible = (probability > 0) & (propensity <= 0)

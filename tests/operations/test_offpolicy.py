@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from served_log import CAMPAIGN, TRUTH, write_log, write_segments
 
@@ -19,8 +22,10 @@ from operations.whatif import run as whatif
 from shadowprice.campaign import Campaign, Terms
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
+from shadowprice.experiments.logged_policy import PolicyEstimate
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import columns_file
+from shadowprice.pacing.decision_log.segments import SCHEMAS
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
@@ -157,6 +162,60 @@ def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path,
     write_segments(tmp_path / "one", served.accounts, ones, served.redeemed, levels, [0.0, 1.0, 0.0, 0.0])
     refused = whatif(replace(question, log=tmp_path / "one"))["logged"]["current"]["refused"]
     assert "the log" in refused
+
+
+def test_a_budget_is_found_where_the_log_never_gave_what_lower_prices_give(tmp_path: Path, served: Served) -> None:
+    levels = served.campaign.terms("customer").levels
+    below = [min(each, 2) for each in served.level]
+    write_segments(tmp_path / "low", served.accounts, below, served.redeemed, levels, [0.25, 0.25, 0.5, 0.0])
+
+    def found(**fields: float) -> PolicyEstimate:
+        places = {"result": tmp_path / "found.json", "page": tmp_path / "found.md", "log": tmp_path / "low"}
+        return run(replace(job(tmp_path, tmp_path / "campaign.json", **fields, **shared), **places))
+
+    shared = {"workspace": tmp_path, "mature_hours": 0}
+    with pytest.raises(InvalidInput, match="could not give level 3"):
+        found(price=0.0)
+    # From 0.005 on, level 3 costs more than it brings.
+    at_price = found(price=0.006)
+    assert found(budget=round(at_price.cost.value * at_price.requests)).cost.value == pytest.approx(
+        at_price.cost.value, rel=0.01
+    )
+    assert json.loads((tmp_path / "found.json").read_text())["policy"]["price"] == pytest.approx(0.006, rel=0.1)
+
+
+def rewrite_decisions(log: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Change the decisions of a log of one segment."""
+    (file,) = log.glob("decisions*")
+    table = pa.Table.from_pandas(change(pd.read_parquet(file)), schema=SCHEMAS["decisions"], preserve_index=False)
+    pq.write_table(table, file)
+
+
+def test_requests_that_were_given_nothing_are_left_out_and_counted(tmp_path: Path, served: Served) -> None:
+    def stopped(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame.index < 10
+        shares = [[] if row else each for row, each in zip(rows, frame["propensities"], strict=True)]
+        return frame.assign(level=frame["level"].mask(rows, -1), propensities=shares)
+
+    rewrite_decisions(tmp_path / "log", stopped)
+    found = run(job(tmp_path, tmp_path / "campaign.json", mature_hours=0, level=1))
+    assert found.requests == len(served.level) - 10
+    assert "10 requests that were given nothing are left out." in (tmp_path / "found.md").read_text()
+    assert json.loads((tmp_path / "found.json").read_text())["given_nothing"] == 10
+    served.traffic.save(tmp_path)
+    question = WhatifJob(workspace=tmp_path, answer=tmp_path / "a.json", log=tmp_path / "log", mature_hours=0, rows=0)
+    told = whatif(question)["logged"]
+    assert (told["current"]["requests"], told["given_nothing"]) == (found.requests, 10)
+    rewrite_decisions(tmp_path / "log", lambda frame: frame.assign(level=-1))
+    with pytest.raises(InvalidInput, match="no such decision gave a level"):
+        run(job(tmp_path, tmp_path / "campaign.json", mature_hours=0, level=1))
+
+
+def test_what_if_says_that_a_log_without_propensities_has_no_estimate(tmp_path: Path, served: Served) -> None:
+    rewrite_decisions(tmp_path / "log", lambda frame: frame.assign(propensities=[[]] * len(frame)))
+    served.traffic.save(tmp_path)
+    question = WhatifJob(workspace=tmp_path, answer=tmp_path / "a.json", log=tmp_path / "log", mature_hours=0, rows=0)
+    assert "one number for each level" in whatif(question)["logged"]["current"]["refused"]
 
 
 def test_a_price_decides_under_the_rules_and_at_the_prices_of_further_budgets(tmp_path: Path, served: Served) -> None:
