@@ -11,7 +11,7 @@ from scipy import special, stats
 from shadowprice.watch.evidence import SMALLEST
 from shadowprice.watch.finding import Finding
 from shadowprice.watch.reference import Reference
-from shadowprice.watch.sequential import tested
+from shadowprice.watch.sequential import tested, untested
 
 
 def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
@@ -23,7 +23,7 @@ def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
 
     Args:
         rows: table of :func:`shadowprice.watch.rows.watched_rows`.
-        reference: ``labels`` of training; groups without labels are not tested.
+        reference: ``labels`` of training; groups without labels, or with a mean response above 1, are not tested.
     """
     share = reference.rate / (2 * reference.groups)
     found = []
@@ -32,6 +32,11 @@ def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         if (side, level) not in reference.labels:
             continue
         trained, mean = reference.labels[side, level]
+        if mean > 1.0:
+            # The interval and the test are those of a rate, and a merchant's response may be above 1.
+            reason = f"the mean response in training, {mean:.4f}, is above 1"
+            found.append(untested("label_drift", own, -math.log(share), reason))
+            continue
         responses = mean * trained
         low = stats.beta.ppf(share / 2, responses, trained - responses + 1) if responses > 0 else 0.0
         high = stats.beta.isf(share / 2, responses + 1, trained - responses) if responses < trained else 1.0

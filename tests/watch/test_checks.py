@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from scipy import special
 from shadowprice.errors import InvalidInput
 from shadowprice.watch.curve_shape import slope_error
 from shadowprice.watch.finding import BY_LEVEL, BY_SIDE
+from shadowprice.watch.label_drift import label_drift
 from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import CHECKS, check_all
 from shadowprice.watch.stability import stability_index
@@ -54,6 +57,15 @@ def alarms(rows: pd.DataFrame) -> dict[str, int]:
         if each.alarm:
             found[each.check] = min(each.day, found.get(each.check, each.day))
     return found
+
+
+def test_a_level_whose_mean_response_in_training_is_above_1_is_not_tested() -> None:
+    rows = requests(0).assign(side="merchant", level=1, response=np.tile([0.9, 0.0], DAYS * DAILY // 2))
+    (found,) = label_drift(rows, replace(reference(), labels={("merchant", 1): (200, 1.3)}))
+    assert not found.alarm
+    assert found.sentence == (
+        "merchant, level 1: not tested, because the mean response in training, 1.3000, is above 1."
+    )
 
 
 def test_null_data_raise_no_alarm_and_every_check_reports() -> None:
