@@ -18,7 +18,7 @@ from shadowprice.campaign import SIDES
 from shadowprice.datasets.package import load_dataset, save_dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput
-from shadowprice.pacing.decision_log.harvest import harvest
+from shadowprice.pacing.decision_log.harvest import READ, harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import Tables, validate_tables
 from shadowprice.tables.database import parquet_parts
@@ -55,7 +55,8 @@ def run(job: HarvestJob) -> dict[str, int]:
     """
     campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
     hours = hours_of(job.mature_hours, campaign)
-    found = harvest(read_log(job.log or log_of(job.workspace)), campaign, dataset.tables.offer, hours)
+    log = read_log(job.log or log_of(job.workspace), columns=READ)
+    found = harvest(log, campaign, dataset.tables.offer, hours)
     exposure, strangers = _of_known(dataset.tables, found.exposure)
     split, old = dataset.split, set[str]()
     if len(exposure):

@@ -19,7 +19,7 @@ from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
 from shadowprice.experiments.lifts import Lift
-from shadowprice.experiments.served import mature, served_requests, with_units, without_canary
+from shadowprice.experiments.served import READ, mature, served_requests, with_units, without_canary
 from shadowprice.experiments.spillover import ForAll, effects_for_all
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
@@ -57,7 +57,7 @@ def run(job: LiftJob) -> Analysis:
         InvalidTable: the arms of the log are not those of the experiment.
         NotCertified: units are missing in an arm (sample-ratio mismatch); the result is written all the same.
     """
-    campaign, log = read_campaign(job.campaign), read_log(job.log)
+    campaign, log = read_campaign(job.campaign), read_log(job.log, columns=READ)
     if campaign.experiment is None:
         raise InvalidInput("has no experiment; name its arms", field="campaign.experiment")
     asked = served_requests(log, campaign)

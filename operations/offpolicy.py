@@ -21,9 +21,10 @@ from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
-from shadowprice.experiments.served import mature, served_requests
+from shadowprice.experiments.served import READ, mature, served_requests
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_store import PriceStore
@@ -71,7 +72,10 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         InvalidInput: the log cannot answer: no mature request, no overlap, or too few rows; the message says why.
         NotFound: the workspace has no model.
     """
-    campaign, log = read_campaign(job.campaign), read_log(job.log)
+    campaign, log = (
+        read_campaign(job.campaign),
+        read_log(job.log, columns=_read(priced=job.price >= 0 or job.budget >= 0)),
+    )
     hours = hours_of(job.mature_hours, campaign)
     requests = mature(served_requests(log, campaign), log, hours)
     if job.side:
@@ -127,7 +131,7 @@ def at_prices(
         prices: name of each budget → its price, of each policy; 0 of a further budget that is missing.
         hours: age at which a decision without an outcome counts as no response.
     """
-    log = read_log(folder)
+    log = read_log(folder, columns=_read(priced=True))
     requests = mature(served_requests(log, campaign), log, hours)
     requests = requests[_judged(requests, campaign, "")].reset_index(drop=True)
     if requests.empty:
@@ -148,6 +152,12 @@ def at_prices(
         except InvalidInput as error:
             found.append(str(error))
     return found, nothing
+
+
+def _read(*, priced: bool) -> Mapping[Kind, tuple[str, ...]]:
+    """Return the columns of the log that an estimate needs; rules of a policy at a price read the context."""
+    decided = (*READ["decisions"], "level", "propensities")
+    return {**READ, "decisions": (*decided, "context") if priced else decided}
 
 
 def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[bool]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.journal import note, notes
@@ -30,7 +31,7 @@ from shadowprice.arms import CANARY, UNASSIGNED, WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.experiments.lifts import Columns
-from shadowprice.experiments.served import LATE, mature, served_requests, with_units
+from shadowprice.experiments.served import LATE, READ, mature, served_requests, with_units
 from shadowprice.experiments.trial_stage import Stage, StageVerdict, judge_stage
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
@@ -188,7 +189,8 @@ def _back_to_incumbent(job: PromoteJob, campaign: Campaign) -> str:
 
 
 def _judge(job: PromoteJob, campaign: Campaign, canary: Canary, stages: list[Stage]) -> StageVerdict:
-    log = read_log(job.log or log_of(job.workspace))
+    stays = pc.field("arm").isin(sorted(_arms(campaign))) & (pc.field("decided_at") >= canary.since + LATE)
+    log = read_log(job.log or log_of(job.workspace), columns=READ, where=stays)
     hours = hours_of(job.mature_hours, campaign)
     rows, columns = stage_rows(
         mature(served_requests(log, campaign), log, hours), campaign, canary, groups_from=job.workspace
@@ -203,11 +205,10 @@ def stage_rows(
     requests: pd.DataFrame, campaign: Campaign, canary: Canary, *, groups_from: Path
 ) -> tuple[pd.DataFrame, Columns]:
     """Return the requests of a canary's stage that it could have decided, with ``net`` and the day of the stage."""
-    test = campaign.experiment
-    arms = {UNASSIGNED, CANARY, *(arm.name for arm in (test.arms if test else ()) if arm.kind == "policy")}
     # A predictor takes the new share over a moment after the file is written.
-    rows = requests[requests["arm"].isin(arms) & (requests["decided_at"] >= canary.since + LATE)].reset_index(drop=True)
-    rows, columns = with_units(rows, test, read_groups(campaign, groups_from))
+    stays = requests["arm"].isin(_arms(campaign)) & (requests["decided_at"] >= canary.since + LATE)
+    rows = requests[stays].reset_index(drop=True)
+    rows, columns = with_units(rows, campaign.experiment, read_groups(campaign, groups_from))
     charge = np.zeros(len(rows))
     for side, terms in campaign.sides.items():
         own = (rows["side"] == side).to_numpy()
@@ -224,6 +225,12 @@ def stage_rows(
                 charge[own] += canary.prices.get(each.name, 0.0) * cost
     day = (rows["decided_at"] - canary.since) // pd.Timedelta(days=1)
     return rows.assign(net=rows["value"] - charge, day=day.astype(np.int64)), columns
+
+
+def _arms(campaign: Campaign) -> set[str]:
+    """Return the arms in which a canary decides, and its own."""
+    test = campaign.experiment
+    return {UNASSIGNED, CANARY, *(arm.name for arm in (test.arms if test else ()) if arm.kind == "policy")}
 
 
 def _log(

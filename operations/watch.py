@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import COLUMNS, MODEL, POPULATION, read_campaign, read_groups
 from shadowprice.campaign import Campaign
-from shadowprice.experiments.served import served_requests, with_units
+from shadowprice.experiments.served import COLUMNS as COLUMNS_OF_REQUESTS
+from shadowprice.experiments.served import asked_requests, with_units
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
@@ -26,7 +28,7 @@ from shadowprice.watch.feature_drift import feature_drift
 from shadowprice.watch.finding import Finding
 from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import check_all
-from shadowprice.watch.rows import watched_rows
+from shadowprice.watch.rows import READ, watched_rows
 from shadowprice.watch.sample_ratio import sample_ratio_finding
 from shadowprice.watch.verdict import FILE, Verdict
 
@@ -51,17 +53,22 @@ def run(job: WatchJob) -> Verdict:
         NotFound: no log, or no model.
         InvalidTable: the log has a side that the campaign does not have.
     """
-    campaign, log = read_campaign(job.workspace), read_log(job.log)
+    campaign = read_campaign(job.workspace)
     # Resolved once, so that version and heads belong together even if the link moves meanwhile.
     model = (job.workspace / MODEL).resolve()
     hours = hours_of(job.mature_hours, campaign)
     version = str(read_meta(model)["model_version"])
+    log = read_log(job.log, columns=READ, where=pc.field("model_version") == version)
     rows = watched_rows(log, campaign, hours, version)
     findings = check_all(rows, _reference(job, campaign, model, version))
     findings += _columns(job, log, version)
-    if campaign.experiment is not None and len(log.decisions):
+    if campaign.experiment is not None and log.newest is not None:
+        # Arms divide the requests of all models, so the log is read again when that of the model is not needed.
+        del log
         asked, columns = with_units(
-            served_requests(log, campaign), campaign.experiment, read_groups(campaign, job.workspace)
+            asked_requests(read_log(job.log, columns={"decisions": COLUMNS_OF_REQUESTS}), campaign),
+            campaign.experiment,
+            read_groups(campaign, job.workspace),
         )
         findings.append(sample_ratio_finding(asked, campaign.experiment, columns))
     found = Verdict(
@@ -107,7 +114,7 @@ def _columns(job: WatchJob, log: ServedLog, version: str) -> list[Finding]:
     found: list[Finding] = []
     for side, known in (json.loads(file.read_bytes()) if file.exists() else {}).items():
         decisions = log.decisions
-        mine = decisions[(decisions["side"] == side) & (decisions["model_version"] == version)]
+        mine = decisions[decisions["side"] == side]
         now = pd.read_parquet(job.workspace / columns_file(side))
         asked = mine[["account_id"]].merge(now, on="account_id")
         found += feature_drift(asked, side, known["columns"], known["accounts"], rate=job.rate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import numpy as np
@@ -13,10 +14,14 @@ from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.lifts import Columns
 from shadowprice.groups import Groups
+from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog, final
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
 """Columns that are those of the log."""
+STATE = ("request_id", "response", "cost", "recorded_at")
+READ: Mapping[Kind, tuple[str, ...]] = {"decisions": COLUMNS, "outcomes": STATE, "corrections": STATE}
+"""Columns of the log that the functions of this module read."""
 LATE = timedelta(minutes=1)
 """Most time between a decision by the predictor and its record in the ledger."""
 
@@ -76,25 +81,33 @@ def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
     still come (:func:`mature`).
 
     Raises:
-        InvalidTable: the log has no decisions, or a side that the campaign does not have.
+        InvalidTable: the log has no decisions, or a side that the campaign does not have. A log of which decisions
+            were chosen may have none.
+    """
+    asked = asked_requests(log, campaign)
+    outcomes = log.corrected.set_index("request_id")
+    weight = asked["side"].map({side: terms.weight for side, terms in campaign.sides.items()}).astype(np.float64)
+    return asked.assign(
+        value=weight * asked["request_id"].map(outcomes["response"]).fillna(0.0).astype(np.float64),
+        cost=asked["request_id"].map(outcomes["cost"]).fillna(0).astype(np.int64),
+    )
+
+
+def asked_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
+    """Return the columns of :func:`served_requests` but value and cost; the log needs no outcomes.
+
+    Raises:
+        InvalidTable: as :func:`served_requests`.
     """
     decisions = log.decisions
-    if decisions.empty:
+    if decisions.empty and log.newest is None:
         raise InvalidTable("has no decisions", field="log")
     unknown = set(decisions["side"]) - set(campaign.sides)
     if unknown:
         raise InvalidTable(f"campaign {campaign.name!r} has no side {sorted(unknown)}", field="decisions.side")
-    outcomes = log.corrected.set_index("request_id")
-    weight = decisions["side"].map({side: terms.weight for side, terms in campaign.sides.items()})
     date = decisions["decided_at"].dt.floor("D")
-    return pd.DataFrame(
-        {
-            **{name: decisions[name] for name in COLUMNS},
-            "day": ((date - date.min()) // pd.Timedelta(days=1)).astype(np.int64),
-            "value": weight * decisions["request_id"].map(outcomes["response"]).fillna(0.0).astype(np.float64),
-            "cost": decisions["request_id"].map(outcomes["cost"]).fillna(0).astype(np.int64),
-        }
-    )
+    day = ((date - date.min()) // pd.Timedelta(days=1)).astype(np.int64)
+    return pd.DataFrame({**{name: decisions[name] for name in COLUMNS}, "day": day})
 
 
 def mature(requests: pd.DataFrame, log: ServedLog, hours: float) -> pd.DataFrame:

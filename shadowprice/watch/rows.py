@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import Campaign
+from shadowprice.experiments import served
 from shadowprice.experiments.served import mature, served_requests
+from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog
 
 COLUMNS = ("account_id", "side", "level", "day", "predicted", "response", "explored")
+
+DECIDED = ("level", "response", "reason", "model_version")
+READ: Mapping[Kind, tuple[str, ...]] = {**served.READ, "decisions": (*served.COLUMNS, *DECIDED)}
+"""Columns of the log that this module reads."""
 
 
 def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version: str = "") -> pd.DataFrame:
@@ -21,7 +29,7 @@ def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version
     outcomes then biases no rate.
 
     Args:
-        log: the decision log.
+        log: the decision log, or the rows of the model.
         campaign: of the log.
         hours: age at which a request without an outcome counts as no response.
         model_version: model whose requests are read; empty: that of the last decision.
@@ -33,11 +41,12 @@ def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version
     """
     if log.decisions.empty:
         # A column of flags without a type would select columns in place of rows.
-        return pd.DataFrame(columns=list(COLUMNS)).astype({"explored": bool})
+        types = {"level": np.int64, "day": np.int64, "predicted": np.float64, "response": np.float64, "explored": bool}
+        return pd.DataFrame(columns=list(COLUMNS)).astype(types)
     requests = mature(served_requests(log, campaign), log, hours)
     version = model_version or str(log.decisions["model_version"].iloc[-1])
     decisions = log.decisions.set_index("request_id")
-    joined = requests.join(decisions[["level", "response", "reason", "model_version"]], on="request_id")
+    joined = requests.join(decisions[list(DECIDED)], on="request_id")
     kept = joined[(joined["level"] >= 0) & (joined["model_version"] == version)]
     kept = kept.sort_values("decided_at", kind="stable")
     kept = kept.drop_duplicates(["account_id", "side", "day"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,17 @@ import pandas as pd
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, InvalidTable
-from shadowprice.pacing.decision_log.served import FLAG, WHOLE, ServedLog, exposure_and_outcome, final
+from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.served import EXPOSED, FLAG, WHOLE, ServedLog, exposure_and_outcome, final
 
 UNITS = 1_000_000
 """Share count before that stands for a merchant's past: the log holds the ratio, which is then exact to a millionth."""
+
+READ: Mapping[Kind, tuple[str, ...]] = {
+    **EXPOSED,
+    "decisions": (*EXPOSED["decisions"], "incentive", "partner_id", "context"),
+}
+"""Columns of the log that a harvest reads."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ of the same rows (:mod:`shadowprice.pacing.decision_log.compaction`), so the seg
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -71,15 +72,15 @@ def segments(folder: Path, kind: Kind) -> list[Segment]:
     return sorted(found, key=lambda segment: (segment.first, segment.last))
 
 
-def read_segment(segment: Segment, kind: Kind) -> Any:
-    """The rows of a segment as a table of :data:`SCHEMAS`.
+def read_segment(segment: Segment, kind: Kind, names: Sequence[str] | None = None) -> Any:
+    """The rows of a segment as a table of :data:`SCHEMAS`, or of some columns of it.
 
     Raises:
         FileNotFoundError: it is not there any more: a larger one has its rows.
         InvalidTable: it is damaged, or holds other rows than its name states.
     """
     try:
-        table = pq.read_table(segment.path, schema=SCHEMAS[kind])
+        table = pq.read_table(segment.path, schema=SCHEMAS[kind], columns=None if names is None else list(names))
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:

@@ -6,15 +6,16 @@ segments are replaced by larger ones at any time: a segment that vanishes while 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
@@ -24,6 +25,16 @@ from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, read_segment
 FLAG: Final = "boolean"
 WHOLE: Final = "Int64"
 """Canonical types, as :mod:`shadowprice.tables.schema` has them; the services log without its checker installed."""
+KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "decisions": ("request_id",),
+    "outcomes": ("request_id",),
+    "corrections": ("source", "event_id"),
+}
+"""Columns that tell a row from the others of its kind."""
+TIMES: Final[Mapping[Kind, str]] = {"decisions": "decided_at", "outcomes": "recorded_at"}
+"""Columns with the time of the newest record of a log."""
+STATE: Final = ("response", "cost", "observed_at", "recorded_at", "misdated")
+"""Columns of an outcome that a correction replaces."""
 ATTEMPTS = 5
 """Number of listings of the folder to find a segment that was replaced meanwhile."""
 
@@ -35,12 +46,14 @@ class ServedLog:
     decisions and outcomes  each request once; outcomes as they were first reported
     corrections             each event once; a request may have several
     skipped                 rows of each kind that were left out at the beginning
+    newest                  time of the newest decision or outcome of the folder, where decisions were chosen
     """
 
     decisions: pd.DataFrame
     outcomes: pd.DataFrame
     corrections: pd.DataFrame
     skipped: Mapping[Kind, int] = field(default_factory=dict)
+    newest: datetime | None = None
 
     @property
     def corrected(self) -> pd.DataFrame:
@@ -48,13 +61,28 @@ class ServedLog:
         newest = self.corrections.drop_duplicates("request_id", keep="last").set_index("request_id")
         outcomes = self.outcomes.copy()
         rows = outcomes["request_id"].isin(newest.index)
-        for name in ("response", "cost", "observed_at", "recorded_at", "misdated"):
+        for name in outcomes.columns.intersection(list(STATE)):
             outcomes.loc[rows, name] = newest[name].loc[outcomes.loc[rows, "request_id"]].to_numpy()
         return outcomes
 
 
-def read_log(folder: str | Path, skip: Mapping[Kind, int] | None = None) -> ServedLog:
+def read_log(
+    folder: str | Path,
+    skip: Mapping[Kind, int] | None = None,
+    *,
+    columns: Mapping[Kind, Sequence[str]] | None = None,
+    where: Any = None,
+) -> ServedLog:
     """Read a log, without its first ``skip`` rows of each kind. O(rows read) memory; skipped segments stay closed.
+
+    Args:
+        folder: of the log.
+        skip: rows of each kind to leave out.
+        columns: kind → columns to read beside :data:`KEYS`; a kind that is missing is not read and has no rows. Every
+            column of every kind if left out.
+        where: Arrow expression on ``columns`` of the decisions to choose, with their outcomes and corrections. It needs
+            one segment and the chosen rows in memory. ``decided_at`` must be among the columns of the decisions, and
+            ``recorded_at`` among those of the outcomes.
 
     Raises:
         NotFound: no such folder.
@@ -63,9 +91,33 @@ def read_log(folder: str | Path, skip: Mapping[Kind, int] | None = None) -> Serv
     place = Path(folder)
     if not place.is_dir():
         raise NotFound(f"there is no decision log in {place}")
-    skipped = dict(skip or {})
-    decisions, outcomes, corrections = (_read(place, kind, skipped.get(kind, 0)) for kind in SCHEMAS)
-    return ServedLog(decisions, outcomes, corrections, skipped)
+    skipped, times = dict(skip or {}), list[datetime]()
+    found: dict[str, pd.DataFrame] = {}
+    rows = where
+    for kind, schema in SCHEMAS.items():
+        if columns is not None and kind not in columns:
+            found[kind] = schema.empty_table().to_pandas()
+            continue
+        names = schema.names if columns is None else list(dict.fromkeys((*KEYS[kind], *columns[kind])))
+        tables = _tables(place, kind, skipped.get(kind, 0), names)
+        if where is not None:
+            tables = _chosen(tables, rows, TIMES.get(kind), times)
+        whole = pa.concat_tables([pa.schema(schema.field(name) for name in names).empty_table(), *tables])
+        if kind == "decisions" and where is not None:
+            rows = pc.field("request_id").isin(whole["request_id"].combine_chunks())
+        found[kind] = _once(whole.to_pandas(), kind)
+        del whole
+        # Arrow keeps what it frees, and the work on the frames needs memory outside of it.
+        pa.default_memory_pool().release_unused()
+    return ServedLog(**found, skipped=skipped, newest=max(times, default=None))
+
+
+def _chosen(tables: Iterator[Any], rows: Any, time: str | None, times: list[datetime]) -> Iterator[Any]:
+    """Chosen rows of each table; adds the newest time of all its rows to ``times``."""
+    for table in tables:
+        if time is not None and table.num_rows:
+            times.append(pc.max(table[time]).as_py())
+        yield table.filter(rows)
 
 
 def read_parts(folder: str | Path) -> Iterator[ServedLog]:
@@ -89,8 +141,19 @@ def final(log: ServedLog, decided_at: pd.Series, hours: float) -> NDArray[np.boo
     The rule looks at the time of the decision alone: to keep early outcomes of young requests would count responses
     and not their absence.
     """
-    newest = max([decided_at.max(), *log.outcomes["recorded_at"].nlargest(1)])
+    newest = log.newest or max([decided_at.max(), *log.outcomes["recorded_at"].nlargest(1)])
     return np.asarray(decided_at <= newest - timedelta(hours=hours))
+
+
+EXPOSED: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "decisions": (
+        *("request_id", "account_id", "side", "level", "decided_at"),
+        *("propensity", "model_version", "price_version", "reason"),
+    ),
+    "outcomes": ("request_id", "side", *STATE),
+    "corrections": ("request_id", *STATE),
+}
+"""Columns of the log that :func:`exposure_and_outcome` reads."""
 
 
 def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -146,14 +209,13 @@ def _offer_ids(decisions: pd.DataFrame, campaign: Campaign) -> pd.Series:
     return pd.Series([ids[each] for each in given], dtype=object)
 
 
-def _read(folder: Path, kind: Kind, read: int) -> pd.DataFrame:
-    tables = list(_tables(folder, kind, read))
-    whole = pa.concat_tables(tables) if tables else SCHEMAS[kind].empty_table()
-    frame: pd.DataFrame = whole.to_pandas()
-    return frame.drop_duplicates(["source", "event_id"] if kind == "corrections" else "request_id", ignore_index=True)
+def _once(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
+    again = frame.duplicated(list(KEYS[kind]))
+    # Nearly always there is none, and leaving rows out copies all others.
+    return frame[~again].reset_index(drop=True) if again.any() else frame
 
 
-def _tables(folder: Path, kind: Kind, read: int) -> Iterator[Any]:
+def _tables(folder: Path, kind: Kind, read: int, names: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows after number ``read`` in order, a table for each segment."""
     attempts = ATTEMPTS
     while True:
@@ -163,7 +225,7 @@ def _tables(folder: Path, kind: Kind, read: int) -> Iterator[Any]:
                     missing = f"rows {read + 1} to {segment.first - 1} are in no segment"
                     raise InvalidTable(missing, field=f"{folder}/{kind}")
                 if segment.last > read:
-                    table = read_segment(segment, kind).slice(read + 1 - segment.first)
+                    table = read_segment(segment, kind, names).slice(read + 1 - segment.first)
                     read, attempts = segment.last, ATTEMPTS
                     yield table
             return
