@@ -229,6 +229,23 @@ def test_an_empty_store_of_either_kind_becomes_the_ledger_from_the_log_alone(ope
         assert each.money() == (0, 230)
 
 
+def test_a_recovery_does_not_order_decisions_outcomes_and_corrections_by_the_wall_clock(open_ledger, kit, tmp_path):
+    ledger = open_ledger()
+    ledger.wrong = timedelta(days=4)
+    ledger.authorise(kit.item("r1"), kit.item("r2", level=2))
+    ledger.wrong = timedelta(days=2)
+    ledger.settle(kit.event("r1", 50), kit.event("r2", 130))
+    ledger.wrong = timedelta(0)
+    ledger.correct(kit.correction("r2", 50, "refund"))
+    LogWriter(ledger.store, tmp_path / "log").write()
+    other = open_ledger()
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (2, 2, 1)
+    assert other.money() == ledger.money() == (0, 100)
+    assert other.store.outcomes_after(0, 9) == ledger.store.outcomes_after(0, 9)
+    assert other.store.corrections_after(0, 9) == ledger.store.corrections_after(0, 9)
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (0, 0, 0)
+
+
 def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path, opened):
     _, path = spring
     ledger = opened()
