@@ -24,6 +24,8 @@ end
 
 -- Fields that the runner appends to the arguments of every call when it is sent; the last is popped first.
 local ELAPSED = tonumber(table.remove(ARGV))
+local SEEN_OWN = tonumber(table.remove(ARGV))
+local WRITER = 'writer|' .. table.remove(ARGV)
 local SEEN = {}
 for place = 3, 1, -1 do
     SEEN[place] = tonumber(table.remove(ARGV))
@@ -35,16 +37,29 @@ local function records()
     return redis.call('LLEN', DECIDED), redis.call('LLEN', SETTLED), redis.call('LLEN', CORRECTED)
 end
 
--- Before anything is written: a store that lost records would grant their money again.
+-- Before anything is written: a store that lost records would grant their money again. Another process may have
+-- written as many as were lost, so the records of this process are counted apart.
 local held = {records()}
-local went_back = redis.call('HGET', SUMS, 'epoch') ~= SEEN_EPOCH
+local epoch, own = unpack(redis.call('HMGET', SUMS, 'epoch', WRITER))
+own = tonumber(string.match(own or '', '^%d+') or '0')
+local went_back = epoch ~= SEEN_EPOCH or own < SEEN_OWN
 for place, count in ipairs(held) do
     went_back = went_back or count < SEEN[place]
 end
 if went_back then
-    return {'went_back', unpack(held)}
+    return {'went_back', held[1], held[2], held[3], own}
 end
 local NOW = tick(ELAPSED)
+
+-- Note what this process has written after the script; returns the numbers of records, and that of this process.
+local function written()
+    local decisions, outcomes, corrections = records()
+    own = own + decisions + outcomes + corrections - held[1] - held[2] - held[3]
+    if own > 0 then
+        redis.call('HSET', SUMS, WRITER, whole(own) .. '\n' .. whole(NOW))
+    end
+    return decisions, outcomes, corrections, own
+end
 
 local function side_and_reserved(request_id)
     return string.match(redis.call('HGET', DECISION, request_id), '^(%a+)\n(%d+)\n')

@@ -20,9 +20,11 @@ DECISION_ARGUMENTS = 14
 
 def find(client: redis.Redis, key: str, request_ids: Sequence[str | bytes]) -> list[Decision | None]:
     """Decisions of the requests in the hash ``key``; None for those that are not known."""
-    if not request_ids:
-        return []
-    kept: Any = client.hmget(key, list(request_ids))
+    return decisions(client.hmget(key, list(request_ids))) if request_ids else []
+
+
+def decisions(kept: Any) -> list[Decision | None]:
+    """Decisions as ``HMGET`` answers them; None for those that are not known."""
     return [None if value is None else decision(value) for value in kept]
 
 

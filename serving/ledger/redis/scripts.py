@@ -8,6 +8,7 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any
+from uuid import uuid4
 
 import redis
 from redis.exceptions import NoScriptError
@@ -17,6 +18,7 @@ from serving.ledger.groups import Group
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import NotDurable
 from serving.ledger.redis.seen import Seen, went_back
+from serving.ledger.redis.writers import Own
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 REPLICA_MILLISECONDS = 1000
@@ -39,7 +41,7 @@ KEYS = (
     "limit_count",
 )
 """What a campaign has, in the order in which every script gets it."""
-AFTER = "local answer = run()\nreturn {answer, records()}\n"
+AFTER = "local answer = run()\nreturn {answer, written()}\n"
 """End of every script."""
 
 
@@ -92,6 +94,7 @@ class Runner:
         self._condition = condition
         self._replicas = replicas
         self.seen = seen
+        self.own = Own(uuid4().hex, 0)
 
     def __call__(self, group: Group) -> None:
         """Run the calls and resolve their futures."""
@@ -125,11 +128,12 @@ class Runner:
             if isinstance(answer, redis.RedisError):
                 answers.append(Unavailable(f"the ledger's Redis refuses to write: {answer}"))
                 continue
-            first, *counts = answer
+            first, *counts, written = answer
             if first == b"went_back":
-                lost = went_back(self.seen, counts)
+                lost = went_back(self.seen, counts, self.own, written)
                 continue
             self.seen = self.seen.joined(counts)
+            self.own = self.own._replace(records=max(self.own.records, written))
             answers.append(first)
         if lost is not None:
             self._condition.went_back = lost
@@ -184,7 +188,7 @@ class Runner:
         elapsed  microseconds since the last group was sent, for the first call of a group; 0 for the others. A group
                  that is sent again has only those since, because the first sending may have been counted.
         """
-        return (*self.seen, elapsed)
+        return (*self.seen, *self.own, elapsed)
 
 
 def unavailable(error: redis.RedisError | Unavailable) -> Unavailable:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import redis
 
+from serving.ledger.redis.writers import Own
 from shadowprice.errors import Unavailable
 
 EPOCH = "epoch"
@@ -56,9 +57,17 @@ def read_seen(client: redis.Redis, sums: str, *lists: str) -> Seen:
     return Seen(epoch.decode(), *counts)
 
 
-def went_back(seen: Seen, counts: Sequence[int]) -> str:
-    """Return the sentence for a store that holds fewer records than were seen, or another epoch."""
+def went_back(seen: Seen, counts: Sequence[int], own: Own, written: int) -> str:
+    """Return the sentence for a store that holds fewer records than were seen, or another epoch.
+
+    Args:
+        seen: what this process has seen.
+        counts: numbers of records that the store holds.
+        own: what this process has written.
+        written: number of records of this process that the store holds.
+    """
     return (
-        f"the ledger's Redis went back: it holds {Seen('', *counts).told()} where {seen.told()} were recorded; "
+        f"the ledger's Redis went back: it holds {Seen('', *counts).told()} where {seen.told()} were recorded, and "
+        f"{written} of the {own.records} records of this process; "
         "restore it or recover (docs/how-to/restore.md), then restart the ledger"
     )

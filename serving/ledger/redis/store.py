@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import orjson
 import redis
+from redis.client import Pipeline
 from redis.exceptions import ResponseError
 
 from serving.ledger.clock import Clock, monotonic
@@ -36,8 +37,9 @@ from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.limits import bounds, left_of, read_owners, read_usage, shared_keys
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
-from serving.ledger.redis.seen import EPOCH, read_seen, went_back
+from serving.ledger.redis.seen import EPOCH, Seen, read_seen, went_back
 from serving.ledger.redis.witness import Witness
+from serving.ledger.redis.writers import forget_writers, records_of
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
 from serving.ledger.store import SWEEP
 from serving.ledger.totals import Totals
@@ -81,6 +83,7 @@ class RedisStore:
         self._condition = Condition()
         found = read_seen(self._client, *(self._key[name] for name in ("sums", *RECORDS)))
         self._read(lambda client: sums.note_terms(client, self._key["sums"], campaign))
+        self._read(lambda client: forget_writers(client, self._key["sums"]))
         self._witness = Witness(durability.witness, campaign.name)
         self._witness.check(found)
         self._witness.note(found)
@@ -169,16 +172,14 @@ class RedisStore:
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
-        found = self._read(lambda client: rows.find(client, self._key["decision"], request_ids))
-        return {decision.request_id: decision for decision in found if decision is not None}
+        if not request_ids:
+            return {}
+        kept = self._read_checked(lambda pipeline: pipeline.hmget(self._key["decision"], list(request_ids)))
+        return {decision.request_id: decision for decision in rows.decisions(kept) if decision is not None}
 
     def totals(self) -> Totals:
         """All sums, of one moment: they are one hash."""
-        seen = self._runner.seen
-        raw: Any = self._read(lambda client: client.hgetall(self._key["sums"]))
-        if raw.get(EPOCH.encode()) != seen.epoch.encode():
-            self._condition.went_back = went_back(seen, self._read(self._records))
-            self._condition.check()
+        raw = self._read_checked(lambda pipeline: pipeline.hgetall(self._key["sums"]))
         return sums.totals(raw, self._campaign)
 
     def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
@@ -251,6 +252,7 @@ class RedisStore:
         self._groups.close()
         with suppress(redis.RedisError):
             self._lease.leave()
+            self._client.hdel(self._key["sums"], self._runner.own.field)
         self._client.close()
         try:
             self._witness.note(self._runner.seen)
@@ -265,9 +267,6 @@ class RedisStore:
         except redis.RedisError as error:
             raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
 
-    def _records(self, client: redis.Redis) -> list[int]:
-        return [cast(int, client.llen(self._key[name])) for name in RECORDS]
-
     def _storage(self, client: redis.Redis) -> Storage:
         try:
             memory: Any = client.info("memory")
@@ -281,6 +280,30 @@ class RedisStore:
             decisions=decisions,
             outcomes=outcomes,
         )
+
+    def _read_checked(self, command: Callable[[Pipeline], object]) -> Any:
+        """Return the answer of a command to a store that lost no records, both of one moment.
+
+        Raises:
+            Unavailable: it lost records, or it does not answer.
+        """
+        # Read first: a call that ends meanwhile adds records that this process has then seen.
+        seen, own = self._runner.seen, self._runner.own
+
+        def query(client: redis.Redis) -> list[Any]:
+            with client.pipeline(transaction=True) as pipeline:
+                pipeline.hmget(self._key["sums"], [EPOCH, own.field])
+                for name in RECORDS:
+                    pipeline.llen(self._key[name])
+                command(pipeline)
+                return pipeline.execute()
+
+        (epoch, kept), *counts, answer = self._read(query)
+        found, written = Seen((epoch or b"").decode(), *counts), records_of(kept)
+        if seen.lost_by(found) or written < own.records:
+            self._condition.went_back = went_back(seen, counts, own, written)
+            self._condition.check()
+        return answer
 
     def _read(self, query: Callable[[redis.Redis], Result]) -> Result:
         self._condition.check()

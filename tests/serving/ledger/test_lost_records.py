@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -11,8 +12,11 @@ import pytest
 import redis
 
 from benchmarks.faults.redis_server import RedisServer
+from serving.ledger.api.ledger import Ledger
+from serving.ledger.api.messages import Releases
 from serving.ledger.durability import Durability
 from serving.ledger.log import LogWriter
+from serving.ledger.redis.writers import FIELD, KEPT
 from serving.recover import main
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 
@@ -101,6 +105,73 @@ def test_a_replica_promoted_while_it_lagged_grants_nothing(server, tmp_path, ope
             assert_refuses(ledger, kit, "went back")
     finally:
         behind.kill()
+
+
+def test_a_ledger_notices_its_lost_records_where_another_ledger_wrote_as_many(server, admin, opened, kit):
+    campaign = kit.campaign(limit=500)
+    first, second = (opened(server, campaign) for _ in range(2))
+    before = {key: admin.dump(key) for key in admin.keys("*")}
+
+    def grant(ledger, name, level=2):
+        return ledger.authorise(kit.item(name, level=level))[0].decision.incentive
+
+    assert [grant(first, f"lost{number}") for number in range(3)] == [130] * 3
+    # A replica that lacks these is promoted, and another ledger is asked first.
+    admin.flushall()
+    for key, value in before.items():
+        admin.restore(key, 0, value)
+    assert [grant(second, f"r{number}") for number in range(3)] == [130] * 3
+    assert_refuses(first, kit, "went back")
+    assert "0 of the 3 records of this process" in first.store.trouble
+    with pytest.raises(Unavailable, match="went back"):
+        first.store.totals()
+    assert grant(second, "more", level=1) == 50
+
+
+def test_every_read_of_sums_and_decisions_notices_lost_records(server, admin, opened, kit):
+    for read in (lambda store: store.totals(), lambda store: store.find(["r0"])):
+        ledger = opened(server, kit.campaign(limit=BUDGET))
+        spend_all(ledger, kit)
+        (sums,) = admin.keys(f"*{ledger.campaign.name}*sums")
+        (writer,) = [name for name in admin.hkeys(sums) if name.startswith(b"writer|")]
+        admin.hset(sums, writer, admin.hget(sums, writer).replace(b"4", b"3", 1))
+        with pytest.raises(Unavailable, match="3 of the 4 records of this process"):
+            read(ledger.store)
+        assert not ledger.store.alive
+
+
+def test_reporters_and_returns_get_503_and_not_404_after_records_were_lost(server, admin, opened, kit):
+    ledger = opened(server, kit.campaign(limit=BUDGET))
+    spend_all(ledger, kit)
+    service = Ledger(ledger.store, ledger.campaign)
+    admin.flushall()
+    for call in (
+        lambda: service.settle([kit.event("r0", 50)], "shop"),
+        lambda: service.correct([kit.correction("r0", 50)], "shop"),
+        lambda: service.release(Releases(campaign=ledger.campaign.name, request_ids=["r0"])),
+    ):
+        ledger.store._condition.went_back = None
+        with pytest.raises(Unavailable, match="went back"):
+            asyncio.run(call())
+
+
+def test_fields_of_processes_that_ended_do_not_accumulate(server, admin, opened, kit):
+    campaign = kit.campaign(limit=BUDGET)
+    ledger = opened(server, campaign)
+    spend_all(ledger, kit)
+    (sums,) = admin.keys("*sums")
+
+    def writers():
+        return {name for name in admin.hkeys(sums) if name.startswith(b"writer|")}
+
+    (own,) = writers()
+    killed = f"{FIELD}killed".encode()
+    for age, kept in ((KEPT // 2, {own, killed}), (2 * KEPT, {own})):
+        admin.hset(sums, killed, f"7\n{int(admin.hget(sums, 'ledger_time')) - age}")
+        opened(server, campaign).close()
+        assert writers() == kept
+    ledger.close()
+    assert writers() == set()
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["witness", "no witness"])
