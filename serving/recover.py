@@ -97,7 +97,7 @@ def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Fu
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost
         outcome = Outcome(row.request_id, *event, row.observed_at, row.content, row.misdated, caller=row.caller)
-        yield store.correct([Correction(outcome, row.kind, row.override)], None, row.recorded_at)
+        yield store.correct([Correction(outcome, row.kind, row.override, replayed=True)], None, row.recorded_at)
         return
     content = orjson.dumps([row.request_id, row.response, row.cost, row.observed_at]).decode()
     values = (row.request_id, SOURCE, row.request_id, row.request_id, row.side, row.response, row.cost)

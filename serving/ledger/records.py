@@ -142,12 +142,14 @@ class Correction:
     outcome   the outcome as it stands from now on, with the event that corrects it
     kind      ``reversal``: what was reported was wrong; ``refund``: the money was given back; ``clawback``: the
               platform took it back. Only a reversal raises a response or a cost
-    override  an administrator records it also without an outcome before it, and without room
+    override  an administrator records it also without an outcome before it, without room, and after a return
+    replayed  whether it comes from a log: it was recorded, so it is recorded again
     """
 
     outcome: Outcome
     kind: CorrectionKind
     override: bool = False
+    replayed: bool = False
 
     @property
     def raises(self) -> bool:

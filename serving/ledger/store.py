@@ -81,11 +81,12 @@ class Store(Protocol):
         """Correct outcomes in order, all or none; rows that were recorded stay as they are.
 
         A cost that rises needs :meth:`Ceiling.room` for the difference, unless there is no ceiling or the correction
-        is an override. An override of a request without an outcome first records an outcome of nothing.
+        is an override. After a return only an override raises a cost. An override of a request without an outcome first
+        records an outcome of nothing.
 
         Raises (by the future):
             Conflict: an event id that was used before with another content; a request without an outcome; a refund or
-                clawback that raises a response or a cost; a cost without room.
+                clawback that raises a response or a cost; a cost that rises after a return, or without room.
         """
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:

@@ -176,6 +176,12 @@ local function expire(at, most)
     return release(redis.call('ZRANGEBYSCORE', PROMISE, '-inf', whole(NOW), 'LIMIT', 0, most), 'expired', at)
 end
 
+-- When the authorization of a request was returned, or nil.
+local function returned(request_id)
+    local kept = redis.call('HGET', RELEASE, request_id)
+    return kept and string.match(kept, '^returned\n(%d+)$')
+end
+
 -- Response and cost by the newest correction of a request, or nil.
 local function corrected(request_id)
     local kept = redis.call('HGET', CORRECTION, request_id)

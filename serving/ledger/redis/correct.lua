@@ -1,9 +1,9 @@
 -- ARGV: limit or '', at, the bounds of the further limits; then per correction event (source and id), request_id, side, response, cost, content, kind,
--- override (0 or 1), whether its kind may raise (0 or 1), the outcome's row, whether it is misdated, and JSON of
--- the correction.
--- Returns how many were new; or {'content', index}, {'missing', index}, {'raised', index, response, cost} or
--- {'room', index, what is needed, what is left, the limit or '' for the main budget}.
-local FIELDS = 12
+-- override (0 or 1), whether its kind may raise (0 or 1), the outcome's row, whether it is misdated, JSON of
+-- the correction, and whether it is replayed from a log.
+-- Returns how many were new; or {'content', index}, {'missing', index}, {'raised', index, response, cost},
+-- {'returned', index, when} or {'room', index, what is needed, what is left, the limit or '' for the main budget}.
+local FIELDS = 13
 local FIRST = 4
 local BOUNDS = read_bounds(ARGV[3])
 local limit, at = ARGV[1], ARGV[2]
@@ -58,6 +58,10 @@ for index = 0, count - 1 do
         local dearer = tonumber(cost) - tonumber(before[2])
         if raises == '0' and (more > 0 or dearer > 0) then
             return {'raised', index, before[1], before[2]}
+        end
+        local returned_at = returned(request_id)
+        if dearer > 0 and override == '0' and returned_at and ARGV[first + 12] == '0' then
+            return {'returned', index, returned_at}
         end
         if dearer > 0 and override == '0' and dearer > room then
             return {'room', index, string.format('%.0f', dearer), string.format('%.0f', room), ''}

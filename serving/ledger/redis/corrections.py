@@ -10,7 +10,7 @@ import orjson
 from serving.ledger.records import Ceiling, Correction, Counted
 from serving.ledger.redis.limits import bounds, shared_keys
 from serving.ledger.redis.scripts import Call
-from serving.ledger.refusals import no_room, not_reported, other_content, raised
+from serving.ledger.refusals import given_back, no_room, not_reported, other_content, raised
 from shadowprice.pacing.decision_log.records import CorrectionRow
 
 
@@ -32,6 +32,7 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
             orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated, outcome.caller]),
             int(outcome.misdated),
             _row(correction),
+            int(correction.replayed),
         ]
 
     def read(answer: Any) -> Counted:
@@ -45,6 +46,8 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
                 raise not_reported(refused.outcome)
             case b"raised":
                 raise raised(refused, float(answer[2]), int(answer[3]))
+            case b"returned":
+                raise given_back(refused.outcome, int(answer[2]))
         raise no_room(refused.outcome, int(answer[2]), int(answer[3]), answer[4].decode())
 
     return Call("correct", arguments, read, shared_keys(ceiling))

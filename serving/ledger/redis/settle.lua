@@ -21,8 +21,8 @@ local function capture(index, request_id, cost, known)
     end
     local open = until_ and tonumber(until_) > NOW
     if not open and cost > 0 and known == '' then
-        local released = redis.call('HGET', RELEASE, request_id)
-        local returned_at = released and string.match(released, '^returned\n(%d+)$')
+        local released = redis.call('HEXISTS', RELEASE, request_id) == 1
+        local returned_at = returned(request_id)
         if returned_at then
             return nil, {'returned', index, returned_at}
         end

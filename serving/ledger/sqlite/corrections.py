@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from serving.ledger.records import Ceiling, Correction, Counted, Outcome
-from serving.ledger.refusals import no_room, not_reported, raised
+from serving.ledger.refusals import given_back, no_room, not_reported, raised
 from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.usage import add_usage, read_shares
@@ -40,6 +40,8 @@ class Correct:
         more, dearer = outcome.response - response, outcome.cost - cost
         if (more > 0 or dearer > 0) and not correction.raises:
             raise raised(correction, response, cost)
+        if dearer > 0 and not (correction.override or correction.replayed):
+            _check_kept(database, outcome)
         sums = read_shares(database, [outcome.request_id]).get(outcome.request_id, [])
         # A late capture counts only while something is paid for it.
         counted = (outcome.cost > 0) - (cost > 0) if sums and _is_late(database, outcome) else 0
@@ -99,6 +101,15 @@ class Correct:
             reported = 0.0, 0
             Settle([replace(outcome, response=0.0, cost=0)], self.ceiling, self.at, self.now, self.peers)(database)
         return reported
+
+
+def _check_kept(database: sqlite3.Connection, outcome: Outcome) -> None:
+    """Raise :class:`Conflict` where the authorization was returned: its money may be another request's by now."""
+    found = database.execute(
+        "SELECT released_at FROM release WHERE request_id = ? AND cause = 'returned'", (outcome.request_id,)
+    ).fetchone()
+    if found is not None:
+        raise given_back(outcome, *found)
 
 
 def _is_late(database: sqlite3.Connection, outcome: Outcome) -> bool:

@@ -245,6 +245,8 @@ class Reference:
         dearer = event.cost - cost
         if kind != "reversal" and (event.response > response or dearer > 0):
             raise Refused
+        if dearer > 0 and not override and self.closed.get(name) == "returned":
+            raise Refused
         if dearer > 0 and self.limit is not None and not override and dearer > self.limit - self.committed():
             raise Refused
         counted = int(self.lates[name] and cost == 0)

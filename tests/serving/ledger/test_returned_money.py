@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from serving.ledger.api.corrections import corrections
+from serving.ledger.clock import microseconds
+from serving.ledger.log import LogWriter
+from serving.recover import recover
 from shadowprice.errors import Conflict
+from shadowprice.pacing.decision_log.served import read_log
 
 HOUR = timedelta(hours=1)
 
@@ -35,6 +41,38 @@ def test_what_was_given_back_is_refused_also_where_no_ceiling_holds(open_ledger,
     ledger.release("a")
     with pytest.raises(Conflict, match="what was given back cannot be captured"):
         ledger.settle(kit.event("a", 50), hard_stop=hard_stop)
+
+
+@pytest.mark.parametrize("hard_stop", [True, False])
+def test_a_correction_raises_the_cost_of_a_returned_request_only_with_an_override(open_ledger, kit, hard_stop):
+    ledger = open_ledger()
+    ledger.authorise(kit.item("a"))
+    ledger.release("a")
+    ledger.settle(kit.event("a", 0))
+    refused = kit.correction("a", 50)
+    with pytest.raises(Conflict, match=r"\[0\].data.cost: request 'a' was given back at 2024-05-01T12:00"):
+        ledger.correct(refused, hard_stop=hard_stop)
+    assert ledger.money() == (0, 0)
+    # What costs nothing may change, and an administrator may book the money.
+    assert ledger.correct(kit.correction("a", 0, redeemed=True, event_id="free"), hard_stop=hard_stop) == (1, 0)
+    assert ledger.correct(kit.correction("a", 50, event_id="paid", override=True), hard_stop=hard_stop) == (1, 0)
+    assert ledger.correct(kit.correction("a", 0, "refund", event_id="back"), hard_stop=hard_stop) == (1, 0)
+    with pytest.raises(Conflict, match="given back"):
+        ledger.correct(refused, hard_stop=hard_stop)
+    assert ledger.money() == (0, 0)
+
+
+def test_a_recovery_books_what_an_earlier_release_took_after_a_return(open_ledger, kit, tmp_path):
+    ledger, other = open_ledger(), open_ledger()
+    for each in (ledger, other):
+        each.authorise(kit.item("a"))
+        each.release("a")
+    ledger.settle(kit.event("a", 0))
+    (made,) = corrections(ledger.campaign, [kit.correction("a", 50)], ledger.store.find(["a"]), kit.now, "shop")
+    ledger.store.correct([replace(made, replayed=True)], None, microseconds(kit.now)).result(20)
+    LogWriter(ledger.store, tmp_path / "log").write()
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (0, 1, 1)
+    assert other.money() == ledger.money() == (0, 50)
 
 
 def test_an_outcome_without_cost_is_booked_after_a_return_and_without_room(open_ledger, kit):
