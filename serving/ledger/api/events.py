@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdap
 from serving.http.limits import MAX_ITEMS
 from serving.http.web import parse_json
 from serving.ledger.api.messages import Identifier, Message, MinorUnits, Unprocessable, parse, refusal
+from shadowprice.errors import InvalidRequest
 
 TYPE = "shadowprice.outcome.v1"
 """Event type of an outcome; the ledger does not insist on it."""
@@ -93,7 +94,7 @@ def read_envelopes(
     headers, data in the body).
 
     Raises:
-        InvalidRequest: names the first field that is wrong, within a list with its index.
+        InvalidRequest: names the first field that is wrong, within a list with its index; or data are too deep.
     """
     if BINARY_MARK in headers:
         names = ("specversion", "id", "source", "type")
@@ -101,6 +102,9 @@ def read_envelopes(
         attributes = {name: unquote(headers[f"ce-{name}"]) for name in names if f"ce-{name}" in headers}
         try:
             return [(one.validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
+        except orjson.JSONEncodeError:
+            # It reads deeper values than it writes.
+            raise InvalidRequest("is nested too deeply", field="data") from None
         except ValidationError as error:
             raise refusal(error) from None
     if body.lstrip()[:1] == b"[":

@@ -6,8 +6,9 @@ import pytest
 from cloudevents.conversion import to_binary, to_structured
 from cloudevents.http import CloudEvent
 
+from serving.ledger.api.corrections import read_corrections
 from serving.ledger.api.events import read_events
-from shadowprice.errors import ShadowpriceError
+from shadowprice.errors import InvalidRequest, ShadowpriceError
 
 
 def event(event_id="e1", request_id="c1", source="shop", **data):
@@ -61,6 +62,16 @@ def test_broken_data_is_refused_with_its_field(data, field):
     with pytest.raises(ShadowpriceError) as refusal:
         read_events(json.dumps(event(**data)).encode(), {})
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("read", [read_events, read_corrections])
+@pytest.mark.parametrize("depth", [300, 1000])
+@pytest.mark.parametrize("form", ["%s", '{"request_id": %s}'])
+def test_deep_data_of_a_binary_event_are_refused(read, depth, form):
+    headers = {"ce-specversion": "1.0", "ce-id": "e", "ce-source": "s", "ce-type": "t"}
+    with pytest.raises(InvalidRequest) as refusal:
+        read((form % ("[" * depth + "]" * depth)).encode(), headers)
+    assert (refusal.value.field, refusal.value.status) == ("data", 400)
 
 
 def test_an_outcome_without_redeemed_and_response_is_refused():
