@@ -164,7 +164,7 @@ def main() -> int:
 def _measure(given: ReconcileSettings) -> list[Line]:
     page = f"{given.ledger_url.rstrip('/')}/metrics"
     source: SpendSource = PrometheusSpend(given.prometheus_url) if given.prometheus_url else MetricsSpend([page])
-    with LedgerClient(given.ledger_url) as ledger:
+    with LedgerClient(given.ledger_url, given.campaign) as ledger:
         before = ledger.totals()
         time.sleep(given.wait_seconds)
         log = log_totals(read_parts(given.log_dir)) if given.log_dir else None

@@ -17,7 +17,9 @@ import pytest
 from benchmarks.faults.load import Load
 from benchmarks.faults.stage import Stage
 from serving.client.client import Correction, LedgerClient
-from serving.reconcile import reconcile
+from serving.local.launch import Service, free_port
+from serving.reconcile import ReconcileSettings, _measure, reconcile
+from shadowprice.errors import NotFound
 from shadowprice.pacing.decision_log.segments import segments
 from shadowprice.pacing.spend import SpendReport
 
@@ -88,6 +90,27 @@ def test_ledger_log_and_metrics_agree_under_load_and_a_falsified_log_is_found(st
     stage.stop_ledger()
     unreachable = command(stage, seconds="0")
     assert (unreachable.returncode, "cannot reconcile" in unreachable.stderr) == (2, True)
+
+
+def test_a_ledger_of_several_campaigns_is_asked_for_one(kit, tmp_path):
+    for name in ("autumn", "winter"):
+        (tmp_path / "campaigns" / name).mkdir(parents=True)
+        content = json.dumps(kit.campaign(name=name).to_dict())
+        (tmp_path / "campaigns" / name / "campaign.json").write_text(content)
+    port = free_port()
+    places = ["--campaigns", str(tmp_path / "campaigns"), "--db", str(tmp_path / "ledgers")]
+    ledger = Service("ledger", ["serving.ledger", *places, "--port", str(port)], port, "/readyz", tmp_path / "out.log")
+    try:
+        ledger.wait_ready(120)
+        assert all(line.agrees for line in measure(ledger.url, "winter"))
+        with pytest.raises(NotFound, match="'spring' is not kept here"):
+            measure(ledger.url, "spring")
+    finally:
+        ledger.stop()
+
+
+def measure(url, campaign):
+    return _measure(ReconcileSettings(campaign=campaign, ledger_url=url, wait_seconds=0))
 
 
 def test_what_lags_further_or_runs_ahead_of_the_ledger_differs():
