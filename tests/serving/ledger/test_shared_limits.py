@@ -72,6 +72,9 @@ def test_an_account_of_one_campaign_is_excluded_from_the_other_until_its_money_i
     first.release("r1", "r2")
     assert given(second.authorise(kit.item("r4"))) == [(1, "tie", "")]
     assert given(first.authorise(kit.item("r5"))) == [(0, "capped", "either")]
+    # An outcome of nothing still counts: the account had the offer.
+    second.settle(kit.event("r4", 0))
+    assert given(first.authorise(kit.item("r6"))) == [(0, "capped", "either")]
 
 
 @dataclass
