@@ -23,19 +23,19 @@ def open_store(
 ) -> Store:
     """Redis at the address ``redis`` where there is one, the sqlite file ``db`` otherwise.
 
-    ``clock`` is what ledger time advances by. ``peers`` are the files of the other campaigns of this process; those
-    in one Redis need no telling.
+    ``clock`` is what ledger time advances by. ``peers`` are the campaigns of this process and their files. With them,
+    a store in Redis compares shared limits with the running ledgers of other processes.
 
     Raises:
         Conflict: the ledger belongs to another campaign or has other levels, or, of a file, another process has it;
-            of Redis, it holds fewer records than the witness.
+            of Redis, it holds fewer records than the witness, or a running ledger describes a shared limit otherwise.
         InvalidInput: not an address, or a Redis that may lose what it was told.
         Unavailable: the store cannot be used.
     """
     if redis:
         from serving.ledger.redis.store import RedisStore
 
-        return RedisStore(redis, password, campaign, clock, durability)
+        return RedisStore(redis, password, campaign, clock, durability, None if peers is None else peers.files)
     from serving.ledger.sqlite.store import SqliteStore
 
     return SqliteStore(db, campaign, clock, peers)

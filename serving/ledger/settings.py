@@ -46,7 +46,7 @@ class StoreSettings(Settings):
     ) -> Store:
         """Open the store; ``replicas`` must have each record, and a ``witness`` refuses one that lost records.
 
-        ``peers`` are the files of the other campaigns of the same process.
+        ``peers`` are the campaigns of the same process and their files; None where it serves none.
 
         Raises:
             ShadowpriceError: the store cannot be opened, or is not as durable as these settings demand.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from serving.ledger.redis.corrections import correct, correction
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.limits import bounds, left_of, read_owners, read_usage, shared_keys
+from serving.ledger.redis.peers import SharedLimits
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import EPOCH, Seen, read_seen, went_back
 from serving.ledger.redis.witness import Witness
@@ -45,7 +46,7 @@ from serving.ledger.store import SWEEP
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import SIDES, Campaign
-from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.errors import Conflict, InvalidInput, Unavailable
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
@@ -58,9 +59,12 @@ RECORDS = ("decided", "settled", "corrected")
 class RedisStore:
     """A :class:`serving.ledger.store.Store` in Redis; several processes may share it.
 
+    ``kept`` are the campaigns of a process that serves them; None for one that serves none, such as a recovery.
+
     Raises:
         InvalidInput: not an address, or a Redis that may lose what it was told.
-        Conflict: the campaign's ledger there has another layout or other levels, or fewer records than the witness.
+        Conflict: the campaign's ledger there has another layout or other levels, or fewer records than the witness;
+            or a running ledger describes a shared limit otherwise.
         Unavailable: Redis does not answer.
     """
 
@@ -71,6 +75,7 @@ class RedisStore:
         campaign: Campaign,
         clock: Clock = monotonic,
         durability: Durability | None = None,
+        kept: Collection[str] | None = None,
     ) -> None:
         durability = durability or Durability()
         self._campaign = campaign
@@ -87,6 +92,8 @@ class RedisStore:
         self._witness = Witness(durability.witness, campaign.name)
         self._witness.check(found)
         self._witness.note(found)
+        self._shared = None if kept is None else SharedLimits(self._client, campaign, kept)
+        self._read(lambda _: self._check_shared())
         self._runner = Runner(self._client, own, clock, found, self._condition, durability.replicas)
         self._groups = Groups("ledger-redis", self._runner)
         self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
@@ -231,9 +238,13 @@ class RedisStore:
         return self._read(query)
 
     def check(self) -> None:
-        """Check the role and the settings of Redis, and note in the witness what was recorded."""
+        """Check the role and settings of Redis and the shared limits, and note in the witness what was recorded."""
         try:
             check_durable(self._client, self._check)
+            if self._shared is not None:
+                # Noted also where it differs, so that neither ledger counts as ended and the other goes on.
+                self._shared.note()
+                self._condition.unlike = self._shared.difference()
         except NotDurable as error:
             self._condition.unsafe = str(unavailable(error))
             raise unavailable(error) from error
@@ -241,6 +252,8 @@ class RedisStore:
             # Whether it is safe is not known; calls on a new connection find out.
             raise unavailable(error) from error
         self._condition.unsafe = None
+        if self._condition.unlike is not None:
+            raise Unavailable(self._condition.unlike)
         self._witness.note(self._runner.seen)
 
     def may_log(self, seconds: float) -> bool:
@@ -253,11 +266,20 @@ class RedisStore:
         with suppress(redis.RedisError):
             self._lease.leave()
             self._client.hdel(self._key["sums"], self._runner.own.field)
+            if self._shared is not None:
+                self._shared.leave()
         self._client.close()
         try:
             self._witness.note(self._runner.seen)
         except Unavailable as error:
             logger.warning("%s", error)
+
+    def _check_shared(self) -> None:
+        if self._shared is not None:
+            difference = self._shared.difference()
+            if difference is not None:
+                raise Conflict(difference)
+            self._shared.note()
 
     def _check_durable(self) -> None:
         try:

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from serving.ledger.clock import microseconds
+from serving.ledger.redis.peers import SharedLimits
 from serving.ledger.sqlite.peers import Peers
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 from shadowprice.limits import Cap, GroupBudget, Limits, check_alike
@@ -268,6 +269,76 @@ def test_a_sqlite_ledger_without_those_of_the_others_is_refused(tmp_path, kit):
     with pytest.raises(Unavailable, match=r"'there', which shares a limit"):
         alone.authorise(kit.item("r1"))
     alone.close()
+
+
+@pytest.fixture
+def start(durable_redis, kit, tmp_path):
+    """Opens the ledger of one campaign as a process of its own on one Redis."""
+    opened = []
+
+    def starting(name, caps, kept=()):
+        peers = Peers(dict.fromkeys((name, *kept), tmp_path))
+        opened.append(
+            kit.open(kit.campaign(name=name, limits=Limits(caps=caps)), tmp_path, durable_redis.url, peers=peers)
+        )
+        return opened[-1]
+
+    yield starting
+    for each in opened:
+        each.close()
+
+
+def wallet(names, **changes):
+    return (Cap(name="wallet", per="account", amount=130, campaigns=tuple(names), **changes),)
+
+
+def test_a_ledger_whose_file_describes_a_shared_limit_otherwise_is_refused_while_the_other_runs(start, kit):
+    here, there = names = names_of(kit, 2)
+    first = start(here, wallet(names))
+    with pytest.raises(Conflict, match=rf"limits.wallet: of '{there}' is shared .* running ledger of '{here}'"):
+        start(there, wallet(names, period="day"))
+    # The refused one leaves no trace.
+    first.store.check()
+    second = start(there, wallet(names))
+    assert given(first.authorise(kit.item("r1", level=2))) == [(2, "tie", "")]
+    assert given(second.authorise(kit.item("r1", level=2))) == [(0, "capped", "wallet")]
+    # Another file needs that the other ledger ends first.
+    second.close()
+    first.close()
+    start(there, wallet(names, period="day")).store.check()
+
+
+def test_two_ledgers_that_start_at_once_with_different_files_both_stop(start, kit, monkeypatch):
+    here, there = names = names_of(kit, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedLimits, "difference", lambda _: None)
+        ledgers = [start(here, wallet(names)), start(there, wallet(names, period="day"))]
+    for _ in range(2):
+        for ledger in ledgers:
+            with pytest.raises(Unavailable, match="running ledger of"):
+                ledger.store.check()
+            with pytest.raises(Unavailable, match="describe it alike"):
+                ledger.authorise(kit.item("r1"))
+            assert "limits.wallet" in ledger.store.trouble
+    ledgers[1].close()
+    ledgers[0].store.check()
+    assert given(ledgers[0].authorise(kit.item("r2"))) == [(1, "tie", "")]
+    assert ledgers[0].store.trouble is None
+
+
+def test_a_ledger_that_lacks_a_shared_limit_stops_the_one_that_names_it(start, kit):
+    here, there = names = names_of(kit, 2)
+    start(there, ())
+    with pytest.raises(Conflict, match=f"running ledger of '{there}'"):
+        start(here, wallet(names))
+
+
+def test_a_ledger_that_was_killed_or_is_kept_by_this_process_is_not_compared(start, kit, monkeypatch):
+    here, there = names = names_of(kit, 2)
+    start(here, wallet(names))
+    start(there, wallet(names, period="day"), kept=[here]).close()
+    monkeypatch.setattr("serving.ledger.redis.peers.RUNNING_SECONDS", -1)
+    start(there, wallet(names, period="day"))
 
 
 def test_campaigns_must_describe_a_shared_limit_alike_and_name_themselves(kit):
