@@ -184,7 +184,14 @@ class Fitted:
     probabilities: tuple[float, ...]
 
 
-def fit_budget(level: int, probabilities: Sequence[float], reserved: Sequence[int], left: float) -> Fitted:
+def fit_budget(
+    level: int,
+    probabilities: Sequence[float],
+    reserved: Sequence[int],
+    left: float,
+    *,
+    unpaid_allowed: bool = True,
+) -> Fitted:
     """Replace a level that the remaining budget cannot cover, and correct the probabilities of all levels.
 
     Args:
@@ -192,13 +199,16 @@ def fit_budget(level: int, probabilities: Sequence[float], reserved: Sequence[in
         probabilities: (J,), the probability of each level under the policy.
         reserved: (J,), the most that each level can cost, ascending, minor units.
         left: remaining budget, minor units.
+        unpaid_allowed: whether the request may be given the level of no incentive, where there is one.
 
-    A level that does not fit is replaced by the level of no incentive, or by nothing where every level costs. All
-    levels that do not fit end at that one answer, so its probability is their total mass and its own.
+    A level that does not fit is replaced by the level of no incentive, or by nothing where that level is missing or
+    not allowed. All levels that do not fit end at that one answer, so its probability is their total mass and its own.
 
     Example:
         >>> fit_budget(2, (0.2, 0.5, 0.3), (0, 50, 130), left=60)
         Fitted(level=0, propensity=0.5, probabilities=(0.5, 0.5, 0.0))
+        >>> fit_budget(2, (0.0, 0.7, 0.3), (0, 50, 130), left=60, unpaid_allowed=False)
+        Fitted(level=-1, propensity=0.3, probabilities=(0.0, 0.7, 0.0))
 
     O(J).
     """
@@ -208,7 +218,7 @@ def fit_budget(level: int, probabilities: Sequence[float], reserved: Sequence[in
         kept.append(share if fits else 0.0)
         # In this order, so that every store of the ledger computes the same sum.
         missing = missing if fits else missing + share
-    free = reserved[0] == 0
+    free = unpaid_allowed and reserved[0] == 0
     if free:
         kept[0] = min(kept[0] + missing, 1.0)
     if reserved[level] <= max(left, 0):

@@ -300,6 +300,13 @@ def test_a_budget_that_covers_every_level_changes_nothing() -> None:
     assert fit_budget(0, (0.2, 0.8), (0, 50), 49) == Fitted(0, 1.0, (1.0, 0.0))
 
 
+def test_a_level_that_does_not_fit_is_replaced_by_nothing_where_the_free_level_is_not_allowed() -> None:
+    shares, most = (0.0, 0.25, 0.75), (0, 50, 130)
+    assert fit_budget(2, shares, most, 60, unpaid_allowed=False) == Fitted(NOTHING, 0.75, (0.0, 0.25, 0.0))
+    assert fit_budget(1, shares, most, 60, unpaid_allowed=False) == Fitted(1, 0.25, (0.0, 0.25, 0.0))
+    assert fit_budget(1, shares, most, 0, unpaid_allowed=False) == Fitted(NOTHING, 1.0, (0.0, 0.0, 0.0))
+
+
 def test_each_request_may_explore_with_a_probability_of_its_own() -> None:
     rng = np.random.default_rng(11)
     value, cost, ids = rng.random((4, 300)), rng.random((4, 300)), [f"q{row}" for row in range(300)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from shadowprice.campaign import Side
-from shadowprice.decision import fit_budget
+from shadowprice.decision import NOTHING, fit_budget
 from shadowprice.errors import Conflict
 from shadowprice.limits import Bound
 from shadowprice.limits.usage import Left, Usage
@@ -65,7 +65,13 @@ class Entry(NamedTuple):
         """Return the decision to record where ``left`` remains; None where nothing limits it."""
         if left is None or self.reserved[-1] <= left.amount:
             return self.wanted
-        found = fit_budget(self.wanted.level, self.wanted.propensities, self.reserved, left.amount)
+        found = fit_budget(
+            self.wanted.level,
+            self.wanted.propensities,
+            self.reserved,
+            left.amount,
+            unpaid_allowed=self.spare.level != NOTHING,
+        )
         kept = self.wanted
         if kept.reserved > max(left.amount, 0):
             kept = self.spare._replace(reason=left.reason, limited_by=left.name)

@@ -28,8 +28,10 @@ def proposals_class(record: type) -> Any:
     added = [
         (column.name, "list[Any] | None", field(default=None)) for column in sent if column.earlier is not REQUIRED
     ]
-    versions = [(name, "list[Any] | None", field(default=None)) for name in ("model_version", "price_version")]
-    return make_dataclass("Proposals", [*required, "response_unpaid", *added, *versions], frozen=True)
+    optional = [
+        (name, "list[Any] | None", field(default=None)) for name in ("model_version", "price_version", "unpaid_allowed")
+    ]
+    return make_dataclass("Proposals", [*required, "response_unpaid", *added, *optional], frozen=True)
 
 
 def authorised_class(record: type) -> Any:
@@ -56,7 +58,8 @@ else:
     """Proposed decisions of n requests; lists of length n.
 
     ``response_unpaid``: expected response without money. ``model_version``, ``price_version``: those that each was
-    decided with; None: those of the message.
+    decided with; None: those of the message. ``unpaid_allowed``: whether each request may be given the level of no
+    incentive; None: all may.
     """
     Authorised = authorised_class(Decision)
     """Decisions that the ledger holds for n requests; lists of length n. ``repeat``: decided before."""
@@ -135,7 +138,8 @@ class Authoriser:
             "sizes": sizes,
         }
         if proposals.request_id:
-            message["items"] = proposals
+            # Ledgers of earlier releases refuse the names of columns that they do not have.
+            message["items"] = {name: column for name, column in vars(proposals).items() if column is not None}
         if known.request_id:
             message["known"] = known
         body = orjson.dumps(message)

@@ -196,6 +196,8 @@ class Predictor:
             if mine:
                 proposed.append((mine, proposals if active.beside is None else _named(proposals, pair)))
         rows, wanted = _merged(proposed)
+        if all(wanted.unpaid_allowed or ()):
+            wanted = replace(wanted, unpaid_allowed=None)
         proposes = set(rows)
         known = [row for row in firsts if row not in proposes]
         found, unauthorised = await self._authorise(wanted, calls.known(known), calls.sizes(rows), active)
@@ -259,7 +261,8 @@ class Predictor:
         read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
         level, columns = decision.level, np.arange(len(rows))
-        unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
+        free = terms.incentives[0] == 0
+        unpaid = np.where(wanted.unpaid & free, response[0], np.float32(0.0))
         times = wanted.embeddings.computed_at.tolist()
         proposals = Proposals(
             request_id=[requests.request_id[row] for row in rows],
@@ -278,6 +281,7 @@ class Predictor:
             partner_id=[requests.partner_id[row] for row in rows],
             context=logged_context(requests, rows),
             groups=wanted.groups,
+            unpaid_allowed=(wanted.unpaid | (not free)).tolist(),
         )
         return rows, proposals, read.failed
 

@@ -38,6 +38,7 @@ class Wanted:
     allowed     bool (J, n), or None where every level is
     decision    at the active price
     groups      names of the budgets with a condition that count each request, joined by commas
+    unpaid      bool (n,), whether model and rules allow the lowest level, whatever the arm
     """
 
     rows: list[int]
@@ -50,6 +51,7 @@ class Wanted:
     allowed: NDArray[np.bool_] | None
     decision: Decision
     groups: list[str]
+    unpaid: NDArray[np.bool_]
 
 
 async def want(
@@ -107,7 +109,8 @@ async def want(
             exploration=mine.exploration,
         )
     groups = [""] * len(chosen) if bits is None else coverage.named(bits)
-    return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision, groups)
+    unpaid = np.ones(len(chosen), dtype=np.bool_) if allowed is None else allowed[0]
+    return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision, groups, unpaid)
 
 
 async def _complete(

@@ -24,7 +24,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     """Return the decisions of all calls, ready to be recorded.
 
     A request whose incentive does not fit the budget any more is given the level of no incentive, or
-    nothing at all where there is none.
+    nothing at all where there is none or the request may not be given it.
 
     Raises:
         NotFound: another campaign.
@@ -51,7 +51,10 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         "most_units": [units[side] for side in items.side],
     }
     spare = wanted | {
-        "level": [spare_level[side] for side in items.side],
+        "level": [
+            spare_level[side] if allowed else NOTHING
+            for side, allowed in zip(items.side, items.unpaid_allowed or repeat(True), strict=False)
+        ],
         "incentive": repeat(0),
         "response": items.response_unpaid or repeat(0.0),
         "expected_cost": repeat(0.0),

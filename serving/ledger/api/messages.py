@@ -134,6 +134,7 @@ def items_model(record: type) -> Any:
 incentive        minor units at that level
 response         expected response, and expected_cost the money it is expected to cost
 response_unpaid  expected response if the money is refused; 0 where absent
+unpaid_allowed   whether each request may be given the level of no incentive if the money is refused; true where absent
 propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
 partner_id       partner of each request; empty where it has none
 context          context values of each request as a JSON object; empty where it has none
@@ -142,6 +143,7 @@ model_version, price_version   those that each was decided with; those of the me
 features_at      when the features were computed, seconds since 1970 (UTC); null where there were none""",
         **sent,
         response_unpaid=(Column[Finite] | None, None),
+        unpaid_allowed=(Column[bool] | None, None),
         model_version=(Column[Identifier] | None, None),
         price_version=(Column[Version] | None, None),
     )

@@ -27,7 +27,7 @@ end
 local RESERVED = {customer = numbers(ARGV[5]), merchant = numbers(ARGV[6])}
 
 -- shadowprice.decision.fit_budget: the probabilities of all levels, as text, and of what is given instead.
-local function fit_budget(probabilities, reserved, left)
+local function fit_budget(probabilities, reserved, left, unpaid_allowed)
     local kept, missing = {}, 0
     for share in string.gmatch(probabilities, '[^,]+') do
         local level = #kept + 1
@@ -38,7 +38,7 @@ local function fit_budget(probabilities, reserved, left)
             missing = missing + tonumber(share)
         end
     end
-    if reserved[1] == 0 then
+    if unpaid_allowed and reserved[1] == 0 then
         kept[1] = string.format('%.17g', math.min(tonumber(kept[1]) + missing, 1))
         return kept, kept[1]
     end
@@ -120,7 +120,7 @@ local function record(first)
         local remaining, limit = tightest(sums)
         answer = {remaining, limit and limit.place or -1}
         if most[#most] > remaining then
-            local kept, spare = fit_budget(probabilities, most, remaining)
+            local kept, spare = fit_budget(probabilities, most, remaining, ARGV[first + 12] ~= '-1')
             probabilities = table.concat(kept, ',')
             propensity = kept[tonumber(level) + 1]
             if tonumber(reserved) > remaining then

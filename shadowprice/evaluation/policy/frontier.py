@@ -188,7 +188,9 @@ class LoggedPolicies:
         estimator: see :mod:`~shadowprice.evaluation.policy.off_policy`.
         cells: of rows that always have one weight.
         granted: gives the share (N,) of the requests like each row that caps let a policy's levels (N,) be given to.
-            The others get the lowest level where that is always granted, and nothing otherwise. None: no caps.
+            The others get the lowest level where that is always granted and allowed, and nothing otherwise. None: no
+            caps.
+        allowed: bool (J, N), levels that rules allow; None: all.
 
     ``effective_rows`` (L,) is what the weights of each policy are worth. Memory O(L · cells + N).
     """
@@ -201,11 +203,12 @@ class LoggedPolicies:
         estimator: Estimator,
         cells: Clusters,
         granted: Granted | None = None,
+        allowed: NDArray[np.bool_] | None = None,
     ) -> None:
         if estimator not in get_args(Estimator):
             raise InvalidInput(f"must be one of {get_args(Estimator)}, got {estimator!r}", field="estimator")
         rows = _Rows.of(trial, levels, estimator)
-        summed = [[cells.sums(each) for each in rows.capped(level, granted)] for level in chosen]
+        summed = [[cells.sums(each) for each in rows.capped(level, granted, allowed)] for level in chosen]
         self._value, self._cost, self._share, weight, square = (
             np.stack([each[part] for each in summed], axis=1) for part in range(5)
         )
@@ -240,7 +243,9 @@ class _Rows:
         inverse = importance(np.ones(found["value"].size), found["propensity"])
         return cls(check_index(trial.level, levels), inverse, (found["value"], found["cost"]), model, estimator)
 
-    def capped(self, chosen: NDArray[np.integer], granted: Granted | None) -> tuple[Array, Array, Array, Array, Array]:
+    def capped(
+        self, chosen: NDArray[np.integer], granted: Granted | None, allowed: NDArray[np.bool_] | None
+    ) -> tuple[Array, Array, Array, Array, Array]:
         """Terms of a policy as :meth:`sums` of which caps grant a share; the rest gets the lowest level, or nothing."""
         own = self.sums(chosen)
         if granted is None:
@@ -248,6 +253,9 @@ class _Rows:
         share, lowest = granted(chosen), np.zeros_like(chosen)
         if np.all(granted(lowest) == 1.0):
             value, cost, divisor, weight, _ = self.sums(lowest)
+            if allowed is not None:
+                value, cost, weight = (np.where(allowed[0], each, 0.0) for each in (value, cost, weight))
+                divisor = np.where(allowed[0], divisor, 1.0)
         else:
             value = cost = weight = np.zeros(chosen.size)
             divisor = np.ones(chosen.size)
@@ -296,7 +304,7 @@ def decided(
     asked = price_grid(worth, paid) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
     ids = np.arange(rows)
     chosen = (decide(worth, paid, [price], 0.5, ids, allowed).level for price in asked)
-    return LoggedPolicies(trial, chosen, len(worth), estimator, cells, granted), asked
+    return LoggedPolicies(trial, chosen, len(worth), estimator, cells, granted, allowed), asked
 
 
 def check_curves(value: ArrayLike, cost: ArrayLike, rows: int) -> tuple[Array, Array]:

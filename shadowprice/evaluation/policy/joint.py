@@ -220,7 +220,7 @@ def _flats(
     """The policies that give every account one level, or what is nearest below it of those that are allowed."""
     rows = np.size(np.asarray(trial.level))
     places = flat_levels(np.ones((levels, rows), dtype=bool) if allowed is None else allowed)
-    return LoggedPolicies(trial, iter(places), levels, estimator, cells, granted)
+    return LoggedPolicies(trial, iter(places), levels, estimator, cells, granted, allowed)
 
 
 def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:

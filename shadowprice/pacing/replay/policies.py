@@ -208,6 +208,7 @@ class PricedPolicy:
         treated = treatment(test, units, self.campaign.exploration)
         decided: dict[Side, tuple[NDArray[np.intp], Decision]] = {}
         groups = [""] * len(batch)
+        unpaid_allowed = np.ones(len(batch), dtype=np.bool_)
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
@@ -236,6 +237,8 @@ class PricedPolicy:
                 exploration=mine.exploration,
             )
             decided[side] = rows, decision
+            if allowed is not None:
+                unpaid_allowed[rows] = allowed[0]
             level[rows] = decision.level
             propensity[rows] = decision.propensity
             reason[rows] = mine.reasons(decision)
@@ -245,7 +248,7 @@ class PricedPolicy:
                 Asked(account, side, partner, arm, frozenset(names.split(",")))
                 for account, side, partner, arm, names in zip(*(each.tolist() for each in columns), groups, strict=True)
             ]
-            self._stop(batch, asks, at, decided, level, reason, propensity)
+            self._stop(batch, asks, at, decided, unpaid_allowed, level, reason, propensity)
         self.ledger.authorise(batch, level)
         return Answers(level, reason, propensity, treated.arm)
 
@@ -255,6 +258,7 @@ class PricedPolicy:
         asks: Sequence[Asked],
         at: Sequence[datetime],
         decided: Mapping[Side, tuple[NDArray[np.intp], Decision]],
+        unpaid_allowed: NDArray[np.bool_],
         level: NDArray[np.int32],
         reason: NDArray[np.str_],
         propensity: NDArray[np.float64],
@@ -275,7 +279,8 @@ class PricedPolicy:
             if stop:
                 others = ledger.elsewhere(sums)
                 room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage, others)
-                found = fit_budget(int(level[row]), share, most, room.amount)
+                allowed = bool(unpaid_allowed[row])
+                found = fit_budget(int(level[row]), share, most, room.amount, unpaid_allowed=allowed)
                 if most[level[row]] > max(room.amount, 0):
                     reason[row] = room.reason
                 level[row], propensity[row] = found.level, found.propensity

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
-from shadowprice.decision import decide, fit_budget
+from shadowprice.decision import NOTHING, decide, fit_budget
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.learning.comparison.value import compare_value, marked
 from shadowprice.learning.training_set import TrainingSet
@@ -167,12 +168,15 @@ def capped() -> Capped:
     return Capped(data, curves, truth, activity / activity.sum() * 9_000, traffic)
 
 
-def brute_force(capped: Capped, campaign: Campaign, price: float, windows: int = 30) -> tuple[float, float]:
+def brute_force(
+    capped: Capped, campaign: Campaign, price: float, allowed: NDArray[np.bool_], windows: int = 30
+) -> tuple[float, float]:
     """Mean value and cost of windows of Poisson requests, decided by the one rule and cut as the ledger cuts them."""
     rng, total = np.random.default_rng(11), np.zeros(2)
     accounts = capped.truth.shape[1]
     partner = capped.traffic.pairs["customer"]["partner_id"].tolist()
-    level = decide(capped.truth, np.tile(LEVELS[:, None], accounts).astype(float), [price], 0.5, range(accounts)).level
+    cost = np.tile(LEVELS[:, None], accounts).astype(float)
+    level = decide(capped.truth, cost, [price], 0.5, range(accounts), allowed).level
     bounds = {each.name: each.bound for each in campaign.limits.caps}
     for _ in range(windows):
         asks = rng.permutation(np.repeat(np.arange(accounts), rng.poisson(capped.requests)))
@@ -181,7 +185,11 @@ def brute_force(capped: Capped, campaign: Campaign, price: float, windows: int =
             sums = campaign.limits.sums(Asked(f"a{who}", "customer", partner[who], ""), campaign.starts_at)
             paid = int(LEVELS[level[who]])
             room = tightest(Left(10**9, "budget"), bounds, sums, usage)
-            given = fit_budget(int(level[who]), [0.25] * 4, LEVELS.tolist(), room.amount).level
+            given = fit_budget(
+                int(level[who]), [0.25] * 4, LEVELS.tolist(), room.amount, unpaid_allowed=bool(allowed[0, who])
+            ).level
+            if given == NOTHING:
+                continue
             if given and paid:
                 for each in sums:
                     usage[each] = usage.get(each, Usage()).plus(paid, 1)
@@ -198,15 +206,25 @@ def brute_force(capped: Capped, campaign: Campaign, price: float, windows: int =
     ],
     ids=["count", "amount", "partner"],
 )
-def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(capped: Capped, caps: tuple[Cap, ...]) -> None:
-    campaign = replace(CAMPAIGN, budget=Budget(limit=80_000), limits=Limits(caps=caps), rules=())
+@pytest.mark.parametrize("forbidden", [False, True], ids=["", "free level forbidden"])
+def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(
+    capped: Capped, caps: tuple[Cap, ...], forbidden: bool
+) -> None:
+    rules = (Rule(name="paid", expression='account.c_kind == "paid" && offer.incentive == 0'),) if forbidden else ()
+    limit = 160_000 if forbidden else 80_000
+    campaign = replace(CAMPAIGN, budget=Budget(limit=limit), limits=Limits(caps=caps), rules=rules)
     asked = {"customer": 9_000.0}
-    found = compare_value(capped.data, capped.curves, None, campaign, asked, 40, campaign.coverage(), capped.traffic)
+    names = [f"a{number}" for number in range(capped.truth.shape[1])]
+    kinds = ["paid" if number % 2 else "any" for number in range(len(names))]
+    coverage = campaign.coverage({"customer": Attributes.of(names, {"c_kind": kinds})})
+    found = compare_value(capped.data, capped.curves, None, campaign, asked, 40, coverage, capped.traffic)
     assert isinstance(found, AtBudget)
-    value, cost = brute_force(capped, campaign, found.price)
+    allowed = np.ones(capped.truth.shape, dtype=np.bool_)
+    allowed[0, 1::2] = not forbidden
+    value, cost = brute_force(capped, campaign, found.price, allowed)
     # The path of prices is read between two prices of its grid.
     assert found.candidate.value == pytest.approx(value, rel=0.02)
-    assert cost == pytest.approx(80_000, rel=0.05)
+    assert cost == pytest.approx(limit, rel=0.05)
     assert found.rival.value < found.candidate.value
     free = compare_value(capped.data, capped.curves, None, campaign, asked, 40, campaign.coverage())
     assert isinstance(free, AtBudget)

@@ -12,6 +12,7 @@ import redis
 
 from serving.ledger.api.app import create_app
 from serving.ledger.log import LogWriter
+from serving.ledger.records import Recorded
 from serving.ledger.redis.layout import keys
 from serving.recover import recover
 from shadowprice.errors import Conflict
@@ -33,6 +34,23 @@ def test_a_cap_per_account_and_day_holds_within_one_call_and_ends_with_the_day(o
     assert given(ledger.authorise(kit.item("r5", "merchant", 1))) == [(-1, "capped", "once")]
     ledger.at += timedelta(days=1)
     assert given(ledger.authorise(kit.item("r6"))) == [(1, "tie", "")]
+
+
+@pytest.mark.parametrize("limits", [ONCE, Limits()], ids=["cap", "budget"])
+def test_a_request_that_may_not_have_the_free_level_is_given_nothing(open_ledger, kit, limits):
+    ledger = open_ledger(limit=60, limits=limits)
+    ledger.authorise(kit.item("first"))
+    reason, name = ("capped", "once") if limits else ("budget_exhausted", "budget")
+    wanted = {"level": 2, "propensity": 0.75, "propensities": [0.0, 0.25, 0.75], "response_unpaid": 0.0}
+    (found,) = ledger.authorise(kit.item("second", unpaid_allowed=False, **wanted))
+    assert given([found]) == [(-1, reason, name)]
+    decision = found.decision
+    assert (decision.incentive, decision.response, decision.propensity) == (0, 0.0, 1.0)
+    assert decision.propensities == (0.0, 0.0, 0.0)
+    # The store keeps it as it was returned.
+    assert ledger.authorise(kit.item("second", unpaid_allowed=False, **wanted)) == [Recorded(decision, repeat=True)]
+    (allowed,) = ledger.authorise(kit.item("third", unpaid_allowed=True, **wanted))
+    assert given([allowed]) == [(0, reason, name)]
 
 
 def test_money_that_comes_back_is_free_in_every_limit_that_it_was_taken_from(open_ledger, kit):

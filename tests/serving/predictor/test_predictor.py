@@ -28,7 +28,8 @@ from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidContext, InvalidInput, Unavailable
 from shadowprice.groups import Groups
-from shadowprice.limits import Cap, GroupBudget, Limits
+from shadowprice.limits import Cap, GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
@@ -345,6 +346,34 @@ def test_an_exhausted_budget_gives_nothing_where_every_level_costs(build, kit):
     answers = build(terms=terms)[0].answer(Requests(["r"], ["m1"], ["merchant"]))
     assert (answers.level[0], answers.incentive[0], answers.response[0]) == (-1, 0, 0.0)
     assert answers.reason == ["budget_exhausted"]
+
+
+def test_service_and_replay_give_nothing_where_a_rule_forbids_the_level_without_incentive(build, kit, heads):
+    """Requests of accounts that are allowed level 0 beside others, until the budget is exhausted."""
+    names = [f"c{i}" for i in range(12)]
+    forbidden = " || ".join(f'account.c_name == "{name}"' for name in names[::2])
+    rule = Rule(name="always-paid", expression=f"({forbidden}) && offer.incentive == 0", side="customer")
+    terms = kit.campaign(rules=(rule,), budget=Budget(form="total", limit=600), exploration=0.2)
+    attributes = {"customer": Attributes.of(names, {"c_name": names})}
+    ledger, price = LocalLedger(terms), kit.price(price=0.004)
+    answers = build(terms=terms, ledger=ledger, attributes=attributes, price=price)[0].answer(customers(*names))
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    curve = heads["customer"].response(np.stack([frame["customer", name] for name in names]))
+    model = {"customer": Population(np.array(names), Curves(terms.terms("customer").levels, curve))}
+    replay = PricedPolicy(
+        terms, model, SimulatedLedger(terms, {}, terms.coverage(attributes)), hard_stop=True, price=price
+    )
+    ids = np.array([f"r{i}" for i in range(12)])
+    replayed = replay(Day(ids, np.array(names), np.full(12, "customer"), np.zeros(12), 1))
+    for name in ("level", "propensity"):
+        assert list(getattr(answers, name)) == list(getattr(replayed, name))
+    exhausted = [row for row, reason in enumerate(answers.reason) if reason == "budget_exhausted"]
+    assert {int(answers.level[row]) for row in exhausted if row % 2 == 0} == {-1}
+    assert {int(answers.level[row]) for row in exhausted if row % 2 == 1} == {0}
+    assert not answers.response[answers.level == -1].any()
+    assert not any(answers.level[row] == 0 for row in range(0, 12, 2))
+    (message,) = ledger.messages
+    assert message.items.unpaid_allowed == [False, True] * 6
 
 
 def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(build, kit):
