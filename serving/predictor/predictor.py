@@ -29,7 +29,7 @@ from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import CANARY, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
-from shadowprice.errors import ShadowpriceError, Unavailable
+from shadowprice.errors import InvalidContext, ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
@@ -110,16 +110,25 @@ class Predictor:
         One message goes to the ledger, whatever the calls are. A call is refused alone. Unknown accounts and a
         stale price degrade the answers, as ``reason`` says: the first of budget_exhausted or capped, holdout,
         stale_price, cold_start, explored, tie, optimal. A request id that was answered before, also within the call,
-        gets that answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the
-        window (outside_window), is given nothing that costs money, and the ledger has nothing to record.
+        gets that answer, also where the active model or the limits refuse its context or partner now. Otherwise an
+        account that no level is allowed for (ineligible), or a request outside the window (outside_window), is given
+        nothing that costs money, and the ledger has nothing to record.
         """
         active = self.source.current
-        first = [self._first_occurrences(call, active) for call in calls]
+        first = [self._first_occurrences(call) for call in calls]
         accepted = [(call, rows) for call, rows in zip(calls, first, strict=True) if isinstance(rows, list)]
         answered: Iterator[Answers | Exception] = iter(())
         if accepted:
+            misfits = {
+                place: error for place, (call, _) in enumerate(accepted) if (error := self._misfit(call, active))
+            }
+            # Context that nothing is decided with is not joined with that of the others.
+            accepted = [
+                (replace(call, context={}) if place in misfits else call, rows)
+                for place, (call, rows) in enumerate(accepted)
+            ]
             try:
-                answered = await self._answer(Calls.joined(*zip(*accepted, strict=True)), active)
+                answered = await self._answer(Calls.joined(*zip(*accepted, strict=True)), active, misfits)
             except ShadowpriceError as error:
                 answered = iter([error] * len(accepted))
         return [next(answered) if isinstance(rows, list) else rows for rows in first]
@@ -171,25 +180,36 @@ class Predictor:
         # A canary whose price is stale decides for nobody: the served model has a newer one, or is told to be stale.
         return treated if beside is None or beside.pair.price.stale(now) else beside.canary.treats(treated, units)
 
-    def _first_occurrences(self, requests: Requests, active: Active | None) -> list[int] | ShadowpriceError:
+    def _first_occurrences(self, requests: Requests) -> list[int] | ShadowpriceError:
         try:
-            if active is not None:
-                check_context(active.model, requests)
-            check_partner(self.campaign, requests)
             return first_occurrences(self.campaign, requests)
         except ShadowpriceError as error:
             return error
 
-    async def _answer(self, calls: Calls, active: Active | None) -> Iterator[Answers | Exception]:
+    def _misfit(self, requests: Requests, active: Active | None) -> InvalidContext | None:
+        """Return why nothing can be decided for the requests of a call; None where it can."""
+        try:
+            if active is not None:
+                check_context(active.model, requests)
+            check_partner(self.campaign, requests)
+        except InvalidContext as error:
+            return error
+        return None
+
+    async def _answer(
+        self, calls: Calls, active: Active | None, misfits: Mapping[int, InvalidContext]
+    ) -> Iterator[Answers | Exception]:
+        """Answer joined calls; a call of ``misfits`` gets its earlier decisions, or its error where one is missing."""
         if active is None:
             raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
         price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
+        fitting = [row for row in firsts if calls.call[row] not in misfits]
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and price.stale(now)
         treated = self._treated(requests, now, active)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
-        for side, pair, rows in () if outside else _groups(active, requests, firsts, treated):
+        for side, pair, rows in () if outside else _groups(active, requests, fitting, treated):
             late = stale and pair is active
             mine, proposals, unread = await self._propose(side, rows, requests, treated, pair, late, now)
             failed |= unread
@@ -208,8 +228,10 @@ class Predictor:
         self._count_arms(requests, standing, found)
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         nothing = {side: self._level_of_nothing(side, outside) for side in self.campaign.sides}
-        self._count_unrecorded(calls, set(known).difference(standing), found, reason)
-        return answers(
+        undecided = set(known).difference(standing)
+        self._count_unrecorded(calls, undecided.intersection(fitting), found, reason)
+        missing = {calls.call[row] for row in undecided}
+        answered = answers(
             calls,
             standing,
             found,
@@ -223,6 +245,10 @@ class Predictor:
             self.campaign.offer_ids,
             price_age_seconds=(now - price.solved_at).total_seconds(),
             degraded=failed or stale or unauthorised,
+        )
+        return (
+            misfits[call] if call in misfits and call in missing and not isinstance(answer, Exception) else answer
+            for call, answer in enumerate(answered)
         )
 
     def _level_of_nothing(self, side: Side, outside: bool) -> int:

@@ -190,6 +190,7 @@ ITEMS = {
 CALL = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": ITEMS}
 SALE = {"request_id": "typed-2", "redeemed": True, "cost": 50, "observed_at": "2024-05-01T12:00:00Z"}
 EVENT = {"specversion": "1.0", "id": "typed-1", "source": "test", "type": "t", "data": SALE}
+UNREAD = REQUEST | {"request_id": "unread", "context": {"x_unread": 1}}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ EVENT = {"specversion": "1.0", "id": "typed-1", "source": "test", "type": "t", "
         ("predictor", f"{V1}:predict", {"instances": [REQUEST]}, 200),
         ("predictor", f"{V1}:predict", {"instances": [REQUEST | {"account_id": "c2"}]}, 409),
         ("predictor", f"{V1}:predict", {"instances": [{}]}, 400),
-        ("predictor", f"{V1}:predict", {"instances": [REQUEST | {"context": {"x_unread": 1}}]}, 422),
+        ("predictor", f"{V1}:predict", {"instances": [UNREAD]}, 422),
         ("predictor", f"{V1}:explain", {"instances": [REQUEST]}, 200),
         ("predictor", f"{V1}:explain", {}, 400),
         ("predictor", f"{V2}/infer", {"id": "call", "inputs": TENSORS}, 200),

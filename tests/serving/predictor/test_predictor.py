@@ -307,6 +307,45 @@ def test_the_same_request_in_one_call_and_in_the_next_gets_the_first_answer(buil
     assert other.level[0] != again.level[0]
 
 
+def test_a_repeat_gets_its_answer_after_model_or_limits_came_to_refuse_its_context_or_partner(build, kit):
+    """One micro-batch: a repeat, a repeat beside a new request, a conflict, a new request, and one that is decided."""
+    ledger = LocalLedger(kit.campaign())
+    first = build(ledger=ledger)[0].answer(customers("c1", "c2"))
+    shop = Limits(caps=(Cap(name="shop", per="partner", count=1, side="customer"),))
+    read_no_more = {"x_basket": [1.4, None]}
+    for terms, context in ((kit.campaign(), read_no_more), (kit.campaign(limits=shop), {})):
+        asked, registry = build(terms=terms, ledger=ledger)
+        new = {"x_basket": [1.4]} if context else {}
+        merchant = Requests(["m" + str(bool(context))], ["m1"], ["merchant"])
+        repeat, mixed, taken, fresh, decided = asked.answer_all(
+            [
+                replace(customers("c1", "c2"), context=context),
+                replace(
+                    customers("c1", "c2", "c3"), context={name: [*column, None] for name, column in context.items()}
+                ),
+                Requests(["r0"], ["c9"], ["customer"], context=new),
+                Requests(["other"], ["c4"], ["customer"], context=new),
+                merchant,
+            ]
+        )
+        assert repeat.repeat.all()
+        for name in ("level", "propensity", "response", "reason"):
+            assert list(getattr(repeat, name)) == list(getattr(first, name))
+        assert [type(each) for each in (mixed, taken, fresh)] == [InvalidContext, Conflict, InvalidContext]
+        assert not decided.repeat.any()
+        labels = {"campaign": "spring", "side": "customer", "reason": "ineligible"}
+        assert registry.get_sample_value("shadowprice_unrecorded_answers_total", labels) == 0
+    assert ledger.recorded() == ["r0", "r1", "mTrue", "mFalse"]
+
+
+def test_without_the_ledger_a_call_with_context_that_is_not_read_is_not_answered(build):
+    wrong = replace(customers("c1"), context={"x_basket": [1.4]})
+    with pytest.raises(Unavailable):
+        build(ledger=NoLedger())[0].answer(wrong)
+    with pytest.raises(InvalidContext):
+        build(ledger=NoLedger(), authorisation_required=False)[0].answer(wrong)
+
+
 @pytest.mark.parametrize(("account", "side"), [("c2", "customer"), ("c1", "merchant")])
 def test_a_request_id_used_for_another_account_or_side_is_a_conflict(build, account, side):
     ledger = LocalLedger(build()[0].predictor.campaign)
@@ -402,7 +441,7 @@ def test_a_cap_per_partner_and_a_budget_of_partners_bind_requests_and_cannot_be_
     assert answers.incentive.tolist() == [130, 0, 0, 130]
     assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal"]
     assert answers.limited_by == ["", "shop", "north", ""]
-    without = Requests(names[3:], names[3:], ["merchant", "customer"])
+    without = Requests(["new-3", "new-4"], names[3:], ["merchant", "customer"])
     with pytest.raises(InvalidContext, match=r"partner_id: .*'customer'.*'shop'.*first rows: 1") as refused:
         predictor.answer(without)
     assert refused.value.status == 422
