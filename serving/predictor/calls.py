@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from serving.predictor.ledger_client import Authorisation, KnownRequests
+from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.protocol import Answers, Reason, Requests
 from shadowprice.campaign import Campaign, Side
-from shadowprice.errors import Conflict
+from shadowprice.errors import Conflict, ShadowpriceError
+
+Part = tuple[Proposals, KnownRequests, list[int]]
+"""Proposals and known requests of some calls, and the number of proposals of each call."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def answers(
     *,
     price_age_seconds: float,
     degraded: bool,
-) -> Iterator[Answers | Conflict]:
+) -> Iterator[Answers | ShadowpriceError]:
     """Yield the answer of each call, or why the ledger refuses it.
 
     Args:
@@ -157,7 +160,7 @@ def answers(
     for size, error in zip(np.bincount(calls.call, minlength=calls.count).tolist(), found.errors, strict=True):
         part = slice(end, end := end + size)
         if error is not None:
-            yield Conflict(error)
+            yield error if isinstance(error, ShadowpriceError) else Conflict(error)
             continue
         yield Answers(
             incentive=incentive[part],
@@ -177,3 +180,45 @@ def answers(
             price_age_seconds=price_age_seconds,
             degraded=degraded,
         )
+
+
+def halves(proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> tuple[Part, Part]:
+    """Return the parts of the first and of the second half of the calls.
+
+    Args:
+        proposals: of all calls, in order.
+        known: requests of the same calls, in the order of the calls.
+        sizes: proposals of each call; at least two calls.
+    """
+    middle = len(sizes) // 2
+    proposed, asked = sum(sizes[:middle]), sum(call < middle for call in known.call)
+    first = _proposals(proposals, slice(proposed)), _known(known, slice(asked), 0), [*sizes[:middle]]
+    second = _proposals(proposals, slice(proposed, None)), _known(known, slice(asked, None), middle), [*sizes[middle:]]
+    return first, second
+
+
+def join_halves(first: Authorisation, second: Authorisation, known: int) -> Authorisation:
+    """Return the answer to both halves, of which the first asks about ``known`` requests."""
+    parts = [(vars(each.decisions), len(each.decisions.request_id) - len(each.known)) for each in (first, second)]
+    (one, until), (other, end) = parts
+    columns = {
+        name: [*column[:until], *other[name][:end], *column[until:], *other[name][end:]] for name, column in one.items()
+    }
+    places = first.known + [known + place for place in second.known]
+    return Authorisation(Authorised(**columns), places, [*first.errors, *second.errors])
+
+
+def refuse(error: ShadowpriceError, calls: int) -> Authorisation:
+    """Return the answer that refuses each of the calls with one error."""
+    return Authorisation(Authorised(**{each.name: [] for each in fields(Authorised)}), [], [error] * calls)
+
+
+def _proposals(proposals: Proposals, rows: slice) -> Proposals:
+    given = vars(proposals).items()
+    return Proposals(**{name: None if column is None else column[rows] for name, column in given})
+
+
+def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
+    return KnownRequests(
+        known.request_id[rows], known.account_id[rows], known.side[rows], [call - first for call in known.call[rows]]
+    )

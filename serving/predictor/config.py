@@ -64,7 +64,7 @@ class Config(Settings, program="serving.predictor"):
 
     @classmethod
     def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read flags and variables. Exits where neither the folder of campaigns nor all files of one are given."""
+        """Read flags and variables. Exits where settings do not fit together."""
         found = super().parse(arguments, environment)
         given = {name: getattr(found, name) != Path() for name in Workspace._fields}
         lacking = [f"--{name.replace('_', '-')}" for name, there in given.items() if not there]
@@ -73,6 +73,9 @@ class Config(Settings, program="serving.predictor"):
             raise SystemExit(2)
         if found.campaigns is not None and any(given.values()):
             print("error: give --campaigns or the files of one campaign, not both", file=sys.stderr)
+            raise SystemExit(2)
+        if found.max_instances > MAX_ITEMS:
+            print(f"error: --max-instances must be at most {MAX_ITEMS}; the ledger takes no more", file=sys.stderr)
             raise SystemExit(2)
         return found
 

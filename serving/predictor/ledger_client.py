@@ -12,13 +12,17 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from serving.http.limits import MAX_BODY_BYTES
 from serving.http.tokens import Tokens
+from serving.http.web import check_structure
 from serving.predictor.connection import Connection, connect
 from shadowprice.campaign import Side
-from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.errors import InvalidInput, InvalidRequest, ShadowpriceError, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Decision, columns
 
 TIMEOUT_SECONDS = 2.0
+REFUSALS = (400, 413, 422)
+"""Statuses of a message that the ledger does not take, whatever its state."""
 
 
 def proposals_class(record: type) -> Any:
@@ -84,12 +88,12 @@ class Authorisation:
 
     decisions  of the proposals of the accepted calls, then of the known requests at ``known``
     known      rows of the known requests that were decided before
-    errors     of each call: why it is refused, or None
+    errors     of each call: why it is refused, or None; a text is a conflict
     """
 
     decisions: Authorised
     known: list[int]
-    errors: list[str | None]
+    errors: Sequence[str | ShadowpriceError | None]
 
 
 class Authoriser:
@@ -126,6 +130,7 @@ class Authoriser:
             model_version, price_version: those of the proposals that name none of their own.
 
         Raises:
+            InvalidRequest: the ledger does not take the message, with its status; a smaller one may be taken.
             Unavailable: the ledger does not answer, or not as a ledger does, or there is no token to show it.
         """
         shown = b"" if self._tokens is None else f"Authorization: Bearer {self._tokens.secret('decide')}\r\n".encode()
@@ -143,9 +148,18 @@ class Authoriser:
         if known.request_id:
             message["known"] = known
         body = orjson.dumps(message)
+        # The ledger's limits, before a transfer that it would end, and a pause that is longer than the timeout.
+        if len(body) > MAX_BODY_BYTES:
+            raise _refused(413, f"has more than {MAX_BODY_BYTES} bytes")
+        try:
+            check_structure(body)
+        except InvalidRequest as error:
+            raise _refused(error.status, error.reason) from None
         status, answer = await self._exchange(b"%bContent-Length: %d\r\n\r\n%b" % (shown, len(body), body))
         try:
             content = orjson.loads(answer)
+            if status in REFUSALS:
+                raise _refused(status, content.get("error"))
             if status != 200:
                 raise Unavailable(f"the ledger refuses to authorise ({status}): {content.get('error')}")
             found = Authorisation(Authorised(**content["decisions"]), content["known"], content["errors"])
@@ -264,6 +278,12 @@ def _place(url: str) -> Place:
         raise InvalidInput(f"must look like http://host:port, got {url!r}", field="ledger_url")
     lines = f"POST /v1/authorizations HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
     return Place(parts.hostname, parts.port or 80, lines.encode())
+
+
+def _refused(status: int, reason: object) -> InvalidRequest:
+    error = InvalidRequest(f"the ledger does not take the message: {reason}; send fewer requests in a call")
+    error.status = status
+    return error
 
 
 def _silent(place: Place, error: Exception | None) -> Unavailable:

@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.predictor.active import Active
-from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
+from serving.predictor.calls import (
+    Calls,
+    Unrecorded,
+    answers,
+    first_occurrences,
+    halves,
+    join_halves,
+    recorded_rows,
+    refuse,
+)
 from serving.predictor.context import check_context, check_partner, logged_context
 from serving.predictor.explain import explained, unexplained
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
@@ -29,10 +38,13 @@ from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import CANARY, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
-from shadowprice.errors import InvalidContext, ShadowpriceError, Unavailable
+from shadowprice.errors import InvalidContext, InvalidRequest, ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
+
+UNPROCESSABLE = 422
+"""Status of a message that the ledger reads and whose content cannot be."""
 
 
 class Ledger(Protocol):
@@ -107,12 +119,12 @@ class Predictor:
     async def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
         """Answer several calls of any sides together; the answer of each is its own, or the error that refuses it.
 
-        One message goes to the ledger, whatever the calls are. A call is refused alone. Unknown accounts and a
-        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted or capped, holdout,
-        stale_price, cold_start, explored, tie, optimal. A request id that was answered before, also within the call,
-        gets that answer, also where the active model or the limits refuse its context or partner now. Otherwise an
-        account that no level is allowed for (ineligible), or a request outside the window (outside_window), is given
-        nothing that costs money, and the ledger has nothing to record.
+        One message goes to the ledger, whatever the calls are; more where it does not take that one. A call is refused
+        alone. Unknown accounts and a stale price degrade the answers, as ``reason`` says: the first of
+        budget_exhausted or capped, holdout, stale_price, cold_start, explored, tie, optimal. A request id that was
+        answered before, also within the call, gets that answer, also where the active model or the limits refuse its
+        context or partner now. Otherwise an account that no level is allowed for (ineligible), or a request outside
+        the window (outside_window), is given nothing that costs money, and the ledger has nothing to record.
         """
         active = self.source.current
         first = [self._first_occurrences(call) for call in calls]
@@ -314,7 +326,8 @@ class Predictor:
     async def _authorise(
         self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active
     ) -> tuple[Authorisation, bool]:
-        """Return what stands for the requests, and whether the ledger was not asked."""
+        """Return what stands for the requests, and whether the ledger did not authorize some of them."""
+        failure: Exception
         try:
             with self.metrics.stage("authorise"):
                 found = await self.ledger.authorise(
@@ -325,12 +338,34 @@ class Predictor:
                     price_version=active.price.version,
                 )
             return found, False
+        except InvalidRequest as error:
+            if len(sizes) > 1:
+                return await self._authorise_halves(proposals, known, sizes, active)
+            if error.status != UNPROCESSABLE:
+                return refuse(error, 1), False
+            # Terms that predictor and ledger do not share are no fault of the caller.
+            failure = error
         except Unavailable as error:
-            if self.authorisation_required:
-                raise Unavailable(
-                    f"no decision is given without authorization; send the request again: {error}"
-                ) from error
-            return _unauthorised(proposals, len(sizes), active), True
+            failure = error
+        if self.authorisation_required:
+            raise Unavailable(
+                f"no decision is given without authorization; send the request again: {failure}"
+            ) from failure
+        return _unauthorised(proposals, len(sizes), active), True
+
+    async def _authorise_halves(
+        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active
+    ) -> tuple[Authorisation, bool]:
+        """Ask about fewer calls at a time, until only calls that the ledger does not take alone are refused."""
+        parts = halves(proposals, known, sizes)
+        found: list[tuple[Authorisation, bool]] = []
+        for part in parts:
+            try:
+                found.append(await self._authorise(*part, active))
+            except Unavailable as error:
+                found.append((refuse(error, len(part[2])), False))
+        (first, failed), (second, also) = found
+        return join_halves(first, second, len(parts[0][1].request_id)), failed or also
 
 
 def _groups(

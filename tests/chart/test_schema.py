@@ -15,6 +15,8 @@ from helm_python import HelmError
 from rendering import CASES, CHART, render, template, values_of
 from schema_rules import SAYS, SCHEMA, Case, cases, objects
 
+from serving.http.limits import MAX_ITEMS
+
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
 RULES = list(cases())
 # Helm's own, and parts of a pod that Kubernetes describes: what is in them is held against its schemas once rendered.
@@ -119,3 +121,7 @@ def test_every_value_of_the_chart_has_a_rule_and_every_rule_a_value() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_the_values_that_are_tested_break_no_rule(case: Path) -> None:
     assert render(values_of(case))
+
+
+def test_a_call_has_at_most_the_requests_of_a_message_to_the_ledger() -> None:
+    assert SCHEMA["properties"]["predictor"]["properties"]["maxInstances"]["maximum"] == MAX_ITEMS

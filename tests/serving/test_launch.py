@@ -91,6 +91,9 @@ def test_flags_win_over_the_environment_and_a_missing_one_is_named(tmp_path, cap
     assert Config.parse([], environment | {"SHADOWPRICE_WINDOW": "off"}).window == "off"
     with pytest.raises(SystemExit):
         Config.parse(["--window", "perhaps"], environment)
+    with pytest.raises(SystemExit):
+        Config.parse(["--max-instances", "1001"], environment)
+    assert "--max-instances must be at most 1000" in capsys.readouterr().err
     del environment["SHADOWPRICE_PRICES_DIR"]
     with pytest.raises(SystemExit):
         Config.parse([], environment)

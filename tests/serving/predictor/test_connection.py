@@ -10,7 +10,7 @@ import pytest
 
 from serving.predictor.connection import connect
 from serving.predictor.ledger_client import TIMEOUT_SECONDS, Authoriser, KnownRequests, Proposals
-from shadowprice.errors import Unavailable
+from shadowprice.errors import InvalidRequest, Unavailable
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 
@@ -127,7 +127,7 @@ async def authorised(answers, *calls, before=None):
             try:
                 stored = await authoriser.authorise(proposals(*call), model_version="m", price_version=1)
                 found.append(stored.decisions.request_id)
-            except Unavailable as error:
+            except (Unavailable, InvalidRequest) as error:
                 found.append(type(error))
             if before:
                 await before()
@@ -158,6 +158,8 @@ def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced_un
         (told("a", errors=["taken"]), Unavailable),
         (told(errors=["taken"]), []),
         (whole(b'{"error": "taken"}', b"409 Conflict"), Unavailable),
+        (whole(b'{"error": "too long"}', b"413 Too Large"), InvalidRequest),
+        (whole(b'["too long"]', b"422 Oops"), Unavailable),
         (whole(b'{"error": "broken"}', b"500 Oops"), Unavailable),
     ],
 )
@@ -180,6 +182,22 @@ def test_a_ledger_that_is_not_there_or_says_nothing_is_unavailable_in_time():
     found, seconds = asyncio.run(ask())
     assert found == [Unavailable]
     assert TIMEOUT_SECONDS <= seconds < TIMEOUT_SECONDS + 8
+
+
+@pytest.mark.parametrize(
+    ("request_ids", "status"),
+    [([f"{'[' * 240}{row}" for row in range(300)], 400), ([f"{row:0>250}" for row in range(20_000)], 413)],
+    ids=["brackets", "bytes"],
+)
+def test_a_message_above_the_limits_of_the_ledger_is_refused_before_it_is_sent(request_ids, status):
+    async def ask():
+        async with server() as (port, seen):
+            authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring")
+            with pytest.raises(InvalidRequest, match="fewer requests") as refusal:
+                await authoriser.authorise(proposals(*request_ids), model_version="m", price_version=1)
+            return refusal.value.status, seen
+
+    assert asyncio.run(ask()) == (status, [])
 
 
 def test_several_calls_and_their_known_requests_are_one_message_and_one_answer():

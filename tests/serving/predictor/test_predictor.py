@@ -26,7 +26,7 @@ from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
-from shadowprice.errors import Conflict, InvalidContext, InvalidInput, Unavailable
+from shadowprice.errors import Conflict, InvalidContext, InvalidInput, InvalidRequest, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -344,6 +344,54 @@ def test_without_the_ledger_a_call_with_context_that_is_not_read_is_not_answered
         build(ledger=NoLedger())[0].answer(wrong)
     with pytest.raises(InvalidContext):
         build(ledger=NoLedger(), authorisation_required=False)[0].answer(wrong)
+
+
+class StrictLedger(LocalLedger):
+    """Takes no message with more than ``most`` letters x, and refuses the request ids ``wrong`` with 422."""
+
+    def __init__(self, campaign, most, wrong=()):
+        super().__init__(campaign)
+        self.most, self.wrong = most, wrong
+
+    async def authorise(self, proposals, known, *, sizes, **versions):
+        names = [*proposals.request_id, *known.request_id]
+        if sum(name.count("x") for name in names) > self.most:
+            raise InvalidRequest("too much")
+        if set(names).intersection(self.wrong):
+            error = InvalidRequest("other terms")
+            error.status = 422
+            raise error
+        return await super().authorise(proposals, known, sizes=sizes, **versions)
+
+
+@pytest.mark.parametrize("misfit", [{}, {"x_basket": [1.0]}], ids=["proposed", "looked up"])
+def test_calls_that_the_ledger_does_not_take_together_are_answered_apart(build, kit, misfit):
+    terms = kit.campaign()
+    alone = build(terms=terms)[0]
+    ledger = StrictLedger(terms, most=3)
+    asked, _ = build(terms=terms, ledger=ledger)
+    names = ["xx-a", "xx-b", "c", "xxxx", "xxx-d", "e"]
+    calls = [Requests([name, f"{name}2"[-2:]], ["c1", "c2"], ["customer"] * 2) for name in names]
+    answers = asked.answer_all(calls)
+    assert [isinstance(each, InvalidRequest) for each in answers] == [name == "xxxx" for name in names]
+    for call, answer in zip(calls, answers, strict=True):
+        if call.request_id[0] != "xxxx":
+            assert list(answer.level) == list(alone.answer(call).level)
+    # The same calls again, some of whose requests are only looked up.
+    lone = [replace(call, context={name: [*column, 1.0] for name, column in misfit.items()}) for call in calls]
+    again = asked.answer_all([lone[0], calls[1], lone[2], calls[3], calls[4], lone[5]])
+    assert [not isinstance(each, InvalidRequest) and each.repeat.all() for each in again] == [
+        name != "xxxx" for name in names
+    ]
+
+
+def test_a_call_that_the_ledger_cannot_read_is_unavailable_alone(build, kit):
+    terms = kit.campaign()
+    calls = [customers("c1", "c2", prefix=prefix) for prefix in "abc"]
+    answers = build(ledger=StrictLedger(terms, 0, ["b1"]))[0].answer_all(calls)
+    assert [type(each) is Unavailable for each in answers] == [False, True, False]
+    predictor, _ = build(ledger=StrictLedger(terms, 0, ["b1"]), authorisation_required=False)
+    assert [each.degraded for each in predictor.answer_all(calls)] == [True] * 3
 
 
 @pytest.mark.parametrize(("account", "side"), [("c2", "customer"), ("c1", "merchant")])
