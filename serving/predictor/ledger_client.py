@@ -21,6 +21,8 @@ from shadowprice.errors import InvalidInput, InvalidRequest, ShadowpriceError, U
 from shadowprice.pacing.decision_log.records import REQUIRED, Decision, columns
 
 TIMEOUT_SECONDS = 2.0
+ATTEMPT_SECONDS = 0.8
+"""Time of one of several replicas to answer, so that another can within the timeout."""
 REFUSALS = (400, 413, 422)
 """Statuses of a message that the ledger does not take, whatever its state."""
 
@@ -215,6 +217,7 @@ class Authoriser:
     async def _exchange(self, request: bytes) -> tuple[int, bytes]:
         failure: Exception | None = None
         refused: tuple[int, bytes] | None = None
+        place = self._first
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 kept = self._kept()
@@ -222,7 +225,7 @@ class Authoriser:
                     place, connection = kept
                     # It may have been closed meanwhile, or its replica.
                     with suppress(OSError):
-                        answer = await self._once(place, connection, request)
+                        answer = await self._attempt(place, request, connection)
                         if not self._passed_over(answer):
                             return answer
                     self._first = (place + (len(self._places) > 1)) % len(self._places)
@@ -230,9 +233,7 @@ class Authoriser:
                 for _ in range(max(2, len(self._places))):
                     place = self._first
                     try:
-                        async with asyncio.timeout(TIMEOUT_SECONDS / 4):
-                            connection = await connect(*self._places[place][:2])
-                        answer = await self._once(place, connection, request)
+                        answer = await self._attempt(place, request)
                         if not self._passed_over(answer):
                             return answer
                         refused = answer
@@ -240,11 +241,35 @@ class Authoriser:
                         failure = error
                     self._first = (place + 1) % len(self._places)
         except TimeoutError as error:
-            self._first = (self._first + 1) % len(self._places)
+            self._forget(place)
+            self._first = (place + 1) % len(self._places)
             failure = error
         if refused is not None:
             return refused
         raise _silent(self._places[self._first - 1], failure) from failure
+
+    async def _attempt(self, place: int, request: bytes, connection: Connection | None = None) -> tuple[int, bytes]:
+        """Ask one replica, over a kept connection or a new one.
+
+        Raises:
+            OSError: it does not answer; where there are others, not within the time of an attempt.
+        """
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS if len(self._places) > 1 else None):
+                if connection is None:
+                    async with asyncio.timeout(TIMEOUT_SECONDS / 4):
+                        connection = await connect(*self._places[place][:2])
+                return await self._once(place, connection, request)
+        except TimeoutError:
+            self._forget(place)
+            raise
+
+    def _forget(self, place: int) -> None:
+        """Close the idle connections to a silent replica; each of them would cost another timeout."""
+        for each, connection in self._idle:
+            if each == place:
+                connection.close()
+        self._idle = [kept for kept in self._idle if kept[0] != place]
 
     def _passed_over(self, answer: tuple[int, bytes]) -> bool:
         """Return whether another replica may answer better."""

@@ -200,6 +200,45 @@ def test_a_message_above_the_limits_of_the_ledger_is_refused_before_it_is_sent(r
     assert asyncio.run(ask()) == (status, [])
 
 
+def test_a_silent_replica_is_passed_over_and_its_kept_connections_are_dropped():
+    async def ask():
+        loop, silent = asyncio.get_running_loop(), asyncio.Event()
+
+        async def serve(reader, writer):
+            try:
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+                    if silent.is_set() and writer.get_extra_info("sockname")[1] == ports[0]:
+                        await reader.read()
+                        return
+                    writer.write(told("a"))
+            except asyncio.IncompleteReadError:
+                pass
+            finally:
+                writer.close()
+
+        first, second = [await asyncio.start_server(serve, "127.0.0.1", 0) for _ in range(2)]
+        ports = [each.sockets[0].getsockname()[1] for each in (first, second)]
+        async with first, second:
+            authoriser = Authoriser(",".join(f"http://127.0.0.1:{port}" for port in ports), "spring")
+
+            async def authorise():
+                started = loop.time()
+                await authoriser.authorise(proposals("a"), model_version="m", price_version=1)
+                return loop.time() - started
+
+            await asyncio.gather(*(authorise() for _ in range(3)))
+            silent.set()
+            seconds = [await authorise() for _ in range(3)]
+            authoriser.close()
+            return seconds
+
+    waited, *later = asyncio.run(ask())
+    assert 0.5 < waited < TIMEOUT_SECONDS
+    assert max(later) < 0.5
+
+
 def test_several_calls_and_their_known_requests_are_one_message_and_one_answer():
     async def ask():
         answer = told("a", "d", "k", errors=[None, "taken", None], known=[1])
