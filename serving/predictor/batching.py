@@ -72,12 +72,17 @@ class MicroBatcher:
     def _hand_out(self, loop: asyncio.AbstractEventLoop) -> None:
         self._due = False
         while self._may_begin():
-            calls = [self._waiting.popleft()]
-            size = len(calls[0][0])
-            while self._waiting and size + len(self._waiting[0][0]) <= self._most:
-                calls.append(self._waiting.popleft())
-                size += len(calls[-1][0])
-            self._requests -= size
+            calls: list[Call] = []
+            size = 0
+            while self._waiting and (not calls or size + len(self._waiting[0][0]) <= self._most):
+                requests, future = self._waiting.popleft()
+                self._requests -= len(requests)
+                if future.done():  # its caller gave up: an authorization would hold money for nobody
+                    continue
+                calls.append((requests, future))
+                size += len(requests)
+            if not calls:
+                return
             task = loop.create_task(self._batch(calls))
             self._under_way.add(task)
             task.add_done_callback(self._ended)

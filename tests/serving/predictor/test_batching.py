@@ -84,6 +84,34 @@ def test_a_caller_who_gives_up_does_not_disturb_the_others():
     assert asyncio.run(several()) == ["patient-0"]
 
 
+def test_a_call_whose_caller_gave_up_while_it_waited_is_not_answered():
+    echo = Echo(0.05)
+
+    async def several():
+        batcher = MicroBatcher(echo, most=10, at_once=1)
+        first = asyncio.ensure_future(batcher.answer(call("first")))
+        await asyncio.sleep(0.01)
+        hasty = [asyncio.ensure_future(batcher.answer(call(name, 8))) for name in ("hasty", "hastier")]
+        await asyncio.sleep(0)
+        later = asyncio.ensure_future(batcher.answer(call("later", 9)))
+        await asyncio.sleep(0)
+        for each in hasty:
+            each.cancel()
+        answers = await asyncio.gather(first, later)
+        # Where nobody waits any more, no micro-batch begins.
+        again = asyncio.ensure_future(batcher.answer(call("again")))
+        await asyncio.sleep(0.01)
+        gone = asyncio.ensure_future(batcher.answer(call("gone", 3)))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await again
+        await asyncio.sleep(0.01)
+        return [each[0] for each in answers], batcher._requests
+
+    assert asyncio.run(several()) == (["first-0", "later-0"], 0)
+    assert echo.batches == [["first-0"], ["later-0"], ["again-0"]]
+
+
 def test_several_batches_are_under_way_and_nothing_beyond_the_limit_waits():
     met = []
 
