@@ -96,6 +96,17 @@ def test_the_memory_is_bounded():
     assert memory.get(999, 10.0) is None
 
 
+def test_what_was_put_while_the_clock_was_ahead_is_read_again_and_remembered_anew():
+    now, reader = [4 * 86_400.0], Counted()
+    features = Features(reader, DEFAULT, cache_seconds=5, clock=lambda: now[0])
+    features.read("customer", ["50"])
+    asked = []
+    for now[0] in (100.0, 104.0, 106.0):
+        features.read("customer", ["50"])
+        asked.append(len(reader.asked))
+    assert asked == [2, 2, 3]
+
+
 class OnLoop(Counted):
     """Reader for an event loop, which tells the thread it ran on.
 
