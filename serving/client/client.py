@@ -23,6 +23,8 @@ from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceEr
 from shadowprice.pacing.decision_log.records import CorrectionKind
 
 TIMEOUT_SECONDS = 30.0
+LATER = (408, 429)
+"""Refusals of a request that may be taken when it is sent again."""
 DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.str_, "BOOL": np.bool_}
 
 
@@ -117,7 +119,7 @@ class _Client:
         if response.is_success:
             return content
         message = content.get("error", response.text) if isinstance(content, dict) else response.text
-        raise _error(response.status_code, str(message), content)
+        raise _error(response.status_code, str(message), content, response.headers.get("retry-after", ""))
 
 
 class DecisionClient(_Client):
@@ -276,13 +278,14 @@ def _event(type: str, source: str, event_id: str, outcome: Outcome, more: Sequen
     return {"specversion": "1.0", "type": type, "source": source, "id": event_id, "data": data}
 
 
-def _error(status: int, message: str, content: Any) -> ShadowpriceError:
+def _error(status: int, message: str, content: Any, retry_after: str = "") -> ShadowpriceError:
     if status == NotFound.status:
         return NotFound(message)
     if status == Conflict.status:
         return Conflict(message)
-    if 400 <= status < 500:
+    if 400 <= status < 500 and status not in LATER:
         refused = InvalidRequest(message)
         refused.field = content.get("field") if isinstance(content, dict) else None
         return refused
-    return Unavailable(f"answered {status}: {message}")
+    wait = f"; send it again after {retry_after} s" if retry_after.isdecimal() else ""
+    return Unavailable(f"answered {status}: {message}{wait}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import orjson
@@ -16,7 +17,7 @@ from serving.http.handler import RequestHandler
 from serving.http.tokens import Tokens
 from serving.protocol import OUTPUTS
 from shadowprice.client import DecisionClient
-from shadowprice.errors import InvalidRequest
+from shadowprice.errors import InvalidRequest, Unavailable
 
 TOKEN = "a-token-of-the-test"
 VALUES = {"INT64": 7, "INT32": 1, "FP64": 0.5, "BYTES": "none", "BOOL": True}
@@ -57,6 +58,30 @@ def test_the_predictor_answers_who_shows_its_token_and_refuses_the_others(url):
     for token in (None, "another-token-here"):
         with DecisionClient(url, "spring", token) as client, pytest.raises(InvalidRequest, match="token"):
             client.decide(*asked)
+
+
+@pytest.mark.parametrize(("status", "wait"), [(429, "7"), (503, "1"), (408, "")])
+def test_a_refusal_for_now_is_unavailable_with_its_wait(status, wait):
+    class Busy(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            if wait:
+                self.send_header("retry-after", wait)
+            self.end_headers()
+            self.wfile.write(b'{"error": "too many calls"}')
+
+        def log_message(self, *arguments):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with DecisionClient(f"http://127.0.0.1:{server.server_port}", "spring") as client:
+            told = f"answered {status}: too many calls" + (f"; send it again after {wait} s" if wait else "")
+            with pytest.raises(Unavailable, match=f"{told}$"):
+                client.decide(["r"], ["nobody"], ["customer"])
+        thread.join()
 
 
 def test_the_example_of_the_reference_runs_on_the_services(world, capsys):
