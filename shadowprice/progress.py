@@ -67,8 +67,9 @@ class ProgressBar:
         found = f"{self.label}: {self.done:,} of {self.total:,} {self.unit}s, {duration(elapsed)} so far"
         mine = self.done - self._before
         if mine and self.done < self.total:
-            each = (self._reached - self._begun) / mine
-            left = (self.total - self.done) * each - (time.monotonic() - self._reached)
+            each, since = (self._reached - self._begun) / mine, time.monotonic() - self._reached
+            # A unit that takes longer than those before says that the next ones may as well.
+            left = (self.total - self.done) * max(each, since) - since
             found += f", about {duration(max(left, 0.0))} left"
         return found + (f" ({self.note})" if self.note else "")
 

@@ -53,7 +53,11 @@ def test_the_estimate_counts_down_while_a_unit_takes_long(clock) -> None:
     bar.advance()
     clock[0] += 6
     assert "16 s so far, about 24 s left" in bar.text()
+    # A unit that takes longer than those before says that the next ones may as well.
     clock[0] += 60
+    assert "76 s so far, about 2 min left" in bar.text()
+    bar.advance(2)
+    clock[0] += 100
     assert "about 0 s left" in bar.text()
 
 
