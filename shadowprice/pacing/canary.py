@@ -66,7 +66,7 @@ class Canary:
 
     @property
     def promoted(self) -> bool:
-        """Return whether it has passed its last stage and decides for everybody; every stage leaves units to the incumbent."""
+        """Return whether it decides for everybody, past its last stage: each stage leaves units to the incumbent."""
         return self.share == WHOLE
 
     def takes(self, units: Sequence[str]) -> NDArray[np.bool_]:
