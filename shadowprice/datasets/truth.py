@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
-from shadowprice.graphs.accounts import AccountIds, AccountIndex
-from shadowprice.tables.database import Source, parquet_parts
+from shadowprice.graphs.accounts import AccountIds
+from shadowprice.tables.database import Source, empty_database
 
 
 def true_curves(truth: Source, side: Side, accounts: AccountIds, levels: int) -> NDArray[np.float64]:
@@ -21,13 +22,17 @@ def true_curves(truth: Source, side: Side, accounts: AccountIds, levels: int) ->
         accounts: (n,), in any order, perhaps repeated.
         levels: number J of levels of the side.
 
-    Complexity: O(rows of ``truth``), in parts.
+    Complexity: O(rows of ``truth``); memory for the rows of the accounts.
     """
-    index = AccountIndex(np.unique(np.asarray(accounts, dtype=str)))
-    found = np.full((levels, len(index)), np.nan)
-    for part in parquet_parts(truth) if isinstance(truth, Path) else [truth]:
-        place = index.find(part["account_id"])
-        own = (part["side"] == side).to_numpy(dtype=bool) & (place >= 0)
-        found[part["level"].to_numpy()[own], place[own]] = part["response"].to_numpy(dtype=np.float64)[own]
-    place = index.find(accounts)
-    return np.where(place >= 0, found[:, place], np.nan)
+    names, place = np.unique(np.asarray(accounts, dtype=str), return_inverse=True)
+    with empty_database() as db:
+        db.register("wanted", pa.table({"account_id": pa.array(names, pa.string()), "place": np.arange(names.size)}))
+        if isinstance(truth, Path):
+            db.read_parquet(str(truth)).create_view("truth")
+        else:
+            db.register("truth", truth)
+        query = "SELECT place, level, response FROM truth JOIN wanted USING (account_id) WHERE side = ?"
+        rows = db.execute(query, [side]).fetchnumpy()
+    found = np.full((levels, names.size), np.nan)
+    found[rows["level"], rows["place"]] = rows["response"]
+    return found[:, place]
