@@ -20,15 +20,19 @@ def main_partner(snapshot: GraphSnapshot, account_id: AccountIds, side: Side) ->
         account_id: (n,) accounts of ``side``.
         side: end of the ties at which the accounts are.
 
-    Complexity: O(E log E) for E ties.
+    Complexity: O(E + k log k) for E ties, k of which are of the accounts.
     """
     own = SIDES.index(side)
-    node, other = snapshot.edge_index[own], snapshot.edge_index[1 - own]
-    paid = snapshot.edge_features[:, snapshot.edge_names.index("log_weight")]
+    asked = snapshot.find(account_id)
+    of_account = np.zeros(snapshot.nodes, dtype=np.bool_)
+    of_account[asked[asked >= 0]] = True
+    ties = np.flatnonzero(of_account[snapshot.edge_index[own]])
+    node, other = snapshot.edge_index[own][ties], snapshot.edge_index[1 - own][ties]
+    paid = snapshot.edge_features[ties, snapshot.edge_names.index("log_weight")]
     order = np.lexsort((other, -paid, node))
     node, other = node[order], other[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
     # One entry more than there are nodes, for accounts that the snapshot does not know.
     partner = np.full(snapshot.nodes + 1, -1, dtype=np.int64)
     partner[node[first]] = other[first]
-    return partner[snapshot.find(account_id)]
+    return partner[asked]
