@@ -67,11 +67,14 @@ class ModelGraph:
         """The ties into every node."""
         return Adjacency.side_by_side([snapshot.adjacency for snapshot in self._snapshots])
 
-    def around(self, seen: Neighbourhood) -> GraphTensors:
-        """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole."""
+    def around(self, seen: Neighbourhood, *, features: bool = True) -> GraphTensors:
+        """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole.
+
+        Without ``features`` those of nodes are left out: hops do not read them.
+        """
         start = self.adjacency.start
         return GraphTensors(
-            *self._node_features(seen.nodes),
+            *(self._node_features(seen.nodes) if features else ({}, self._sides(seen.nodes))),
             edge_index=torch.from_numpy(seen.edge_index),
             edge_features=self._edge_features(seen.edges),
             degree=torch.from_numpy((1 + start[seen.nodes + 1] - start[seen.nodes]).astype(np.float32)),
@@ -98,7 +101,7 @@ class ModelGraph:
                 for block in self._blocks():
                     # The first is of a node's own features: it needs no neighbour.
                     seen = sampler.sample(block, (None,) if number else (), random)
-                    graph = self.around(seen)
+                    graph = self.around(seen, features=not number)
                     if number:
                         before = torch.from_numpy(hidden[-1][seen.nodes])
                         part = encoder.hop(number - 1, before, *encoder.edges(graph))[: block.size]
@@ -121,20 +124,25 @@ class ModelGraph:
 
     def _node_features(self, nodes: NDArray[np.int64]) -> tuple[dict[Side, Tensor], Tensor]:
         """Standardised features of each side, zeros where a node is not of it, and which sides nodes are of."""
-        is_side = np.zeros((len(SIDES), nodes.size), dtype=bool)
         raw = {
             side: np.full((nodes.size, len(self._scaling.node[side].names)), np.nan, dtype=np.float32) for side in SIDES
         }
         for snapshot, place, own in self._by_snapshot(nodes, self._nodes):
-            is_side[:, place] = snapshot.is_side[:, own]
             for side in SIDES:
                 raw[side][place] = columns_of(snapshot, side, self._scaling.node[side].names, own)
-        features: dict[Side, Tensor] = {}
+        features, is_side = dict[Side, Tensor](), self._sides(nodes)
         for position, side in enumerate(SIDES):
-            scaled = self._scaling.node[side].apply(raw[side])
-            scaled[~is_side[position]] = 0.0
-            features[side] = torch.from_numpy(scaled)
-        return features, torch.from_numpy(is_side.astype(np.float32))
+            scaled = torch.from_numpy(self._scaling.node[side].apply(raw[side]))
+            scaled[is_side[position] == 0] = 0.0
+            features[side] = scaled
+        return features, is_side
+
+    def _sides(self, nodes: NDArray[np.int64]) -> Tensor:
+        """float32 (2, n), 1 where a node is of that side."""
+        is_side = np.zeros((len(SIDES), nodes.size), dtype=np.float32)
+        for snapshot, place, own in self._by_snapshot(nodes, self._nodes):
+            is_side[:, place] = snapshot.is_side[:, own]
+        return torch.from_numpy(is_side)
 
     def _edge_features(self, ties: NDArray[np.integer]) -> Tensor:
         raw = np.empty((ties.size, len(self._scaling.edge.names)), dtype=np.float32)
