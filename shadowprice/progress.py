@@ -38,7 +38,7 @@ class ProgressBar:
 
     def __init__(self, label: str, total: int, unit: str, *, shown: bool = True, stream: TextIO | None = None) -> None:
         self.label, self.total, self.unit, self.note = label, total, unit, ""
-        self.done, self._before = 0, 0
+        self.done, self._before, self._advances = 0, 0, 0
         self._shown, self._stream = shown, stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._started = self._begun = self._reached = time.monotonic()
@@ -49,11 +49,12 @@ class ProgressBar:
     def advance(self, units: int = 1, note: str = "") -> None:
         """Count units that were done; ``note`` is shown beside the count until the next one."""
         self.done, self.note, self._reached = self.done + units, note, time.monotonic()
+        self._advances += 1
 
     def reach(self, done: int, note: str = "") -> None:
         """Say how many units are done; the first call, before which others may have worked, starts the estimate."""
         if not self.done:
-            self._before, self._begun = done, time.monotonic()
+            self._before, self._begun, self._advances = done, time.monotonic(), -1
         self.advance(done - self.done, note)
 
     def epoch(self, row: Mapping[str, float]) -> None:
@@ -68,8 +69,8 @@ class ProgressBar:
         mine = self.done - self._before
         if mine and self.done < self.total:
             each, since = (self._reached - self._begun) / mine, time.monotonic() - self._reached
-            # A unit that takes longer than those before says that the next ones may as well.
-            left = (self.total - self.done) * max(each, since) - since
+            # Units that take longer than those before say that the next ones may as well.
+            left = (self.total - self.done) * max(each, since * self._advances / mine) - since
             found += f", about {duration(max(left, 0.0))} left"
         return found + (f" ({self.note})" if self.note else "")
 

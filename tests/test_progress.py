@@ -61,6 +61,17 @@ def test_the_estimate_counts_down_while_a_unit_takes_long(clock) -> None:
     assert "about 0 s left" in bar.text()
 
 
+def test_the_estimate_counts_in_units_where_many_are_done_at_a_time(clock) -> None:
+    bar = ProgressBar("publish", 10_000, "row")
+    for _ in range(2):
+        clock[0] += 3
+        bar.advance(1000)
+    clock[0] += 2
+    assert "8 s so far, about 22 s left" in bar.text()
+    clock[0] += 10
+    assert "18 s so far, about 84 s left" in bar.text()
+
+
 def test_a_log_gets_a_line_now_and_then_and_short_work_none(monkeypatch) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.02)
     log = io.StringIO()
