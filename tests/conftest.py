@@ -56,10 +56,16 @@ STARTERS = {"http", "HTTPServer", "ray", "start_http_server", "subprocess", "Thr
 SLOW = {
     *("test_compaction.py", "test_compare.py", "test_conformance.py", "test_every_look.py", "test_replay.py"),
     *("test_models.py", "test_two_outcome.py", "test_vouchers.py"),
+    *("test_caps.py", "test_gains.py", "test_group_budgets.py", "test_history.py", "test_pacers.py", "test_run.py"),
+    *("test_shared_budgets.py", "test_side_budgets.py"),
+    *("test_change_points.py", "test_folder.py", "test_highs.py", "test_mapping.py", "test_tie_sums.py"),
+    *("test_analysis.py", "test_arms.py", "test_exploration.py", "test_joint.py", "test_what_if.py"),
+    *("test_devices.py", "test_network_models.py", "test_offers.py", "test_separate.py"),
+    *("test_eom.py", "test_interim.py", "test_logged_policy.py", "test_mix.py", "test_report.py", "test_spillover.py"),
     "test_the_proximal_step_leaves_weights_that_change_at_the_planted_points_and_nowhere_else",
     "test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators",
 }
-"""Files and tests, wherever they stand, that fit many models or simulate whole days."""
+"""Files and tests, wherever they stand, that fit many models, simulate days, draw many trials or read many files."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
