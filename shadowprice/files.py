@@ -1,7 +1,8 @@
-"""Writing a file whole or not at all."""
+"""Writing a file whole or not at all, and locking one."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -44,6 +45,25 @@ def whole_file(path: str | os.PathLike[str], *, durable: bool = False) -> Iterat
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def lock_file(path: str | os.PathLike[str]) -> int | None:
+    """Lock a file, which is made where it is missing, for this process until it ends or closes the descriptor.
+
+    Returns the descriptor, or None where another process has the lock.
+
+    Raises:
+        OSError: the file cannot be opened or locked.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from operations.common.workspace import MODEL, alarms_on, read_campaign
 from shadowprice.errors import InvalidInput, Unavailable
-from shadowprice.files import write_whole
+from shadowprice.files import lock_file, write_whole
 from shadowprice.learning.bundle import read_meta
 
 STARTED = "retrain-on-alarm.json"
@@ -74,17 +73,11 @@ def _last_start(record: Path) -> datetime | None:
 def _alone(file: Path) -> Iterator[bool]:
     """Lock a file, and give whether this process has it; the lock of a process that dies is free at once."""
     try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = lock_file(file)
     except OSError as error:
-        raise Unavailable(f"{file} cannot be opened: {error}") from error
+        raise Unavailable(f"{file} cannot be locked: {error}") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            alone = True
-        except BlockingIOError:
-            alone = False
-        except OSError as error:
-            raise Unavailable(f"{file} cannot be locked: {error}") from error
-        yield alone
+        yield descriptor is not None
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +11,7 @@ from serving.ledger.terms import check_terms, noted_terms
 from serving.ledger.traffic import QUARTER
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
+from shadowprice.files import lock_file
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
 SCHEMA_VERSION = "10"
@@ -302,12 +301,9 @@ def claim(path: Path) -> int:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = lock_file(f"{path}.lock")
     except OSError as error:
         raise Unavailable(f"ledger {path}: {error}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise Conflict(f"ledger {path}: another process is writing to it") from None
+    if descriptor is None:
+        raise Conflict(f"ledger {path}: another process is writing to it")
     return descriptor
