@@ -15,7 +15,7 @@ from dataclasses import replace
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
-from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authoriser, Proposals
 from shadowprice.errors import ShadowpriceError
 
 CALLERS = 4

@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 
 from benchmarks.faults.stage import LEVELS, MOST_UNITS
 from serving.client.client import LedgerClient, Outcome
-from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authoriser, Proposals
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import ShadowpriceError, Unavailable
 

@@ -25,7 +25,7 @@ from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import cpu_seconds
 from benchmarks.service.ledger import CAMPAIGN
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authoriser, Proposals
 
 REPLICAS = (1, 2, 4)
 KINDS = ((1, 32), (16, 16))

@@ -11,7 +11,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from serving.local.launch import Service
-from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authoriser, Proposals
 
 CALLS = 400
 Clocks = dict[str, tuple[float, float]]

@@ -19,7 +19,7 @@ from serving.predictor.api.rest import PredictorServer, decisions
 from serving.predictor.bundle import Bundle
 from serving.predictor.config import Config, Workspace
 from serving.predictor.features import Features, open_reader
-from serving.predictor.ledger_client import Authoriser
+from serving.predictor.ledger.client import Authoriser
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.model import CampaignModel
 from serving.predictor.models import Models

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
+from serving.predictor.ledger.client import Authorisation, KnownRequests
 from serving.protocol import Answers, Reason, Requests
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import Conflict, ShadowpriceError
-
-Part = tuple[Proposals, KnownRequests, list[int]]
-"""Proposals and known requests of some calls, and the number of proposals of each call."""
 
 
 @dataclass(frozen=True)
@@ -180,45 +177,3 @@ def answers(
             price_age_seconds=price_age_seconds,
             degraded=degraded,
         )
-
-
-def halves(proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> tuple[Part, Part]:
-    """Return the parts of the first and of the second half of the calls.
-
-    Args:
-        proposals: of all calls, in order.
-        known: requests of the same calls, in the order of the calls.
-        sizes: proposals of each call; at least two calls.
-    """
-    middle = len(sizes) // 2
-    proposed, asked = sum(sizes[:middle]), sum(call < middle for call in known.call)
-    first = _proposals(proposals, slice(proposed)), _known(known, slice(asked), 0), [*sizes[:middle]]
-    second = _proposals(proposals, slice(proposed, None)), _known(known, slice(asked, None), middle), [*sizes[middle:]]
-    return first, second
-
-
-def join_halves(first: Authorisation, second: Authorisation, known: int) -> Authorisation:
-    """Return the answer to both halves, of which the first asks about ``known`` requests."""
-    parts = [(vars(each.decisions), len(each.decisions.request_id) - len(each.known)) for each in (first, second)]
-    (one, until), (other, end) = parts
-    columns = {
-        name: [*column[:until], *other[name][:end], *column[until:], *other[name][end:]] for name, column in one.items()
-    }
-    places = first.known + [known + place for place in second.known]
-    return Authorisation(Authorised(**columns), places, [*first.errors, *second.errors])
-
-
-def refuse(error: ShadowpriceError, calls: int) -> Authorisation:
-    """Return the answer that refuses each of the calls with one error."""
-    return Authorisation(Authorised(**{each.name: [] for each in fields(Authorised)}), [], [error] * calls)
-
-
-def _proposals(proposals: Proposals, rows: slice) -> Proposals:
-    given = vars(proposals).items()
-    return Proposals(**{name: None if column is None else column[rows] for name, column in given})
-
-
-def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
-    return KnownRequests(
-        known.request_id[rows], known.account_id[rows], known.side[rows], [call - first for call in known.call[rows]]
-    )

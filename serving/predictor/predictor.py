@@ -19,47 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.predictor.active import Active
-from serving.predictor.calls import (
-    Calls,
-    Unrecorded,
-    answers,
-    first_occurrences,
-    halves,
-    join_halves,
-    recorded_rows,
-    refuse,
-)
+from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
 from serving.predictor.context import check_context, check_partner, logged_context
 from serving.predictor.explain import explained, unexplained
-from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
+from serving.predictor.ledger.authorising import Ledger, authorise
+from serving.predictor.ledger.client import Authorisation, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.wanted import reasons_of, want
 from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import CANARY, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
-from shadowprice.errors import InvalidContext, InvalidRequest, ShadowpriceError, Unavailable
+from shadowprice.errors import InvalidContext, ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
-
-UNPROCESSABLE = 422
-"""Status of a message that the ledger reads and whose content cannot be."""
-
-
-class Ledger(Protocol):
-    """Authorises answers; :class:`serving.predictor.ledger_client.Authoriser` is the real one."""
-
-    async def authorise(
-        self,
-        proposals: Proposals,
-        known: KnownRequests | None = None,
-        *,
-        sizes: Sequence[int] | None = None,
-        model_version: str,
-        price_version: int,
-    ) -> Authorisation:
-        """Record the proposals of several calls, each all or none, and look up the known requests."""
 
 
 class Current(Protocol):
@@ -232,7 +206,15 @@ class Predictor:
             wanted = replace(wanted, unpaid_allowed=None)
         proposes = set(rows)
         known = [row for row in firsts if row not in proposes]
-        found, unauthorised = await self._authorise(wanted, calls.known(known), calls.sizes(rows), active)
+        with self.metrics.stage("authorise"):
+            found, unauthorised = await authorise(
+                self.ledger,
+                wanted,
+                calls.known(known),
+                calls.sizes(rows),
+                active,
+                required=self.authorisation_required,
+            )
         for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
                 self.metrics.degraded(why, calls.count)
@@ -323,50 +305,6 @@ class Predictor:
         )
         return rows, proposals, read.failed
 
-    async def _authorise(
-        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active
-    ) -> tuple[Authorisation, bool]:
-        """Return what stands for the requests, and whether the ledger did not authorize some of them."""
-        failure: Exception
-        try:
-            with self.metrics.stage("authorise"):
-                found = await self.ledger.authorise(
-                    proposals,
-                    known,
-                    sizes=sizes,
-                    model_version=active.model.version,
-                    price_version=active.price.version,
-                )
-            return found, False
-        except InvalidRequest as error:
-            if len(sizes) > 1:
-                return await self._authorise_halves(proposals, known, sizes, active)
-            if error.status != UNPROCESSABLE:
-                return refuse(error, 1), False
-            # Terms that predictor and ledger do not share are no fault of the caller.
-            failure = error
-        except Unavailable as error:
-            failure = error
-        if self.authorisation_required:
-            raise Unavailable(
-                f"no decision is given without authorization; send the request again: {failure}"
-            ) from failure
-        return _unauthorised(proposals, len(sizes), active), True
-
-    async def _authorise_halves(
-        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active
-    ) -> tuple[Authorisation, bool]:
-        """Ask about fewer calls at a time, until only calls that the ledger does not take alone are refused."""
-        parts = halves(proposals, known, sizes)
-        found: list[tuple[Authorisation, bool]] = []
-        for part in parts:
-            try:
-                found.append(await self._authorise(*part, active))
-            except Unavailable as error:
-                found.append((refuse(error, len(part[2])), False))
-        (first, failed), (second, also) = found
-        return join_halves(first, second, len(parts[0][1].request_id)), failed or also
-
 
 def _groups(
     active: Active, requests: Requests, rows: Iterable[int], treated: Treatment
@@ -402,23 +340,3 @@ def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int],
     given = [name for name in names if all(getattr(proposals, name) is not None for _, proposals in proposed)]
     columns = {name: [value for _, proposals in proposed for value in getattr(proposals, name)] for name in given}
     return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})
-
-
-def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisation:
-    """Return the proposals as if they had been recorded."""
-    n = len(proposals.request_id)
-    decisions = Authorised(
-        request_id=proposals.request_id,
-        level=proposals.level,
-        incentive=proposals.incentive,
-        response=proposals.response,
-        expected_cost=proposals.expected_cost,
-        propensity=proposals.propensity,
-        reason=proposals.reason,
-        arm=proposals.arm,
-        limited_by=[""] * n,
-        price_version=proposals.price_version or [active.price.version] * n,
-        model_version=proposals.model_version or [active.model.version] * n,
-        repeat=[False] * n,
-    )
-    return Authorisation(decisions, known=[], errors=[None] * calls)

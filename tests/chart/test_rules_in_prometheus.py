@@ -24,7 +24,7 @@ from serving.client.client import LedgerClient, Outcome
 from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.totals import Totals
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authoriser, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves

@@ -28,7 +28,7 @@ from serving.local.launch import Deployment, free_port, start_ledger, start_pred
 from serving.predictor.active import Active
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
-from serving.predictor.ledger_client import Authorisation, Authorised
+from serving.predictor.ledger.client import Authorisation, Authorised
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.models import Models
 from serving.predictor.predictor import Predictor

@@ -28,7 +28,7 @@ from serving.ledger.api import answers, authorise, messages
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite import database
-from serving.predictor.ledger_client import Authorised, Proposals
+from serving.predictor.ledger.client import Authorised, Proposals
 from operations.common.workspace import read_campaign
 
 folder, redis = Path(sys.argv[1]), sys.argv[2]

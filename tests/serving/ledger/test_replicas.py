@@ -15,7 +15,7 @@ from serving.ledger.log import LEASE_SECONDS, LogWriter
 from serving.ledger.redis.store import RedisStore
 from serving.ledger.redis.witness import Witness
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authoriser, Proposals
 from shadowprice.errors import Unavailable
 from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.decision_log.served import read_log

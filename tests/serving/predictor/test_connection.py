@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from serving.predictor.connection import connect
-from serving.predictor.ledger_client import TIMEOUT_SECONDS, Authoriser, KnownRequests, Proposals
+from serving.predictor.ledger.client import TIMEOUT_SECONDS, Authoriser, KnownRequests, Proposals
+from serving.predictor.ledger.connection import connect
 from shadowprice.errors import InvalidRequest, Unavailable
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"

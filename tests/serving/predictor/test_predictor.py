@@ -18,7 +18,7 @@ from serving.ledger.sqlite.authorizations import Authorise
 from serving.ledger.sqlite.database import TABLES
 from serving.predictor.active import Active, Beside, ServedModel
 from serving.predictor.features import Features
-from serving.predictor.ledger_client import Authorisation, Authorised
+from serving.predictor.ledger.client import Authorisation, Authorised
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.predictor import Predictor
 from serving.protocol import OUTPUTS, Requests

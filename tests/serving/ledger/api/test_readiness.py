@@ -15,7 +15,7 @@ import pytest
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger_client import Authoriser
+from serving.predictor.ledger.client import Authoriser
 from serving.recover import recover
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, Unavailable

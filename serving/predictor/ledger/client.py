@@ -15,7 +15,7 @@ import orjson
 from serving.http.limits import MAX_BODY_BYTES
 from serving.http.tokens import Tokens
 from serving.http.web import check_structure
-from serving.predictor.connection import Connection, connect
+from serving.predictor.ledger.connection import Connection, connect
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, InvalidRequest, ShadowpriceError, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Decision, columns

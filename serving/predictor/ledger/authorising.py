@@ -1,0 +1,152 @@
+"""Asking the ledger about calls together, and apart where it does not take their message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Protocol
+
+from serving.predictor.active import Active
+from serving.predictor.ledger.client import Authorisation, Authorised, KnownRequests, Proposals
+from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
+
+UNPROCESSABLE = 422
+"""Status of a message that the ledger reads and whose content cannot be."""
+
+Part = tuple[Proposals, KnownRequests, list[int]]
+"""Proposals and known requests of some calls, and the number of proposals of each call."""
+
+
+class Ledger(Protocol):
+    """Authorises answers; :class:`serving.predictor.ledger.client.Authoriser` is the real one."""
+
+    async def authorise(
+        self,
+        proposals: Proposals,
+        known: KnownRequests | None = None,
+        *,
+        sizes: Sequence[int] | None = None,
+        model_version: str,
+        price_version: int,
+    ) -> Authorisation:
+        """Record the proposals of several calls, each all or none, and look up the known requests."""
+
+
+async def authorise(
+    ledger: Ledger,
+    proposals: Proposals,
+    known: KnownRequests,
+    sizes: Sequence[int],
+    active: Active,
+    *,
+    required: bool,
+) -> tuple[Authorisation, bool]:
+    """Return what stands for the requests of some calls, and whether the ledger did not authorize some of them.
+
+    Calls that the ledger does not take together are halved until only calls that it does not take alone are refused.
+
+    Args:
+        ledger: that is asked.
+        proposals: of all calls, in order.
+        known: requests of the same calls whose earlier decisions are wanted.
+        sizes: proposals of each call.
+        active: price and model of the proposals that name none.
+        required: whether no decision stands without the ledger.
+
+    Raises:
+        Unavailable: the ledger does not answer, and it is required.
+    """
+    failure: Exception
+    try:
+        found = await ledger.authorise(
+            proposals, known, sizes=sizes, model_version=active.model.version, price_version=active.price.version
+        )
+        return found, False
+    except InvalidRequest as error:
+        if len(sizes) > 1:
+            return await _apart(ledger, proposals, known, sizes, active, required)
+        if error.status != UNPROCESSABLE:
+            return _refused(error, 1), False
+        # Terms that predictor and ledger do not share are no fault of the caller.
+        failure = error
+    except Unavailable as error:
+        failure = error
+    if required:
+        raise Unavailable(f"no decision is given without authorization; send the request again: {failure}") from failure
+    return _unauthorised(proposals, len(sizes), active), True
+
+
+async def _apart(
+    ledger: Ledger, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active, required: bool
+) -> tuple[Authorisation, bool]:
+    parts = _halves(proposals, known, sizes)
+    found: list[tuple[Authorisation, bool]] = []
+    for part in parts:
+        try:
+            found.append(await authorise(ledger, *part, active, required=required))
+        except Unavailable as error:
+            found.append((_refused(error, len(part[2])), False))
+    (first, failed), (second, also) = found
+    return _joined(first, second, len(parts[0][1].request_id)), failed or also
+
+
+def _halves(proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> tuple[Part, Part]:
+    """Return the parts of the first and of the second half of the calls.
+
+    Args:
+        proposals: of all calls, in order.
+        known: requests of the same calls, in the order of the calls.
+        sizes: proposals of each call; at least two calls.
+    """
+    middle = len(sizes) // 2
+    proposed, asked = sum(sizes[:middle]), sum(call < middle for call in known.call)
+    first = _proposals(proposals, slice(proposed)), _known(known, slice(asked), 0), [*sizes[:middle]]
+    second = _proposals(proposals, slice(proposed, None)), _known(known, slice(asked, None), middle), [*sizes[middle:]]
+    return first, second
+
+
+def _joined(first: Authorisation, second: Authorisation, known: int) -> Authorisation:
+    """Return the answer to both halves, of which the first asks about ``known`` requests."""
+    parts = [(vars(each.decisions), len(each.decisions.request_id) - len(each.known)) for each in (first, second)]
+    (one, until), (other, end) = parts
+    columns = {
+        name: [*column[:until], *other[name][:end], *column[until:], *other[name][end:]] for name, column in one.items()
+    }
+    places = first.known + [known + place for place in second.known]
+    return Authorisation(Authorised(**columns), places, [*first.errors, *second.errors])
+
+
+def _refused(error: ShadowpriceError, calls: int) -> Authorisation:
+    """Return the answer that refuses each of the calls with one error."""
+    return Authorisation(Authorised(**{each.name: [] for each in fields(Authorised)}), [], [error] * calls)
+
+
+def _proposals(proposals: Proposals, rows: slice) -> Proposals:
+    given = vars(proposals).items()
+    return Proposals(**{name: None if column is None else column[rows] for name, column in given})
+
+
+def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
+    return KnownRequests(
+        known.request_id[rows], known.account_id[rows], known.side[rows], [call - first for call in known.call[rows]]
+    )
+
+
+def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisation:
+    """Return the proposals as if they had been recorded."""
+    n = len(proposals.request_id)
+    decisions = Authorised(
+        request_id=proposals.request_id,
+        level=proposals.level,
+        incentive=proposals.incentive,
+        response=proposals.response,
+        expected_cost=proposals.expected_cost,
+        propensity=proposals.propensity,
+        reason=proposals.reason,
+        arm=proposals.arm,
+        limited_by=[""] * n,
+        price_version=proposals.price_version or [active.price.version] * n,
+        model_version=proposals.model_version or [active.model.version] * n,
+        repeat=[False] * n,
+    )
+    return Authorisation(decisions, known=[], errors=[None] * calls)
