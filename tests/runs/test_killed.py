@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -105,23 +106,28 @@ def killed(step: str, folder: Path, seconds: float) -> int:
     before = listing(folder)
     command = [sys.executable, "-W", "ignore", "-m", "operations", step, json.dumps(fields(folder)[step])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while process.poll() is None and listing(folder) == before:
-        time.sleep(0.002)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    output, _ = process.communicate(timeout=60)
+    try:
+        while process.poll() is None and listing(folder) == before:
+            time.sleep(0.002)
+        time.sleep(seconds)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode in (0, -signal.SIGKILL), output[-2000:]
     return process.returncode
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return time and size of every path; ``os.walk`` passes over folders that the step removes meanwhile, ``rglob`` does not."""
     found = {}
-    for path in folder.rglob("*"):
-        try:
-            status = path.lstat()
-        except FileNotFoundError:
-            continue
-        found[str(path)] = (status.st_mtime_ns, status.st_size)
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(place, name)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            found[path] = (status.st_mtime_ns, status.st_size)
     return found
 
 
