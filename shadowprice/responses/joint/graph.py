@@ -25,7 +25,9 @@ from shadowprice.responses.joint.inputs import InputScaling, columns_of
 WHOLE_GRAPH_NODES = 300_000
 """Up to this many nodes everything is computed on the whole graph at once."""
 BLOCK_NODES = 1 << 16
-"""Nodes embedded at a time on larger graphs."""
+"""Nodes embedded at a time on larger graphs, at most."""
+BLOCK_TIES = 1 << 18
+"""Ties into them, at most: a block's memory is that of their messages."""
 
 
 class ModelGraph:
@@ -91,36 +93,45 @@ class ModelGraph:
             return encoder(self.whole) if self.nodes <= WHOLE_GRAPH_NODES else self._by_hop(encoder)
 
     def _by_hop(self, encoder: GraphEncoder) -> Tensor:
-        sampler, random = NeighbourSampler(self.adjacency), np.random.default_rng(0)
         found = torch.empty(self.nodes, WIDTH)
         with tempfile.TemporaryDirectory() as folder:
-            hidden: list[NDArray[np.float32]] = []
-            for number in range(encoder.hops + 1):
-                path = Path(folder) / f"{number}.npy"
-                values: NDArray[np.float32] | None = None
-                for block in self._blocks():
-                    # The first is of a node's own features: it needs no neighbour.
-                    seen = sampler.sample(block, (None,) if number else (), random)
-                    graph = self.around(seen, features=not number)
-                    if number:
-                        before = torch.from_numpy(hidden[-1][seen.nodes])
-                        part = encoder.hop(number - 1, before, *encoder.edges(graph))[: block.size]
-                    else:
-                        part = encoder.start(graph)
-                    if values is None:
-                        shape = (self.nodes, part.shape[1])
-                        values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-                    values[block[0] : block[-1] + 1] = part.numpy()
-                if values is not None:
-                    hidden.append(values)
+            paths = [Path(folder) / f"{number}.npy" for number in range(encoder.hops + 1)]
+            for number, path in enumerate(paths):
+                self._write_hop(encoder, number, paths[number - 1], path)
             for block in self._blocks():
                 rows = slice(block[0], block[-1] + 1)
-                found[rows] = encoder.readout([torch.from_numpy(values[rows]) for values in hidden])
+                # Mapped anew for each block: pages of mapped files count as memory.
+                read = [torch.from_numpy(np.load(path, mmap_mode="r")[rows].copy()) for path in paths]
+                found[rows] = encoder.readout(read)
         return found
 
+    def _write_hop(self, encoder: GraphEncoder, number: int, before: Path, path: Path) -> None:
+        """Write hidden values (N, width) of all nodes after a hop, or at the start, where ``number`` is 0."""
+        sampler, random = NeighbourSampler(self.adjacency), np.random.default_rng(0)
+        hidden = np.load(before, mmap_mode="r") if number else None
+        values: NDArray[np.float32] | None = None
+        for block in self._blocks():
+            # At the start a node's own features are read, and no neighbour.
+            seen = sampler.sample(block, () if hidden is None else (None,), random)
+            graph = self.around(seen, features=hidden is None)
+            if hidden is None:
+                part = encoder.start(graph)
+            else:
+                wider = torch.from_numpy(hidden[seen.nodes])
+                part = encoder.hop(number - 1, wider, *encoder.edges(graph))[: block.size]
+            if values is None:
+                shape = (self.nodes, part.shape[1])
+                values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+            values[block[0] : block[-1] + 1] = part.numpy()
+
     def _blocks(self) -> Iterator[NDArray[np.int64]]:
-        for first in range(0, self.nodes, BLOCK_NODES):
-            yield np.arange(first, min(first + BLOCK_NODES, self.nodes))
+        """All nodes in order, in blocks of at most ``BLOCK_NODES`` and ``BLOCK_TIES``, or one node with more ties."""
+        start, first = self.adjacency.start, 0
+        while first < self.nodes:
+            end = int(np.searchsorted(start, start[first] + BLOCK_TIES, side="right")) - 1
+            end = min(max(end, first + 1), first + BLOCK_NODES, self.nodes)
+            yield np.arange(first, end)
+            first = end
 
     def _node_features(self, nodes: NDArray[np.int64]) -> tuple[dict[Side, Tensor], Tensor]:
         """Standardised features of each side, zeros where a node is not of it, and which sides nodes are of."""

@@ -69,6 +69,7 @@ def test_embeddings_by_hop_over_blocks_are_those_of_the_whole_graph(
     wanted = graph.embed(encoder)
     monkeypatch.setattr(graphs, "WHOLE_GRAPH_NODES", 0)
     monkeypatch.setattr(graphs, "BLOCK_NODES", 57)
+    monkeypatch.setattr(graphs, "BLOCK_TIES", 200)
     torch.testing.assert_close(graph.embed(encoder), wanted, rtol=1e-4, atol=1e-5)
 
 
