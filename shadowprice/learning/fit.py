@@ -47,6 +47,9 @@ def fit_bundle(
         out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device
     ):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
+    rates = label_rates(data.part("train"), data.levels)
+    # Embeddings of all accounts take the memory of the labelled rows, which are not read again.
+    data = replace(data, rows={})
     version = write_bundle(
         model,
         data,
@@ -54,7 +57,7 @@ def fit_bundle(
         recipe=how.recipe,
         corrections=corrections,
         metrics={"validation_loss": result.validation_loss, "epochs": result.epochs, "best_epoch": result.best_epoch},
-        label_rates=label_rates(data.part("train"), data.levels),
+        label_rates=rates,
     )
     return version, result
 
