@@ -71,7 +71,7 @@ class PiecewiseHazardLayer(ResponseLayer):
         width = self.widths.numpy()
         floor = 0.05 * cumulative[-1] / max(float(width.sum()), 1e-9)
         rate = np.where(width > 0, np.maximum(steps / np.where(width > 0, width, 1.0), floor), floor)
-        log_rate = torch.tensor(np.log(np.maximum(rate, 1e-4)), dtype=self.first_bias.dtype)
+        log_rate = torch.tensor(np.log(rate), dtype=self.first_bias.dtype)
         self.first_bias.copy_(log_rate[:1])
         self.bias_increments.copy_(torch.diff(log_rate))
         if self.base_bias is not None:

@@ -14,6 +14,7 @@ from shadowprice.responses.arrays import softplus
 from shadowprice.responses.calibration import mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.heads import LinearHead, line
+from shadowprice.responses.layers.logit import inverse_softplus, least_slope
 
 
 class LinearLayer(ResponseLayer):
@@ -45,8 +46,8 @@ class LinearLayer(ResponseLayer):
         w = np.ones(level.size) if weight is None else weight
         middle, mean = float(np.average(amount, weights=w)), float(np.average(response, weights=w))
         deviation = amount - middle
-        slope = max(float((w * deviation) @ response / max(float(w @ deviation**2), 1e-12)), 1e-2)
-        self.slope.bias.fill_(float(np.log(np.expm1(slope))))
+        slope = max(float((w * deviation) @ response / max(float(w @ deviation**2), 1e-12)), least_slope(self.amounts))
+        self.slope.bias.fill_(inverse_softplus(slope))
         self.base.bias.fill_(mean - slope * middle)
 
     @torch.no_grad()

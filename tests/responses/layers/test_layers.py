@@ -238,3 +238,16 @@ def test_a_start_from_data_is_near_the_observed_rates(name: str) -> None:
 def test_options_that_cannot_be_are_refused(name: str, options: dict, field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
         make_layer(name, 4, LEVELS, **options)
+
+
+@pytest.mark.parametrize("unit", [1, 50, 10_000, 100_000])
+@pytest.mark.parametrize("name", sorted(set(LAYERS) - {"dssm_c"}))
+def test_a_start_is_near_the_observed_responses_in_any_currency(name: str, unit: int) -> None:
+    """The same responses, whether the highest incentive has 4 minor units or 400,000."""
+    levels, level = unit * np.arange(1, 5), np.repeat(np.arange(4), 1000)
+    expected = np.array([5.0, 20.0, 40.0, 50.0] if name == "linear" else [0.05, 0.07, 0.09, 0.12])
+    y = expected[level] if name == "linear" else (np.arange(4000) % 1000 < 1000 * expected[level]).astype(float)
+    layer = make_layer(name, 4, levels)
+    layer.start(level, y)
+    found = probability(name, layer(torch.zeros(1, 4)))[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=0.25)
