@@ -52,12 +52,12 @@ class Scaling(Plain):
 
 
 def fit_scaling(names: tuple[str, ...], matrix: NDArray[np.float32]) -> Scaling:
-    """Fit on (n, D) raw values, NaN where unknown."""
+    """Fit on (n, D) raw values, NaN where unknown; one too large for its type is infinite and left out."""
     width = len(names)
     log = np.zeros(width, dtype=bool)
     mean, scale = np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
     for column in range(width):
-        known = matrix[:, column][~np.isnan(matrix[:, column])].astype(np.float64)
+        known = matrix[:, column][np.isfinite(matrix[:, column])].astype(np.float64)
         if known.size == 0:
             continue
         low, middle, upper, high = np.quantile(known, [0.25, 0.5, 0.75, 0.99])

@@ -132,7 +132,7 @@ class ResponseModel(ABC):
             unread = "is not read: name features x_… where they are numbers and c_… where they are categories"
             require(read, str(column), unread)
         require(len(frame), "frame", "there is no training row")
-        outside = ~frame["level"].between(0, self.levels.size - 1)
+        outside = ~frame["level"].isin(range(self.levels.size))
         refuse_rows("level", outside, f"must be an index into the {self.levels.size} levels")
         refuse_rows("account_id", frame["account_id"].isna(), "must be known")
         if "exploration" in frame:
@@ -155,8 +155,11 @@ class ResponseModel(ABC):
                 weight = frame[column].astype(float)
                 refuse_rows(column, ~(np.isfinite(weight) & (weight >= 0)), "must be finite and not negative")
         for column in frame.columns:
-            number = is_numeric_dtype(frame[column]) or frame[column].isna().all()
-            require(number or not column.startswith(("x_", "h_")), column, "must hold numbers; name categories c_…")
+            if column.startswith(("x_", "h_")):
+                number = is_numeric_dtype(frame[column]) or frame[column].isna().all()
+                require(number, column, "must hold numbers; name categories c_…")
+                values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+                refuse_rows(column, np.isinf(values), "must be finite, or missing where unknown")
 
 
 def labels(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -40,6 +40,14 @@ def test_a_constant_or_empty_column_does_no_harm() -> None:
     assert np.isfinite(out).all()
 
 
+def test_a_value_too_large_for_its_type_leaves_the_others_as_they_are() -> None:
+    values = np.random.default_rng(3).normal(size=(100, 1)).astype(np.float32)
+    large = np.concatenate([values, np.array([[np.inf]], dtype=np.float32)])
+    out = fit_scaling(("a",), large).apply(large)
+    np.testing.assert_array_equal(out[:-1], fit_scaling(("a",), values).apply(values))
+    assert out[-1, 0] == 8
+
+
 def test_it_survives_json() -> None:
     values = np.random.default_rng(2).normal(size=(50, 3)).astype(np.float32)
     scaling = fit_scaling(("a", "b", "c"), values)

@@ -342,6 +342,8 @@ BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "no response": (lambda rows: rows.drop(columns="response"), "response"),
     "no rows": (lambda rows: rows.head(0), "frame"),
     "a level there is not": (lambda rows: rows.assign(level=[*rows["level"][:-1], 3]), r"level.*rows: 19"),
+    "a level between two": (lambda rows: rows.assign(level=[0.5, *rows["level"][1:]]), r"level.*rows: 0"),
+    "an infinite feature": (lambda rows: rows.assign(x_trait=[np.inf, *rows["x_trait"][1:]]), r"x_trait.*rows: 0"),
     "an unknown response": (lambda rows: rows.assign(response=[np.nan, *rows["response"][1:]]), r"response.*rows: 0"),
     "an infinite response": (lambda rows: rows.assign(response=[np.inf, *rows["response"][1:]]), r"response.*rows: 0"),
     "a propensity of 0": (lambda rows: rows.assign(propensity=[0.0, *rows["propensity"][1:]]), r"propensity.*rows: 0"),
