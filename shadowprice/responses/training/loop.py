@@ -21,6 +21,11 @@ from shadowprice.responses.training.processes import this_process
 
 Step = TypeVar("Step")
 
+DIVERGED = (
+    "the loss of the held-out rows is not a finite number after the first epoch; lower the learning rate, or give "
+    "weight to more accounts"
+)
+
 
 def train_epochs(
     module: nn.Module,
@@ -51,6 +56,9 @@ def train_epochs(
         least_epochs: patience counts from here on; a loss that changes until then must not be given up for
             standing still.
         least_gain: by how much the measure must fall to count as better.
+
+    Raises:
+        InvalidInput: the measure was a finite number in no epoch. One that is not finite later on ends the training.
     """
     checkpoint = Checkpoint.of(module, config)
     changed = [module, *carried]
@@ -69,6 +77,7 @@ def train_epochs(
             loss = run_epoch(epoch)
         held_out = measured(module, measure)
         if not math.isfinite(held_out):
+            require(math.isfinite(run.best), "training", DIVERGED)
             break
         run.history.append({"epoch": float(epoch), "train_loss": loss, "validation_loss": held_out})
         if held_out < run.best - least_gain:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from shadowprice.errors import InvalidInput
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.checkpoint import checkpointing
@@ -131,7 +132,22 @@ def test_without_a_better_epoch_training_stops_after_the_patience() -> None:
     config = TrainingConfig(epochs=50, patience=3)
     result = train_epochs(pair, lambda epoch: 0.0, lambda: 1.0, config, keep_start=True)
     assert (result.epochs, result.best_epoch) == (4, -1)
-    assert train_epochs(pair, lambda epoch: 0.0, lambda: float("nan"), config).history == []
+
+
+@pytest.mark.parametrize("keep_start", [False, True])
+def test_a_loss_that_is_never_finite_is_refused_and_one_that_diverges_ends_at_the_best_epoch(keep_start: bool) -> None:
+    config = TrainingConfig(epochs=5)
+    with pytest.raises(InvalidInput, match=r"training: .*not a finite number"):
+        train_epochs(Pair(), lambda _: 0.0, lambda: float("nan"), config, keep_start=keep_start)
+    pair, measures = Pair(), iter([3.0, 2.0, float("inf")])
+
+    def run(epoch: int) -> float:
+        with torch.no_grad():
+            pair.heard.fill_(float(epoch))
+        return 0.0
+
+    found = train_epochs(pair, run, lambda: next(measures), config)
+    assert (found.epochs, found.best_epoch, found.validation_loss, pair.heard.item()) == (2, 1, 2.0, 1.0)
 
 
 def test_a_configuration_needs_no_torch() -> None:
