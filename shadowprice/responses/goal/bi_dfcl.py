@@ -85,9 +85,7 @@ class BiDfclModel(EndToEndModel):
     def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Teacher on the trial, target on everything, then rounds of both levels."""
         teacher = deepcopy(network)
-        drawn, judged_rows = train.take(train.drawn), held_out.take(held_out.drawn)
-        if len(judged_rows) == 0:
-            judged_rows = drawn
+        drawn, judged_rows = train.take(train.drawn), self.judged_rows(train, held_out)
         self.learn_predictions(teacher, drawn, judged_rows)
         self.learn_predictions(network, train, held_out)
         trial, judged = self.trial(drawn), self.trial(judged_rows)

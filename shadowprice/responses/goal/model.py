@@ -103,7 +103,8 @@ class GoalModel(TwoOutcomeModel):
     def learn_goal(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Joint training from the fitted network."""
         start = deepcopy(network).eval()
-        trial, judged = self.trial(train), self.trial(held_out.take(held_out.drawn))
+        judged_rows = self.judged_rows(train, held_out)
+        trial, judged = self.trial(train), self.trial(judged_rows)
         with torch.no_grad():
             value, cost = self.expected(start(train.x[train.drawn]))
             goal = self.goal(value, cost, trial.take(train.drawn))
@@ -123,11 +124,23 @@ class GoalModel(TwoOutcomeModel):
             network,
             shuffled(len(train), config),
             loss,
-            lambda: -goal.measure(*self.expected(network(held_out.x[held_out.drawn])), judged),
+            lambda: -goal.measure(*self.expected(network(judged_rows.x)), judged),
             config,
             progress=self.progress,
             keep_start=True,
         )
+
+    @staticmethod
+    def judged_rows(train: LabelledRows, held_out: LabelledRows) -> LabelledRows:
+        """Rows that the goal is judged by: those held out whose level was drawn, or where there are none, the trial.
+
+        Raises:
+            InvalidInput: the trial has only rows of accounts that are held out.
+        """
+        few = "the levels that were drawn at random are all of accounts held out; draw those of more accounts"
+        require(bool(train.drawn.any()), "exploration", few)
+        rows = held_out if bool(held_out.drawn.any()) else train
+        return rows.take(rows.drawn)
 
     @torch.no_grad()
     def recalibrate(self, network: OutcomeNetwork, held_out: LabelledRows) -> None:

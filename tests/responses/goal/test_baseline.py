@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,6 +100,18 @@ def test_a_single_account_has_no_baseline_and_few_drawn_rows_are_enough() -> Non
     both = pd.concat([frame.head(4), World(0).logged(60).frame], ignore_index=True)
     model = make("bi_dfcl", levels=LEVELS, hidden=2, training=QUICK, fine_tuning=NO_ROUNDS)
     assert np.isfinite(model.fit(both).curve(both).response).all()
+
+
+@pytest.mark.parametrize("name", ["end_to_end", "dfcl_difference", "bi_dfcl"])
+def test_a_trial_without_held_out_accounts_is_learned_from_and_one_of_these_alone_is_refused(name: str) -> None:
+    frame, progress = World(0).trial(60).frame, list[Mapping[str, float]]()
+    held_out = held_out_rows(frame, seed=0)
+    model = make(name, levels=LEVELS, hidden=2, training=QUICK, fine_tuning=NO_ROUNDS, progress=progress.append)
+    model.fit(frame.assign(exploration=~held_out))
+    # Both stages of training report; the loss of the second is minus a goal.
+    assert progress[-1]["epochs"] == 1
+    with pytest.raises(InvalidInput, match="exploration"):
+        model.fit(frame.assign(exploration=held_out))
 
 
 def test_one_fold_is_refused() -> None:
