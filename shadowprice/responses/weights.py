@@ -118,8 +118,8 @@ def given_weights(frame: pd.DataFrame) -> NDArray[np.float64]:
             continue
         weight = frame[column].to_numpy(dtype=np.float64)
         refuse_rows(column, ~(np.isfinite(weight) & (weight >= 0)), "must be known, finite and not negative")
-        require(weight.any() or not weight.size, column, "at least one must be positive")
         found = found * weight
+        require(found.any() or not found.size, column, "leaves no row with a positive weight")
     return found
 
 

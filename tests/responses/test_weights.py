@@ -109,3 +109,8 @@ def test_weights_that_cannot_be_are_refused(weight) -> None:
         row_weights(pd.DataFrame({"level": [0, 1], "weight": weight}), 2)
     with pytest.raises(InvalidInput, match="balancing_weight"):
         row_weights(pd.DataFrame({"level": [0, 1], "balancing_weight": weight}), 2)
+
+
+def test_weights_of_which_no_row_has_both_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="balancing_weight"):
+        row_weights(pd.DataFrame({"level": [0, 1], "weight": [1.0, 0.0], "balancing_weight": [0.0, 1.0]}), 2)
