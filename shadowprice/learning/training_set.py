@@ -76,8 +76,8 @@ class TrainingSet:
         return replace(self, rows=kept)
 
     def digest(self) -> str:
-        """Digest of everything that training reads: labelled rows and snapshots."""
-        found = hashlib.sha256()
+        """Digest of everything that training reads: labelled rows, the amounts of their levels, and snapshots."""
+        found = hashlib.sha256(json.dumps({side: list(map(int, each)) for side, each in self.levels.items()}).encode())
         for rows in self.rows.values():
             found.update(pd.util.hash_pandas_object(rows, index=False).to_numpy().tobytes())
         for snapshot in self.snapshots:

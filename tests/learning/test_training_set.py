@@ -117,6 +117,12 @@ def test_a_checkpoint_of_another_configuration_is_not_resumed(data: TrainingSet,
     assert seen == [0, 1, 2]
 
 
+def test_a_checkpoint_of_other_amounts_is_not_resumed(data: TrainingSet) -> None:
+    other = {side: tuple(2 * level for level in levels) for side, levels in data.levels.items()}
+    assert replace(data, levels=other).digest() != data.digest()
+    assert replace(data, levels=dict(data.levels)).digest() == data.digest()
+
+
 def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path) -> None:
     data.save(tmp_path / "data")
     version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", Training("joint_gnn"), QUICK, workers=0)
