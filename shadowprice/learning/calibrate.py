@@ -47,8 +47,7 @@ def calibrate_by_weeks(
     offsets: dict[Side, list[Offset]] = {side: [] for side in data.rows}
     groups: dict[Side, list[np.ndarray]] = {side: [] for side in data.rows}
     for origin in past_weeks(data):
-        # Validation is trained on too; one day of it lets the first week suffice.
-        then = as_of(_learnable(data), origin, hold_out_days=1)
+        then = as_of(_learnable(data), origin, hold_out_days=0)
         week = then.part("test")
         for side, offset in fit(then).offsets(then.snapshots, week).items():
             offsets[side].append(offset)
@@ -61,14 +60,22 @@ def calibrate_by_weeks(
 
 
 def past_weeks(data: TrainingSet) -> list[Origin]:
-    """Cuts at the starts of the last weeks before the test, earliest first, each with a week of rows before it."""
-    rows = _learnable(data).rows.values()
-    first = min(float(frame["snapshot_at"].min()) for frame in rows)
-    last = max(float(frame["snapshot_at"].max()) for frame in rows)
+    """Cuts at the starts of the last weeks before the test, earliest first.
+
+    Every side has a row a week before the cut or earlier, and one in the week after it.
+    """
+    decided = [frame["snapshot_at"].to_numpy(dtype=np.float64) for frame in _learnable(data).rows.values()]
+    first = max(float(each.min(initial=np.inf)) for each in decided)
+    last = max(float(each.max(initial=-np.inf)) for each in decided)
     end = datetime.fromtimestamp((last // DAY + 1) * DAY, UTC)
     week = timedelta(days=WEEK)
     found = [Origin(end - week * k, end - week * (k - 1)) for k in range(PAST_WEEKS, 0, -1)]
-    return [each for each in found if each.at.timestamp() - first >= WEEK * DAY]
+    return [
+        each
+        for each in found
+        if each.at.timestamp() - first >= WEEK * DAY
+        and all(((rows >= each.at.timestamp()) & (rows < each.until.timestamp())).any() for rows in decided)
+    ]
 
 
 def uncalibrated(model: SidedModel, corrections: Mapping[Side, float]) -> SidedModel:

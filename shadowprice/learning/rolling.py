@@ -106,7 +106,7 @@ def as_of(
     Args:
         data: rows of any split; their own split is not read.
         origin: the cut.
-        hold_out_days: length of validation, the last days before the cut.
+        hold_out_days: length of validation, the last days before the cut; with 0 there is none.
         label_delay_days: days until a label is known. Rows whose label was not known at the cut are left out; 0
             takes every row before the cut, as published figures on delayed labels do.
 
@@ -120,7 +120,7 @@ def as_of(
         decided = frame["snapshot_at"].to_numpy(dtype=np.float64)
         part = np.where(decided < known - hold_out_days * DAY, "train", np.where(decided < known, "validation", ""))
         part = np.where((decided >= at) & (decided < until), "test", part)
-        for name in SPLITS:
+        for name in SPLITS if hold_out_days else ("train", "test"):
             none = f"side {side!r} has no {name} row for the cut at {origin.at:%Y-%m-%d}; choose another date"
             require((part == name).any(), "origin.at", none)
         rows[side] = frame.assign(split=part)[part != ""].reset_index(drop=True)

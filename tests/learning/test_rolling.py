@@ -230,6 +230,23 @@ def test_past_weeks_end_where_the_test_begins() -> None:
     assert past_weeks(weeks_of([0.0] * 2, rows=100)) == []
 
 
+def test_days_and_weeks_without_rows_do_not_stop_a_rolling_calibration() -> None:
+    data = weeks_of([0.0] * 6, rows=100)
+    rows = data.rows["customer"]
+    day = (rows["snapshot_at"] - START.timestamp()) // DAY
+
+    def without(closed: pd.Series) -> TrainingSet:
+        return replace(data, rows={"customer": rows[~closed].reset_index(drop=True)})
+
+    holiday, closed = without(day == 20), without((day >= 21) & (day < 28))
+    assert past_weeks(holiday) == past_weeks(data)
+    assert [each.at - START for each in past_weeks(closed)] == [timedelta(days=14), timedelta(days=28)]
+    for each in (holiday, closed):
+        assert set(calibrate_by_weeks(Constant(0.3), each, constant(0.3))) == {"customer"}
+    late = replace(data, rows={**data.rows, "merchant": rows[day >= 13]})
+    assert [each.at - START for each in past_weeks(late)] == [timedelta(days=21), timedelta(days=28)]
+
+
 def test_rolling_calibration_trains_on_the_validation_rows_too() -> None:
     data = weeks_of([0.0] * 6, rows=800)
     model, result, corrections = fit_model(data, Training("gbdt", "effect+monotone", "rolling"), CONFIG)
