@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows
+from shadowprice.graphs.categories import texts
 from shadowprice.graphs.pairs import pairs_of, pairs_until
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.graphs.tie_sums import TieSums
@@ -86,7 +87,7 @@ def numeric_features(frame: pd.DataFrame, categories: int = 16) -> pd.DataFrame:
             if frame[column].notna().any():
                 parts[column] = frame[column].astype(np.float32)
         elif column.startswith("c_"):
-            common = frame[column].value_counts().index[:categories]
-            for value in common:
-                parts[f"{column}={value}"] = (frame[column] == value).astype(np.float32)
+            values = texts(frame[column])
+            for value in values.value_counts().index[:categories]:
+                parts[f"{column}={value}"] = (values == value).astype(np.float32)
     return pd.DataFrame(parts, index=frame.index)

@@ -455,3 +455,21 @@ def test_the_gradient_of_a_layers_loss_is_finite_far_out(layer: str, size: float
     made.loss(embedding, level, response).sum().backward()
     assert torch.isfinite(embedding.grad).all()
     assert all(torch.isfinite(value.grad).all() for value in made.parameters() if value.grad is not None)
+
+
+@pytest.mark.parametrize("name", ["gbdt", "lr", "s_learner", "hazard"])
+def test_categories_that_are_numbers_mean_the_same_in_every_type_of_column(name: str) -> None:
+    """Pandas keeps whole numbers as decimals where another value is missing."""
+    random = np.random.default_rng(0)
+    town = random.integers(0, 3, 900)
+    rows = pd.DataFrame({"account_id": [f"a{k}" for k in range(900)], "level": random.integers(0, len(LEVELS), 900)})
+    rows = rows.assign(c_town=town, response=(random.random(900) < np.array([0.1, 0.5, 0.9])[town]).astype(float))
+    options = {} if name in ("gbdt", "lr") else {"training": TrainingConfig(epochs=40, learning_rate=2e-2)}
+    model = make(name, levels=LEVELS, **options).fit(rows)
+    found = model.curve(rows).response
+    assert found[:, town == 2].mean() - found[:, town == 0].mean() > 0.5
+    number, text = rows["c_town"], rows["c_town"].astype(str)
+    for column in (text, text.astype("string[pyarrow]"), number.astype(float), number.astype("Int64")):
+        missing = pd.concat([column, pd.Series([None], dtype=column.dtype)], ignore_index=True)
+        more = pd.concat([rows, rows.head(1)], ignore_index=True).assign(c_town=missing)
+        np.testing.assert_allclose(model.curve(more).response[:, :-1], found, atol=1e-6)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows, require
 from shadowprice.graphs.build import numeric_features
+from shadowprice.graphs.categories import texts
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.plain import Plain
@@ -50,7 +51,7 @@ def context_matrix(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[tuple[s
 def request_values(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.float32]:
     """Values (n, C) of the fitted request features ``names`` of a frame, NaN where it lacks the column."""
     columns = {
-        name: frame[name].to_numpy(dtype=np.float32, na_value=np.nan) if name.startswith("x_") else frame[name]
+        name: frame[name].to_numpy(dtype=np.float32, na_value=np.nan) if name.startswith("x_") else texts(frame[name])
         for name in dict.fromkeys(map(column_of, names))
         if name in frame
     }
@@ -167,7 +168,7 @@ def _nodes(
     node = _locate(frame["account_id"], which, snapshots)
     refuse_rows("account_id", node < 0, "accounts without a profile at the time of the request")
     named = "partner_id" in frame and frame["partner_id"].notna().any()
-    return node, _locate(frame["partner_id"].fillna(""), which, snapshots) if named else None
+    return node, _locate(texts(frame["partner_id"]).fillna(""), which, snapshots) if named else None
 
 
 def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from shadowprice.campaign import Side
 from shadowprice.checks import require, require_one_of
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.graphs.categories import texts
 from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel
 from shadowprice.responses.state import State
 from shadowprice.responses.weights import row_weights
@@ -100,7 +101,7 @@ class GbdtModel(ResponseModel):
         missing = "is read as a category and is missing from the training frame"
         require(named_partner or not partner, "partner_id", missing)
         self.columns = [c for c in named if not c.startswith("c_")] + categories
-        self.categories = {c: sorted(frame[c].dropna().astype(str).unique().tolist()) for c in categories}
+        self.categories = {c: sorted(texts(frame[c]).dropna().unique().tolist()) for c in categories}
         features = self._features(frame)
         if self.level != "none":
             amount = self.levels[frame["level"].to_numpy(dtype=np.int64)].astype(np.float64)
@@ -178,7 +179,7 @@ class GbdtModel(ResponseModel):
             if name not in frame:
                 continue
             if name in self.categories:
-                codes = pd.Categorical(frame[name].astype(object), categories=self.categories[name]).codes
+                codes = pd.Categorical(texts(frame[name]).astype(object), categories=self.categories[name]).codes
                 out[:, at] = np.where(codes < 0, np.nan, codes)
             else:
                 out[:, at] = frame[name].to_numpy(dtype=np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.graphs.categories import texts
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.plain import Plain
 
@@ -50,7 +51,7 @@ class TabularInputs(Plain):
         found = np.full((len(frame), len(self.categories)), UNKNOWN, dtype=np.int64)
         for position, (column, values) in enumerate(self.categories.items()):
             if column in frame:
-                known = pd.Index(values).get_indexer(pd.Index(_text(frame[column])))
+                known = pd.Index(values).get_indexer(pd.Index(texts(frame[column])))
                 found[:, position] = known + 1
         return found
 
@@ -69,7 +70,7 @@ def fit_tabular(frame: pd.DataFrame, prefixes: Sequence[str] = ("x_", "c_")) -> 
     raw = frame[list(numbers)].to_numpy(dtype=np.float32).reshape(len(frame), len(numbers))
     return TabularInputs(
         fit_scaling(numbers, raw),
-        {column: _commonest(_text(frame[column]).dropna()) for column in chosen if column.startswith("c_")},
+        {column: _commonest(texts(frame[column]).dropna()) for column in chosen if column.startswith("c_")},
     )
 
 
@@ -77,7 +78,3 @@ def _commonest(column: pd.Series[Any]) -> tuple[str, ...]:
     # Values of equal count are in order of their names, so that the rows' order does not matter.
     counted = column.value_counts().sort_index().sort_values(ascending=False, kind="stable")
     return tuple(str(value) for value in counted.index[:MOST_VALUES])
-
-
-def _text(column: pd.Series[Any]) -> pd.Series[Any]:
-    return column.astype(str).where(column.notna())

@@ -1,18 +1,20 @@
 from copy import deepcopy
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from benchmarks.world.training_set import training_set
 from shadowprice.encoders.registry import ENCODERS, make_encoder
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.joint import graph as graphs
 from shadowprice.responses.joint.graph import ModelGraph, NodeEmbeddings
-from shadowprice.responses.joint.inputs import InputScaling, fit_inputs
+from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +96,13 @@ def test_embeddings_are_computed_anew_where_weights_or_snapshots_change(
     assert len(calls) == 2
     assert torch.equal(changed, embed(ModelGraph(snapshots, scaling), encoder))
     assert not torch.equal(changed, first)
+
+
+def test_a_partner_whose_name_is_a_number_is_found_beside_requests_without_one() -> None:
+    nodes = pd.DataFrame({"account_id": ["a", "b", "7"], "side": ["customer", "customer", "merchant"], "x_own": 1.0})
+    edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
+    snapshots = [build_snapshot(nodes, edges, datetime(2026, 1, 1, tzinfo=UTC))]
+    frame = pd.DataFrame({"account_id": ["a", "b"], "partner_id": [7, None]})
+    scaling = fit_inputs(snapshots, {"customer": frame}, {}, interactions=False)
+    rows = request_rows(frame, snapshots, scaling, "customer")
+    assert rows.partner.tolist() == [snapshots[0].find(["7"])[0], -1]
