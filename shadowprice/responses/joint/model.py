@@ -126,11 +126,13 @@ class JointModel(SidedModel):
     @torch.no_grad()
     def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""
+        found: dict[Side, float] = {}
         embedded = self._embedded(snapshots, {side: held_out[side] for side in self.spec.layers})
-        return {
-            side: self.network.layer(side).calibrate(each, rows.level, rows.response, rows.node, rows.weight)
-            for side, (each, rows) in embedded.items()
-        }
+        for side, (each, rows) in embedded.items():
+            # An account is one node in each snapshot, and one draw in all of them.
+            account = torch.from_numpy(pd.factorize(held_out[side]["account_id"])[0])
+            found[side] = self.network.layer(side).calibrate(each, rows.level, rows.response, account, rows.weight)
+        return found
 
     @torch.no_grad()
     def embed(

@@ -1,9 +1,15 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from shadowprice.errors import InvalidInput
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.responses import load, make
+from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.testing import assert_monotone
 
@@ -70,3 +76,23 @@ def test_of_several_weights_of_the_fused_penalty_the_one_that_predicts_held_out_
     np.testing.assert_array_equal(again.curve(asked).response, together.curve(asked).response)
     with pytest.raises(InvalidInput, match="fusion"):
         make("hazard", levels=LEVELS, fusion=[])
+
+
+@pytest.mark.parametrize(("hits", "differs"), [(59, False), (60, True)])
+def test_rows_of_one_account_calibrate_as_one_draw_whatever_snapshots_they_see(hits: int, differs: bool) -> None:
+    """Of 100 accounts half respond in training; 59 of 100 are 1.83 standard errors more, 60 are 2.03."""
+    names = [f"a{k}" for k in range(100)]
+    edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
+    nodes = pd.DataFrame({"account_id": names, "side": "customer", "x_own": 0.0})
+    first = build_snapshot(nodes, edges, datetime(2026, 1, 1, tzinfo=UTC))
+    snapshots = [first, replace(first, at=first.at + timedelta(days=1))]
+    rows = pd.DataFrame({"account_id": names, "level": 0, "response": np.arange(100) < 50}).astype({"response": float})
+    spec = JointSpec(encoder="none", layers={"customer": "hazard"}, levels={"customer": (100,)})
+    model = JointModel.prepare(spec, snapshots, {"customer": rows})
+    with torch.no_grad():
+        for parameter in model.network.encoder.parameters():
+            parameter.zero_()
+    held_out = rows.assign(response=(np.arange(100) < hits).astype(float))
+    days = [held_out.assign(snapshot_at=each.at.timestamp()) for each in snapshots]
+    found = model.calibrate(snapshots, {"customer": pd.concat(days, ignore_index=True)})
+    assert (found["customer"] > 0) is differs
