@@ -36,7 +36,7 @@ from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups
 from shadowprice.learning.labelling import context_of, write_labelled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
-from shadowprice.learning.training_set import file_of, snapshot_folder, write_meta
+from shadowprice.learning.training_set import file_of, remove_meta, snapshot_folder, write_meta
 from shadowprice.learning.vouchers import build
 from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.history import fit_traffic
@@ -101,6 +101,7 @@ def _featurize(
     sides: list[Side] = list(campaign.sides)
     job.training.mkdir(parents=True, exist_ok=True)
     workspace.mkdir(parents=True, exist_ok=True)
+    remove_meta(job.training)
     with scratch_folder(job.training) as scratch:
         stage("sum up interactions")
         sums = _sum_ties(tables, times, workspace / TIES, scratch)

@@ -100,6 +100,7 @@ class TrainingSet:
     def save(self, folder: Path) -> None:
         """Write to ``folder``: parquet, a folder per snapshot, and JSON; :meth:`load` is the inverse."""
         folder.mkdir(parents=True, exist_ok=True)
+        remove_meta(folder)
         for kind, frames in (("rows", self.rows), ("serving", self.serving)):
             for side, rows in frames.items():
                 rows.to_parquet(file_of(folder, kind, side), index=False)
@@ -184,6 +185,11 @@ def write_meta(
     """Write what a training set is besides its rows and snapshots, which must be there: without it there is none."""
     given = {"snapshots": snapshots, "levels": levels, "context": context, "confounders": confounders}
     write_whole(folder / FILE, json.dumps({**given, "dataset": dataset, "kind": kind}, indent=1))
+
+
+def remove_meta(folder: Path) -> None:
+    """Take a training set away before its files are written anew: an interruption leaves none, and no mixture."""
+    (folder / FILE).unlink(missing_ok=True)
 
 
 def kind_of(folder: Path) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.graphs.build import snapshot_times
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning import training_set
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.calibrate import calibrate, uncalibrated
@@ -41,6 +42,21 @@ def test_saved_and_loaded_it_is_the_same(data: TrainingSet, tmp_path) -> None:
         pd.testing.assert_frame_equal(again.rows[side][known.columns], known, check_dtype=False)
     np.testing.assert_array_equal(again.snapshots[0].edge_index, data.snapshots[0].edge_index)
     assert again.levels == data.levels
+
+
+def test_a_training_set_that_was_written_in_part_over_another_is_none(
+    data: TrainingSet, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.save(tmp_path)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GraphSnapshot, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        data.save(tmp_path)
+    with pytest.raises(NotFound, match="no training set"):
+        TrainingSet.load(tmp_path)
 
 
 def test_no_account_is_in_two_splits(data: TrainingSet) -> None:
