@@ -168,8 +168,13 @@ def labels(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 def held_out(frame: pd.DataFrame, share: float, seed: int) -> NDArray[np.bool_]:
-    """Rows (n,) of a ``share`` of the accounts: of one at least and, where there are several, never of all."""
+    """Rows (n,) of a ``share`` of the accounts: of one at least, never of all.
+
+    Raises:
+        InvalidInput: there is one account.
+    """
     accounts, of = np.unique(frame["account_id"].to_numpy(dtype=str), return_inverse=True)
+    require(accounts.size > 1, "account_id", "needs at least two accounts: some are held out to stop by")
     held = np.random.default_rng(seed).random(accounts.size) < share
     if held.all() or not held.any():
         held[0] = not held[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows, require
@@ -174,6 +175,9 @@ def _nodes(
 def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
     if "snapshot_at" not in frame:
         return np.full(len(frame), len(snapshots) - 1, dtype=np.int64)
+    # Pandas would read times as nanoseconds, after every snapshot.
+    seconds = is_numeric_dtype(frame["snapshot_at"]) or frame["snapshot_at"].isna().all()
+    require(seconds, "snapshot_at", "must be unix seconds, a number")
     times = np.array([snapshot.at.timestamp() for snapshot in snapshots])
     require((np.diff(times) > 0).all(), "snapshots", "must be in order of time")
     wanted = frame["snapshot_at"].to_numpy(dtype=np.float64)

@@ -184,8 +184,6 @@ class TabularNetwork(ModuleModel[Module]):
         return Curves(self.levels, response)
 
     def _held_out(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
-        several = frame["account_id"].nunique() > 1
-        require(several, "account_id", "needs at least two accounts: some are held out to stop by")
         return held_out(frame, self.held_out, self.seed)
 
     def _rows(self, frame: pd.DataFrame, weight: NDArray[np.float64]) -> TabularRows:

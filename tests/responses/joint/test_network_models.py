@@ -96,3 +96,12 @@ def test_rows_of_one_account_calibrate_as_one_draw_whatever_snapshots_they_see(h
     days = [held_out.assign(snapshot_at=each.at.timestamp()) for each in snapshots]
     found = model.calibrate(snapshots, {"customer": pd.concat(days, ignore_index=True)})
     assert (found["customer"] > 0) is differs
+
+
+def test_one_account_and_times_that_are_no_numbers_are_refused() -> None:
+    rows = frame(40)
+    with pytest.raises(InvalidInput, match="account_id: needs at least two accounts"):
+        make("hazard", levels=LEVELS).fit(rows.assign(account_id="a"))
+    for at in (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-01", tz="UTC"), "2026-01-01"):
+        with pytest.raises(InvalidInput, match="snapshot_at: must be unix seconds"):
+            make("hazard", levels=LEVELS).fit(rows.assign(snapshot_at=at))
