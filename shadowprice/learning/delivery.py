@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -172,15 +173,16 @@ def learn_delivery(
     known = issubclass(model_class(model), FundModel)
     require(known, "model", f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline")
     training = replace(TRAINING, epochs=epochs or TRAINING.epochs, precision=precision)
-    stamp = f"{model} {loss} {data.digest()}"
+    actions, offers = behaviours(tables, SIDE), offer_features(tables, SIDE)
+    stamp = f"{model} {loss} {data.digest()} {_digest(actions)} {_digest(offers)}"
     with (
         checkpointing(out / "checkpoint", stamp=stamp),
         ProgressBar(f"train {model}", training.epochs, "epoch", shown=not has_team()) as shown,
     ):
         given = {
             "graph": data.snapshots,
-            "behaviours": behaviours(tables, SIDE),
-            "offers": offer_features(tables, SIDE),
+            "behaviours": actions,
+            "offers": offers,
             "training": training,
             "progress": shown.epoch,
             "loss": loss or None,
@@ -194,6 +196,12 @@ def learn_delivery(
         DeliveryModel(own, segments, tolerances(tables)), data, out, recipe=model, corrections={}, metrics=found
     )
     return version, found
+
+
+def _digest(table: pd.DataFrame | None) -> str:
+    """Digest of the rows of a table that training reads."""
+    rows = b"" if table is None else pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes()
+    return hashlib.sha256(rows).hexdigest()
 
 
 def _figures(model: FundModel, data: TrainingSet) -> dict[str, float]:

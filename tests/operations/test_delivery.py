@@ -17,8 +17,10 @@ from shadowprice.datasets import load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import InvalidInput
+from shadowprice.learning.delivery import learn_delivery
 from shadowprice.learning.delivery_plan import read_values
-from shadowprice.tables import Tables
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.tables import Tables, campaign_from_tables
 
 FUND = 5
 NEW = f"fund-{FUND}"
@@ -83,3 +85,18 @@ def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, worksp
     with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labelled delivery nor features"):
         run_here(learn)
     assert not (tmp_path / "model").exists()
+
+
+def test_a_checkpoint_of_other_actions_is_not_resumed(tmp_path: Path) -> None:
+    found = load("funds", seed=2, users=240, merchants=30, funds=4, deliveries=4)
+    save_dataset(found, tmp_path / "data")
+    run_here(FeaturizeJob(training=tmp_path / "training", tables=tmp_path / "data", workspace=tmp_path / "run"))
+    data, campaign = TrainingSet.load(tmp_path / "training"), campaign_from_tables(found.tables)
+    assert found.tables.action is not None
+    fewer = found.tables.replaced(action=found.tables.action.iloc[::2].reset_index(drop=True))
+
+    def version(tables: Tables, folder: str) -> str:
+        return learn_delivery(data, tables, campaign, tmp_path / folder, model="esdpm", epochs=1)[0]
+
+    version(found.tables, "model")
+    assert version(fewer, "model") == version(fewer, "fresh")
