@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from shadowprice.checks import refuse_rows, require, require_one_of
-from shadowprice.responses.tabular.rows import fit_tabular
+from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.weights import Weights, inverse_propensity
 
 Array = NDArray[np.float64]
@@ -83,6 +83,7 @@ def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Arr
 
     Cross-fitted: accounts are dealt into ``folds``, and each fold's rows are scored by a multinomial logistic
     regression on the features (x_*, c_*) of the others. A model that has seen a row overstates its propensity.
+    Without features it is the share of the level among the others.
 
     Args:
         frame: account_id, level and the features that the assignment may have looked at.
@@ -105,7 +106,13 @@ def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Arr
             reason = f"level {few} occurs for too few accounts to fit its propensity; drop the level or merge it"
             refuse_rows("level", level == few, reason)
         inputs = fit_tabular(frame[~own])
-        model = fit_multinomial(inputs.dense(frame[~own]), level[~own])
+        model = fit_multinomial(_features(inputs, frame[~own]), level[~own])
         column = np.searchsorted(model.classes_, level[own])
-        chance[own] = model.predict_proba(inputs.dense(frame[own]))[np.arange(own.sum()), column]
+        chance[own] = model.predict_proba(_features(inputs, frame[own]))[np.arange(own.sum()), column]
     return chance
+
+
+def _features(inputs: TabularInputs, frame: pd.DataFrame) -> Array:
+    """(n, P ≥ 1): zeros where there is no feature, which leave the intercepts."""
+    dense = inputs.dense(frame)
+    return dense if dense.shape[1] else np.zeros((len(frame), 1))

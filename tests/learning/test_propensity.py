@@ -106,3 +106,10 @@ def test_folds_that_cannot_be_are_refused() -> None:
     rare = frame.drop(columns="true_propensity").assign(level=[2] * 2 + [0, 1] * 99)
     with pytest.raises(InvalidInput, match="level 2 occurs for too few"):
         fit_propensity(rare)
+
+
+def test_without_features_a_propensity_is_the_share_of_the_level_among_other_accounts() -> None:
+    level = np.repeat([0, 1, 2], [60, 30, 10])
+    frame = pd.DataFrame({"account_id": [f"a{k}" for k in range(100)], "level": level})
+    np.testing.assert_allclose(fit_propensity(frame), np.array([0.6, 0.3, 0.1])[level], atol=0.06)
+    np.testing.assert_allclose(fit_propensity(frame.assign(x_age=np.nan)), fit_propensity(frame))
