@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.bundle import write_bundle
-from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.training_set import TrainingSet, digest_of
 from shadowprice.progress import ProgressBar
 from shadowprice.responses import make
 from shadowprice.responses.base import at_level, labels
@@ -174,7 +173,8 @@ def learn_delivery(
     require(known, "model", f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline")
     training = replace(TRAINING, epochs=epochs or TRAINING.epochs, precision=precision)
     actions, offers = behaviours(tables, SIDE), offer_features(tables, SIDE)
-    stamp = f"{model} {loss} {data.digest()} {_digest(actions)} {_digest(offers)}"
+    read = [digest_of(table).hex() for table in (actions, offers) if table is not None]
+    stamp = " ".join([model, loss, data.digest(), *read])
     with (
         checkpointing(out / "checkpoint", stamp=stamp),
         ProgressBar(f"train {model}", training.epochs, "epoch", shown=not has_team()) as shown,
@@ -196,12 +196,6 @@ def learn_delivery(
         DeliveryModel(own, segments, tolerances(tables)), data, out, recipe=model, corrections={}, metrics=found
     )
     return version, found
-
-
-def _digest(table: pd.DataFrame | None) -> str:
-    """Digest of the rows of a table that training reads."""
-    rows = b"" if table is None else pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes()
-    return hashlib.sha256(rows).hexdigest()
 
 
 def _figures(model: FundModel, data: TrainingSet) -> dict[str, float]:

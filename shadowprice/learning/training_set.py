@@ -79,7 +79,7 @@ class TrainingSet:
         """Digest of everything that training reads: labelled rows, the amounts of their levels, and snapshots."""
         found = hashlib.sha256(json.dumps({side: list(map(int, each)) for side, each in self.levels.items()}).encode())
         for rows in self.rows.values():
-            found.update(pd.util.hash_pandas_object(rows, index=False).to_numpy().tobytes())
+            found.update(digest_of(rows))
         for snapshot in self.snapshots:
             for array in (snapshot.edge_index, snapshot.edge_features, *snapshot.features.values()):
                 found.update(np.ascontiguousarray(array).tobytes())
@@ -185,6 +185,13 @@ def write_meta(
     """Write what a training set is besides its rows and snapshots, which must be there: without it there is none."""
     given = {"snapshots": snapshots, "levels": levels, "context": context, "confounders": confounders}
     write_whole(folder / FILE, json.dumps({**given, "dataset": dataset, "kind": kind}, indent=1))
+
+
+def digest_of(table: pd.DataFrame) -> bytes:
+    """Digest of the columns and rows of a table, in their order."""
+    found = hashlib.sha256(json.dumps(table.columns.tolist()).encode())
+    found.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
+    return found.digest()
 
 
 def remove_meta(folder: Path) -> None:
