@@ -96,8 +96,8 @@ class ModelGraph:
         found = torch.empty(self.nodes, WIDTH)
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder) / f"{number}.npy" for number in range(encoder.hops + 1)]
-            for number, path in enumerate(paths):
-                self._write_hop(encoder, number, paths[number - 1], path)
+            for number in range(len(paths)):
+                self._write_hop(encoder, number, paths)
             for block in self._blocks():
                 rows = slice(block[0], block[-1] + 1)
                 # Mapped anew for each block: pages of mapped files count as memory.
@@ -105,10 +105,10 @@ class ModelGraph:
                 found[rows] = encoder.readout(read)
         return found
 
-    def _write_hop(self, encoder: GraphEncoder, number: int, before: Path, path: Path) -> None:
-        """Write hidden values (N, width) of all nodes after a hop, or at the start, where ``number`` is 0."""
+    def _write_hop(self, encoder: GraphEncoder, number: int, paths: Sequence[Path]) -> None:
+        """Write hidden values (N, width) of all nodes after a hop, from those before it; hop 0 is the start."""
         sampler, random = NeighbourSampler(self.adjacency), np.random.default_rng(0)
-        hidden = np.load(before, mmap_mode="r") if number else None
+        hidden = np.load(paths[number - 1], mmap_mode="r") if number else None
         values: NDArray[np.float32] | None = None
         for block in self._blocks():
             # At the start a node's own features are read, and no neighbour.
@@ -117,11 +117,11 @@ class ModelGraph:
             if hidden is None:
                 part = encoder.start(graph)
             else:
-                wider = torch.from_numpy(hidden[seen.nodes])
-                part = encoder.hop(number - 1, wider, *encoder.edges(graph))[: block.size]
+                before = torch.from_numpy(hidden[seen.nodes])
+                part = encoder.hop(number - 1, before, *encoder.edges(graph))[: block.size]
             if values is None:
                 shape = (self.nodes, part.shape[1])
-                values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+                values = np.lib.format.open_memmap(paths[number], mode="w+", dtype=np.float32, shape=shape)
             values[block[0] : block[-1] + 1] = part.numpy()
 
     def _blocks(self) -> Iterator[NDArray[np.int64]]:
