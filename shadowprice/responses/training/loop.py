@@ -67,7 +67,8 @@ def train_epochs(
     here.align(module)
     if run is None:
         best = measured(module, measure) if keep_start else math.inf
-        run = Progressed([], best, -1, deepcopy(module.state_dict()))
+        # No number is smaller than NaN, so no epoch would be better.
+        run = Progressed([], best if math.isfinite(best) else math.inf, -1, deepcopy(module.state_dict()))
     saved = time.monotonic()
     for epoch in range(len(run.history), config.epochs):
         if run.ended or epoch - max(run.best_epoch, least_epochs) > config.patience:

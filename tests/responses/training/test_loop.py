@@ -139,14 +139,14 @@ def test_a_loss_that_is_never_finite_is_refused_and_one_that_diverges_ends_at_th
     config = TrainingConfig(epochs=5)
     with pytest.raises(InvalidInput, match=r"training: .*not a finite number"):
         train_epochs(Pair(), lambda _: 0.0, lambda: float("nan"), config, keep_start=keep_start)
-    pair, measures = Pair(), iter([3.0, 2.0, float("inf")])
+    pair, measures = Pair(), iter([*[float("nan")] * keep_start, 3.0, 2.0, float("inf")])
 
     def run(epoch: int) -> float:
         with torch.no_grad():
             pair.heard.fill_(float(epoch))
         return 0.0
 
-    found = train_epochs(pair, run, lambda: next(measures), config)
+    found = train_epochs(pair, run, lambda: next(measures), config, keep_start=keep_start)
     assert (found.epochs, found.best_epoch, found.validation_loss, pair.heard.item()) == (2, 1, 2.0, 1.0)
 
 
