@@ -6,6 +6,7 @@ result depends on no other row.
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +36,11 @@ def softplus(score: Array) -> Array:
     x, xp = _known(score)
     found: Array = np.logaddexp(0.0, x) if xp is np else xp.nn.functional.softplus(x)
     return found
+
+
+def inverse_softplus(value: float) -> float:
+    """x with softplus(x) = ``value`` > 0."""
+    return value + math.log(-math.expm1(-value))
 
 
 def relu(score: Array) -> Array:

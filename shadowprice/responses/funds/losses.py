@@ -21,6 +21,8 @@ from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
+from shadowprice.responses.arrays import inverse_softplus
+
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FLOOR = 1 / math.sqrt(2 * math.pi)
 """At a smaller sigma the density at 0 exceeds 1, and ESJ has no lower bound."""
@@ -48,9 +50,9 @@ def log_product(*logits: Tensor) -> tuple[Tensor, Tensor]:
     return log_p, log_q
 
 
-def _inverse_softplus(value: float) -> float:
-    value = max(value, 1e-2)
-    return value + math.log(-math.expm1(-value))
+def _raw(value: float) -> float:
+    """Output from which softplus makes ``value``, or 0.01 where that is more."""
+    return inverse_softplus(max(value, 1e-2))
 
 
 def log_normal(v: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
@@ -80,7 +82,7 @@ class AmountLoss(ABC):
 
     def raw(self, mu: float, sigma: float) -> tuple[float, float]:
         """Raw outputs that are read as mu and sigma, as near as they can be."""
-        return mu if self.signed else _inverse_softplus(mu), _inverse_softplus(sigma - self.floor)
+        return mu if self.signed else _raw(mu), _raw(sigma - self.floor)
 
     def start(self, share: float, v: Tensor, weight: Tensor) -> tuple[float, float, float]:
         """p, mu and sigma at which training starts: share of rows that convert, mean and spread of their v.

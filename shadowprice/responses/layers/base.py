@@ -38,6 +38,15 @@ class ResponseLayer(nn.Module, ABC):
         self.register_buffer(name, tensor, persistent=False)
         return tensor
 
+    @property
+    def least_slope(self) -> float:
+        """Slope to start from at least: a rise by 0.01 up to the highest amount, or up to 1 where that is more.
+
+        In a currency of small units the highest amount may be 10,000: a slope that does not depend on the amounts would
+        be steep there.
+        """
+        return 1e-2 / max(float(self.amounts[-1]), 1.0)
+
     @abstractmethod
     def forward(self, embedding: Tensor) -> Tensor:
         """Cumulative hazards, logits or expected responses (n, J)."""

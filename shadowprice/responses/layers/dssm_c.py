@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.arrays import softplus, unit_length
+from shadowprice.responses.arrays import inverse_softplus, softplus, unit_length
 from shadowprice.responses.layers.heads import DssmHead, line, two_towers
-from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
+from shadowprice.responses.layers.logit import LogitLayer
 
 TOWER = 32
 """Width of the towers' outputs and hidden layers."""

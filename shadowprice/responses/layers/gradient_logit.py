@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shadowprice.responses.arrays import inverse_softplus
 from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
-from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
+from shadowprice.responses.layers.logit import LogitLayer
 
 
 class GradientLogitLayer(LogitLayer):

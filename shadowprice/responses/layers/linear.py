@@ -10,11 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.arrays import softplus
+from shadowprice.responses.arrays import inverse_softplus, softplus
 from shadowprice.responses.calibration import mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.heads import LinearHead, line
-from shadowprice.responses.layers.logit import inverse_softplus, least_slope
 
 
 class LinearLayer(ResponseLayer):
@@ -46,7 +45,7 @@ class LinearLayer(ResponseLayer):
         w = np.ones(level.size) if weight is None else weight
         middle, mean = float(np.average(amount, weights=w)), float(np.average(response, weights=w))
         deviation = amount - middle
-        slope = max(float((w * deviation) @ response / max(float(w @ deviation**2), 1e-12)), least_slope(self.amounts))
+        slope = max(float((w * deviation) @ response / max(float(w @ deviation**2), 1e-12)), self.least_slope)
         self.slope.bias.fill_(inverse_softplus(slope))
         self.base.bias.fill_(mean - slope * middle)
 

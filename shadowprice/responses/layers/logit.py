@@ -44,7 +44,7 @@ class LogitLayer(ResponseLayer):
         amount = self.amounts.numpy()[seen]
         deviation = amount - np.average(amount, weights=count)
         slope = float((count * deviation * logits).sum() / max(float((count * deviation**2).sum()), 1e-12))
-        slope = max(slope, least_slope(self.amounts))
+        slope = max(slope, self.least_slope)
         self.set_slope(slope)
         self.intercept.fill_(float(np.average(logits - slope * amount, weights=count)))
 
@@ -52,17 +52,3 @@ class LogitLayer(ResponseLayer):
     def correct(self, correction: float) -> None:
         """Add ``correction`` to the logits."""
         self.intercept.add_(correction)
-
-
-def least_slope(amounts: Tensor) -> float:
-    """Slope at which the response rises by 0.01 up to the highest of ``amounts`` (J,), or up to 1 where that is more.
-
-    In a currency of small units the highest level may be a million of them: a slope that does not depend on the levels
-    would be steep there.
-    """
-    return 1e-2 / max(float(amounts[-1]), 1.0)
-
-
-def inverse_softplus(value: float) -> float:
-    """x with softplus(x) = ``value`` > 0."""
-    return float(value + np.log(-np.expm1(-value)))

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.checks import require, require_one_of
-from shadowprice.responses.arrays import softplus
+from shadowprice.responses.arrays import inverse_softplus, softplus
 from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
-from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
+from shadowprice.responses.layers.logit import LogitLayer
 
 SLOPES = ("segment", "account")
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from shadowprice.checks import require
+from shadowprice.responses.arrays import inverse_softplus
 from shadowprice.responses.tabular.network import LevelNetwork, TabularNetwork
 from shadowprice.responses.tabular.rows import TabularInputs
 
@@ -106,7 +107,7 @@ class LatticeEnsemble(LevelNetwork):
         logit = np.log(share / (1 - share))
         self.intercept.fill_(float(logit[0]))
         rise = max(float(logit[-1] - logit[0]), 0.1) / self.lattices
-        self.rise.fill_(float(np.log(np.expm1(rise))))
+        self.rise.fill_(inverse_softplus(rise))
 
 
 class LatticeModel(TabularNetwork[LatticeEnsemble]):
