@@ -80,7 +80,7 @@ def test_of_several_weights_of_the_fused_penalty_the_one_that_predicts_held_out_
 
 @pytest.mark.parametrize(("hits", "differs"), [(59, False), (60, True)])
 def test_rows_of_one_account_calibrate_as_one_draw_whatever_snapshots_they_see(hits: int, differs: bool) -> None:
-    """Of 100 accounts half respond in training; 59 of 100 are 1.83 standard errors more, 60 are 2.03."""
+    """Half of 100 accounts respond in training; 59 of 100 are 1.83 standard errors more, 60 are 2.03."""
     names = [f"a{k}" for k in range(100)]
     edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
     nodes = pd.DataFrame({"account_id": names, "side": "customer", "x_own": 0.0})

@@ -243,7 +243,7 @@ def test_options_that_cannot_be_are_refused(name: str, options: dict, field: str
 @pytest.mark.parametrize("unit", [1, 50, 10_000, 100_000])
 @pytest.mark.parametrize("name", sorted(set(LAYERS) - {"dssm_c"}))
 def test_a_start_is_near_the_observed_responses_in_any_currency(name: str, unit: int) -> None:
-    """The same responses, whether the highest incentive has 4 minor units or 400,000."""
+    """Responses are the same whether the highest incentive has 4 minor units or 400,000."""
     levels, level = unit * np.arange(1, 5), np.repeat(np.arange(4), 1000)
     expected = np.array([5.0, 20.0, 40.0, 50.0] if name == "linear" else [0.05, 0.07, 0.09, 0.12])
     y = expected[level] if name == "linear" else (np.arange(4000) % 1000 < 1000 * expected[level]).astype(float)

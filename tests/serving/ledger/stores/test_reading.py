@@ -1,4 +1,4 @@
-"""What every store reads back: the log in order, traffic by the hour, and itself when it is opened again."""
+"""Reading back from every store: the log in order, traffic by the hour, and all of it when it is opened again."""
 
 from __future__ import annotations
 
