@@ -98,7 +98,6 @@ class Clusters:
                 nodes=own,
                 edge_index=seen.edge_index[:, inside],
                 edges=seen.edges[inside],
-                scale=seen.scale[inside],
             )
         graph = self._data.graph.around(seen)
         fields = {name: getattr(graph, name) for name in GraphTensors.__dataclass_fields__}
@@ -148,7 +147,7 @@ class History(Sgc2Encoder):
 class LayerSampler(NeighbourSampler):
     """Keeps a number of accounts at each hop, drawn by their ties to the hop before (LADIES: Zou et al. 2019).
 
-    The fan-out of a hop is the number of accounts. A kept edge stands for the inverse of its account's probability.
+    The fan-out of a hop is the number of accounts. Sums are of the edges kept, as elsewhere here.
     """
 
     def __init__(self, adjacency: Adjacency) -> None:
@@ -175,11 +174,10 @@ class LayerSampler(NeighbourSampler):
             found.append(fresh)
             target = every.nodes[every.edge_index[1]][inside]
             ends = np.stack([place[source[inside]], place[target]])
-            kept.append({"ends": ends, "edges": every.edges[inside], "scale": 1.0 / chance[position][inside]})
+            kept.append({"ends": ends, "edges": every.edges[inside]})
             frontier = fresh
         return Neighbourhood(
             nodes=np.concatenate(found),
             edge_index=np.concatenate([each["ends"] for each in kept], axis=1),
             edges=np.concatenate([each["edges"] for each in kept]),
-            scale=np.concatenate([each["scale"] for each in kept]).astype(np.float32),
         )

@@ -32,7 +32,6 @@ class GraphTensors:
     edge_index     int64 (2, 2E): source, target, every tie in both directions
     edge_features  float32 (2E, D_edge)
     degree         float32 (N,), ties of each node and one more for itself
-    scale          float32 (2E,), what an edge stands for: 1, or more where edges were sampled
     """
 
     features: Mapping[Side, Tensor]
@@ -40,7 +39,6 @@ class GraphTensors:
     edge_index: Tensor
     edge_features: Tensor
     degree: Tensor
-    scale: Tensor
 
     @classmethod
     def whole(
@@ -48,9 +46,7 @@ class GraphTensors:
     ) -> GraphTensors:
         """A graph of which nothing was left out."""
         degree = 1.0 + torch.bincount(edge_index[1], minlength=is_side.shape[1]).to(torch.float32)
-        return cls(
-            features, is_side, edge_index, edge_features, degree, torch.ones_like(edge_index[0], dtype=torch.float32)
-        )
+        return cls(features, is_side, edge_index, edge_features, degree)
 
     def around(self, seen: Neighbourhood) -> GraphTensors:
         """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole."""
@@ -61,7 +57,6 @@ class GraphTensors:
             torch.from_numpy(seen.edge_index),
             self.edge_features[edges],
             self.degree[nodes],
-            torch.from_numpy(seen.scale),
         )
 
     @property

@@ -50,7 +50,7 @@ class Sgc2Encoder(GraphEncoder):
         source, target = graph.edge_index
         root = graph.degree.rsqrt()
         gate = torch.exp(torch.clamp(self.gate.score(graph.edge_features), -LARGEST_SCORE, LARGEST_SCORE))
-        return graph.flow, gate * graph.scale * root[source] * root[target]
+        return graph.flow, gate * root[source] * root[target]
 
     def hop(self, _: int, hidden: Tensor, /, *edges: Any) -> Tensor:
         """(N, HOP_WIDTH): the weighted sum over the neighbours."""

@@ -57,7 +57,7 @@ class TwoLayerEncoder(GraphEncoder):
 
     def edges(self, graph: GraphTensors) -> tuple[Any, ...]:
         """Arguments of both layers behind the hidden features: the edges, and their weights where they are gated."""
-        weights = (self.gate(graph.edge_features) * graph.scale,) if self.gated else ()
+        weights = (self.gate(graph.edge_features),) if self.gated else ()
         return graph.edge_index, *weights
 
     def start(self, graph: GraphTensors) -> Tensor:

@@ -18,18 +18,20 @@ class Neighbourhood:
     nodes       int64 (n,), nodes of the whole graph; the seeds come first, in their order
     edge_index  int64 (2, e): source, target, as positions in ``nodes``
     edges       int (e,), which edges of the whole graph these are
-    scale       float32 (e,), degree of the target over the number of its edges kept: sums over the
-                kept edges, so scaled, are unbiased for sums over all of them
     """
 
     nodes: NDArray[np.int64]
     edge_index: NDArray[np.int64]
     edges: NDArray[np.integer]
-    scale: NDArray[np.float32]
 
 
 class NeighbourSampler:
-    """Samples incoming edges of a graph, hop by hop (Hamilton et al. 2017), from a compressed sparse row index."""
+    """Samples incoming edges of a graph, hop by hop (Hamilton et al. 2017), from a compressed sparse row index.
+
+    A sum over the edges kept is not scaled up to stand for all edges. Scaled up it would be unbiased, but noisy, and a
+    weight that is learned on noisy sums is too small for exact ones (errors in variables). What is left out of a sum,
+    where neighbours differ independently, is noise of the response, which changes no weight.
+    """
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._source, self._edge, self._start = adjacency.source, adjacency.edge, adjacency.start
@@ -48,14 +50,10 @@ class NeighbourSampler:
         place[seeds] = np.arange(seeds.size)
         found, frontier = [seeds], seeds
         kept, targets = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        scales = [np.zeros(0, dtype=np.float32)]
         for fanout in fanouts:
             edges, row = self._incoming(frontier, fanout, random)
-            degree = (self._start[frontier + 1] - self._start[frontier])[row]
-            count = np.bincount(row, minlength=frontier.size)[row]
             kept.append(edges)
             targets.append(frontier[row])
-            scales.append((degree / np.maximum(count, 1)).astype(np.float32))
             fresh = np.unique(self._source[edges]).astype(np.int64)
             fresh = fresh[place[fresh] < 0]
             place[fresh] = sum(part.size for part in found) + np.arange(fresh.size)
@@ -66,7 +64,6 @@ class NeighbourSampler:
             nodes=np.concatenate(found),
             edge_index=np.stack([place[self._source[edges]], place[np.concatenate(targets)]]),
             edges=self._edge[edges],
-            scale=np.concatenate(scales),
         )
 
     def _incoming(

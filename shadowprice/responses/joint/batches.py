@@ -26,12 +26,14 @@ FANOUTS = (20, 10)
 """Edges kept into an account at the first and second hop; few accounts have more."""
 STEP_ROWS = 1 << 16
 """Rows of a step on the whole graph: more cost time, and fewer leave most of the step to the graph."""
-STEP_ACCOUNTS = 1 << 12
-"""Accounts of a step on neighbourhoods, on each side with rows in proportion; all their rows are taken."""
 EPOCH_STEPS = 16
-"""Steps of an epoch at most, so that it takes no longer where there are more accounts."""
-HELD_OUT_ACCOUNTS = 1 << 14
-"""Accounts of the held-out rows that are measured after an epoch on neighbourhoods."""
+"""Steps of an epoch on the whole graph, at most."""
+STEP_ACCOUNTS, NEIGHBOURHOOD_STEPS = 1 << 9, 1 << 6
+"""Accounts of a step on neighbourhoods, each side in proportion, with all their rows; and steps of an epoch, so that it
+takes no longer where there are more accounts."""
+HELD_OUT_ACCOUNTS, HELD_OUT_FANOUTS = 1 << 13, (100, 50)
+"""Accounts of the held-out rows that are measured after an epoch on neighbourhoods, with almost all of their ties, as
+the network will read them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,7 @@ class Neighbourhoods:
         fanouts: edges kept into an account at each hop.
     """
 
-    count = EPOCH_STEPS
+    count = NEIGHBOURHOOD_STEPS
 
     def __init__(
         self,
@@ -178,17 +180,18 @@ class Neighbourhoods:
         for step in range(self.count):
             yield self._around(
                 {side: rows.take(self._by_account[side].rows(parts[side][step])) for side, rows in self._train.items()},
+                self._fanouts,
                 random,
             )
 
     @cached_property
     def held_out(self) -> Step:
-        """Rows of some held-out accounts, with one sample of their neighbourhood."""
+        """Rows of some held-out accounts, with almost all of their neighbourhood."""
         random = np.random.default_rng([self._seed, 1 << 31])
         by_account = {side: _ByAccount.of(rows) for side, rows in self._validation.items()}
         chosen = self._draw(by_account, self._held_out, random)
         rows = {side: part.take(by_account[side].rows(chosen[side])) for side, part in self._validation.items()}
-        return self._around(rows, random)
+        return self._around(rows, HELD_OUT_FANOUTS, random)
 
     def _draw(
         self, by_account: Mapping[Side, _ByAccount], accounts: int, random: np.random.Generator
@@ -200,10 +203,10 @@ class Neighbourhoods:
             for side, each in by_account.items()
         }
 
-    def _around(self, rows: Mapping[Side, Rows], random: np.random.Generator) -> Step:
+    def _around(self, rows: Mapping[Side, Rows], fanouts: Sequence[int], random: np.random.Generator) -> Step:
         asked = np.concatenate([np.concatenate([part.node, part.partner]) for part in rows.values()])
         seeds = np.unique(asked[asked >= 0])
-        seen = self.sampler.sample(seeds, self._fanouts, random)
+        seen = self.sampler.sample(seeds, fanouts, random)
 
         def local(nodes: NDArray[np.int64]) -> torch.Tensor:
             return torch.from_numpy(np.where(nodes >= 0, np.searchsorted(seeds, nodes), -1))

@@ -80,7 +80,6 @@ class ModelGraph:
             edge_index=torch.from_numpy(seen.edge_index),
             edge_features=self._edge_features(seen.edges),
             degree=torch.from_numpy((1 + start[seen.nodes + 1] - start[seen.nodes]).astype(np.float32)),
-            scale=torch.from_numpy(seen.scale),
         )
 
     def embed(self, encoder: GraphEncoder) -> Tensor:
