@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHARDED = {"solve": "yes", "train": "its gradient steps"}
+SHARDED = {"solve": "yes", "train": "gradient steps, embeddings", "featurize": "the join of features"}
 """Step → what several processes share today; of the others the simulation says what sharing them would bring."""
 SHARD_ACCOUNTS = 1_000_000
 SPREAD = 0.2

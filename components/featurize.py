@@ -1,4 +1,4 @@
-"""Write the features into Feast and read the training set back, point in time."""
+"""Write the features into Feast and read the training set back, point in time, here or as a Ray job."""
 
 from kfp import dsl
 from kfp.dsl import Dataset, Input, Output
@@ -14,9 +14,11 @@ def featurize(
     weighting: str = "none",
     campaign_fields: dict = {},  # noqa: B006 - read from the compiled component, never changed
     keep_campaign: bool = False,
+    workers: int = 0,
+    ray_job: str = "",
 ) -> None:
-    """Run a :class:`operations.featurize.FeaturizeJob`."""
+    """Run a :class:`operations.featurize.FeaturizeJob`, in this container or as the Ray job of a ConfigMap."""
     arguments = dict(locals())
     from components.run import run_component
 
-    training.metadata.update(run_component("featurize", arguments))
+    training.metadata.update(run_component("featurize", arguments) or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -17,9 +17,10 @@ import pyarrow.parquet
 from feature_repo.columns import FeatureColumns, Frames, feast_name, parts_of
 from feature_repo.definitions import EVENT_TIME, source_file, training_service
 from feature_repo.names import entity_key, snapshot_field
-from feature_repo.store import store_columns
+from feature_repo.store import open_store, store_columns
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.on_ray.parts import in_parts
 
 NANOSECONDS = 1_000_000_000
 
@@ -112,6 +113,33 @@ def training_frame(store: Any, exposures: pd.DataFrame, side: Side) -> pd.DataFr
     numbers = [name for name in frame.columns if not name.startswith("c_")]
     frame = frame.astype(dict.fromkeys(numbers, np.float64))
     return frame[["snapshot_at", *(name for name in frame.columns if name != "snapshot_at")]]
+
+
+def training_frames(store: Any, asked: Iterable[tuple[Side, pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+    """Yield :func:`training_frame` of each side and its exposures, in order.
+
+    Inside :func:`~shadowprice.on_ray.parts.on_actors` each part is joined by the same Feast definitions on a Ray actor,
+    which reads the sources in the store's folder.
+    """
+    return in_parts(_Join(store), asked)
+
+
+class _Join:
+    """The join of a store, which another process opens for itself."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __call__(self, asked: tuple[Side, pd.DataFrame]) -> pd.DataFrame:
+        side, exposures = asked
+        return training_frame(self._store, exposures, side)
+
+    def __reduce__(self) -> Any:
+        return _join_in, (self._store.repo_path,)
+
+
+def _join_in(folder: Path) -> _Join:
+    return _Join(open_store(folder))
 
 
 def _check_columns(

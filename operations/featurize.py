@@ -17,13 +17,14 @@ import pandas as pd
 
 from feature_repo.columns import describe
 from feature_repo.names import project_of
-from feature_repo.offline import training_frame, write_interactions, write_profiles
+from feature_repo.offline import training_frames, write_interactions, write_profiles
 from feature_repo.store import Online, configured_online, create
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
 from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign, read_columns
 from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.checks import require
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
@@ -39,6 +40,7 @@ from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.training_set import file_of, remove_meta, snapshot_folder, write_meta
 from shadowprice.learning.vouchers import build
 from shadowprice.limits.attributes import columns_file
+from shadowprice.on_ray.parts import on_actors
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.responses.joint.inputs import with_features
@@ -66,9 +68,11 @@ class FeaturizeJob(Job):
         {}, "fields that replace those of the campaign table, as JSON: exploration, alarm_exploration, experiment"
     )
     keep_campaign: bool = option(False, "use the workspace's campaign, which is served, and leave its file as it is")
+    workers: int = option(0, "Ray actors that join the features, 2 at least; with fewer this process joins them")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(self.workers >= 0, "workers", "must be 0 (this process) or a number of Ray actors")
         check_weighting(self.weighting)
 
 
@@ -90,7 +94,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     else:
         campaign = campaign_from_tables(dataset.tables).with_fields(job.campaign_fields)
     times = snapshot_times(dataset.tables)
-    with Stages("featurize", 5 + len(times)) as stage:
+    with on_actors(job.workers, job.training.resolve()), Stages("featurize", 5 + len(times)) as stage:
         return _featurize(job, dataset, campaign, times, online or configured_online(), stage)
 
 
@@ -223,14 +227,17 @@ def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None)
 
 def _nodes(store: Any, tables: Tables, at: datetime, until: datetime | None) -> pd.DataFrame:
     """Accounts of a snapshot with their features."""
-    parts = []
+    moments: list[tuple[Side, pd.DataFrame]] = []
     for side in SIDES:
         accounts = members(tables, side, at, until)
         for start in range(0, accounts.size, BATCH):
             moment = pd.DataFrame({"account_id": accounts[start : start + BATCH], "decided_at": pd.Timestamp(at)})
-            features = training_frame(store, moment, side).drop(columns="snapshot_at")
-            numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
-            parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
+            moments.append((side, moment))
+    parts = []
+    for (side, moment), found in zip(moments, training_frames(store, moments), strict=True):
+        features = found.drop(columns="snapshot_at")
+        numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
+        parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
     return pd.concat(parts, ignore_index=True)
 
 

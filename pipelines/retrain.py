@@ -42,14 +42,14 @@ def retrain_pipeline(
         recipe: as of the train pipeline; empty for the data set's own.
         epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
-        workers: Ray workers; 0 trains in the component's own process.
+        workers: Ray workers that train, join features and embed accounts; 0 does so in the steps' own processes.
         precision: of the products of a gradient step: float32 or bfloat16.
         device: of the gradient steps: cpu, or cuda for a GPU.
         mature_hours: age at which a decision without an outcome counts as no response; -1: when its money is released.
         recent_days: days before the newest served decision whose rows are trained on; 0: all rows.
         weighting: known weighs each row by the inverse of its logged propensity, so that levels that the served policy
             seldom chose are learnt as well; none, or fitted.
-        ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
+        ray_job: ConfigMap with the RayJob that featurize and train run in; empty runs them in the steps' containers.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
         canary: whether a model that passes the gate first decides for a small share beside the one in use; the job
@@ -67,7 +67,9 @@ def retrain_pipeline(
     )
     placed(served.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = served.outputs["harvested"]
-    featurized = featurize(tables=tables, workspace=workspace, weighting=weighting, keep_campaign=True)
+    featurized = featurize(
+        tables=tables, workspace=workspace, weighting=weighting, keep_campaign=True, workers=workers, ray_job=ray_job
+    )
     featurized.set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     learn(

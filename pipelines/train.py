@@ -40,7 +40,7 @@ def train_pipeline(
         recipe: joint_gnn, joint_dnn or another joint network, or a response model; empty for the data set's own.
         epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
-        workers: Ray workers; 0 trains in the component's own process.
+        workers: Ray workers that train, join features and embed accounts; 0 does so in the steps' own processes.
         precision: of the products of a gradient step: float32 or bfloat16.
         device: of the gradient steps: cpu, or cuda for a GPU.
         curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
@@ -50,7 +50,7 @@ def train_pipeline(
         beat_incumbent: whether a model in use in the workspace must be beaten in value at the campaign's budget.
         beat_uniform: whether uniform dosing must be beaten there where no model in use is compared with; if not, the
             comparison is only reported.
-        ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
+        ray_job: ConfigMap with the RayJob that featurize and train run in; empty runs them in the steps' containers.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
         campaign_fields: fields that replace those of the campaign table: exploration, alarm_exploration, experiment.
@@ -60,7 +60,12 @@ def train_pipeline(
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
     featurized = featurize(
-        tables=tables, workspace=workspace, weighting=weighting, campaign_fields=campaign_fields
+        tables=tables,
+        workspace=workspace,
+        weighting=weighting,
+        campaign_fields=campaign_fields,
+        workers=workers,
+        ray_job=ray_job,
     ).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     learn(

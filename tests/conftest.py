@@ -43,6 +43,7 @@ SERVICES = {
     "feature_repo",
     "images",
     "learning",
+    "on_ray",
     "operations",
     "pipelines",
     "runs",

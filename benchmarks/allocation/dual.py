@@ -20,7 +20,7 @@ from shadowprice.allocation import RayExecutor, solve
 from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
-from shadowprice.local_ray import start_ray
+from shadowprice.on_ray.local import start_ray
 
 WORKERS = 2
 REPEATS = 5

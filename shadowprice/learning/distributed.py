@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from shadowprice import errors
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError
 from shadowprice.files import write_whole
-from shadowprice.local_ray import start_ray
+from shadowprice.on_ray.local import start_ray
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.training import FitResult
 from shadowprice.responses.training.processes import Processes, together

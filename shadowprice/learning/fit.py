@@ -16,6 +16,7 @@ from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
+from shadowprice.on_ray.parts import on_actors
 from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.registry import model_class
 from shadowprice.responses.separate import SeparateModels
@@ -43,22 +44,24 @@ def fit_bundle(
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     spec = recipe_of(how.recipe, data)
     steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())
-    with ray_workers(
-        out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device
+    metrics = ("validation_loss", "epochs", "best_epoch")
+    with (
+        ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device),
+        on_actors(workers, out.resolve()),
     ):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
-    rates = label_rates(data.part("train"), data.levels)
-    # Embeddings of all accounts take the memory of the labelled rows, which are not read again.
-    data = replace(data, rows={})
-    version = write_bundle(
-        model,
-        data,
-        out,
-        recipe=how.recipe,
-        corrections=corrections,
-        metrics={"validation_loss": result.validation_loss, "epochs": result.epochs, "best_epoch": result.best_epoch},
-        label_rates=rates,
-    )
+        rates = label_rates(data.part("train"), data.levels)
+        # Embeddings of all accounts take the memory of the labelled rows, which are not read again.
+        data = replace(data, rows={})
+        version = write_bundle(
+            model,
+            data,
+            out,
+            recipe=how.recipe,
+            corrections=corrections,
+            metrics={name: getattr(result, name) for name in metrics},
+            label_rates=rates,
+        )
     return version, result
 
 

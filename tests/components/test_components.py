@@ -63,7 +63,7 @@ def test_a_component_hands_every_argument_to_the_field_of_its_name(
         for field in job.outputs:
             artifact = arguments["metrics" if field == "figures" else field]
             assert artifact.metadata["description"] == job.meaning(field) != ""
-        assert how == {"ray_job": "spring-ray-job" if name in ("train", "solve") else ""}
+        assert how == {"ray_job": "spring-ray-job" if name in ("featurize", "train", "solve") else ""}
         if how["ray_job"]:
             # The pods of a Ray job see the workspace and nothing else: every other path is declared.
             paths = {field for field, value in vars(job).items() if isinstance(value, Path)}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 
 from feature_repo.columns import describe
-from feature_repo.offline import training_frame, write_interactions, write_profiles
-from feature_repo.store import create
+from feature_repo.offline import training_frame, training_frames, write_interactions, write_profiles
+from feature_repo.store import create, open_store
+from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.on_ray.local import start_ray
+from shadowprice.on_ray.parts import on_actors
 
 START = pd.Timestamp("2026-03-02T00:00:00Z")
 
@@ -61,9 +64,31 @@ def joined(folder: Path, profile: pd.DataFrame, aggregates: pd.DataFrame, exposu
     return training_frame(store, exposures, "customer")
 
 
-def test_the_join_equals_pandas_own_as_of_join_row_by_row(tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=[0, 2], ids=["in this process", "on Ray"])
+def workers(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Actors that join; Ray is started once for all that use them."""
+    if request.param:
+        import ray
+
+        start_ray(ray, num_cpus=2, include_dashboard=False)
+    yield request.param
+    if request.param:
+        ray.shutdown()
+
+
+def shared(folder: Path, workers: int, exposures: pd.DataFrame) -> pd.DataFrame:
+    """Join of all exposures, in parts of 70, by a store that is there."""
+    asked: list[tuple[Side, pd.DataFrame]] = [
+        ("customer", exposures[start : start + 70]) for start in range(0, len(exposures), 70)
+    ]
+    with on_actors(workers, folder):
+        return pd.concat(training_frames(open_store(folder), asked))
+
+
+def test_the_join_equals_pandas_own_as_of_join_row_by_row(tmp_path: Path, workers: int) -> None:
     profile, aggregates, exposures = history(0)
     frame = joined(tmp_path, profile, aggregates, exposures)
+    pd.testing.assert_frame_equal(shared(tmp_path, workers, exposures), frame)
     assert frame.index.equals(exposures.index)
     expected = exposures.reset_index(names="place").sort_values("decided_at")
     for table in (profile, aggregates):
@@ -80,7 +105,7 @@ def test_the_join_equals_pandas_own_as_of_join_row_by_row(tmp_path: Path) -> Non
     assert set(frame.columns) == {"snapshot_at", "x_spend", "x_income_y", "x_income_y_", "c_city", "h_events"}
 
 
-def test_a_planted_future_feature_does_not_reach_the_training_rows(tmp_path: Path) -> None:
+def test_a_planted_future_feature_does_not_reach_the_training_rows(tmp_path: Path, workers: int) -> None:
     """A profile row taken after the decision holds the label; joining the latest profile would leak it."""
     random = np.random.default_rng(3)
     label = random.integers(0, 2, 200).astype(float)
@@ -103,7 +128,7 @@ def test_a_planted_future_feature_does_not_reach_the_training_rows(tmp_path: Pat
     latest = profile.sort_values("snapshot_ts").drop_duplicates("account_id", keep="last").set_index("account_id")
     assert correlation(latest["x_balance"].loc[names]) == pytest.approx(1.0)
 
-    honest = training_frame(store, exposures, "customer")
+    honest = shared(tmp_path, workers, exposures)
     assert abs(correlation(honest["x_balance"])) < 0.3
     np.testing.assert_array_equal(honest["x_balance"], before["x_balance"])
     assert (honest["snapshot_at"] <= decided_at.timestamp()).all()

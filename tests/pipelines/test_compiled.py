@@ -43,8 +43,8 @@ STORE = {
 }
 LEDGER = {"resolve": {"measure"}}
 ON_RAY = {
-    "train": {"train"},
-    "retrain": {"train"},
+    "train": {"featurize", "train"},
+    "retrain": {"featurize", "train"},
     "resolve": {"solve"},
     "delivery": {"train", "solve"},
     "vouchers": {"train", "solve"},
@@ -154,7 +154,7 @@ def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: st
 
 
 @each_pipeline
-def test_training_and_solve_may_run_as_ray_jobs(pipelines, name: str) -> None:
+def test_steps_that_share_work_may_run_as_ray_jobs(pipelines, name: str) -> None:
     spec = pipelines[name][0]
     told = {
         task: entry["inputs"]["parameters"]

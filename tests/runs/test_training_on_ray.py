@@ -18,7 +18,7 @@ from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.local_ray import start_ray
+from shadowprice.on_ray.local import start_ray
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import FitResult, TrainingConfig
 from shadowprice.responses.training.team import share_out

@@ -21,7 +21,7 @@ from shadowprice.allocation.population.sharded import Request, Team
 from shadowprice.allocation.population.source import Sharded, Source
 from shadowprice.allocation.population.tiled import Layout
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError, Unavailable
-from shadowprice.local_ray import start_ray
+from shadowprice.on_ray.local import start_ray
 
 NAMESPACE = "shadowprice"
 """Namespace of Ray in which the actors have their names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,8 @@ from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
 from shadowprice.graphs.adjacency import Adjacency
 from shadowprice.graphs.sampler import Neighbourhood, NeighbourSampler
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.on_ray.parts import exchange_folder, in_parts
+from shadowprice.progress import ProgressBar
 from shadowprice.responses.joint.inputs import InputScaling, columns_of
 
 WHOLE_GRAPH_NODES = 300_000
@@ -86,50 +89,47 @@ class ModelGraph:
         """Embeddings (N, WIDTH) of all nodes, without gradients.
 
         On a large graph hop by hop, each over blocks of nodes and what is tied to them, with what lies between the
-        hops in temporary files: memory for the embeddings and a block, O(N + E) whatever the number of hops.
+        hops in temporary files: memory for the embeddings and a block, O(N + E) whatever the number of hops. Inside
+        :func:`~shadowprice.on_ray.parts.on_actors` the blocks of a hop are shared by Ray actors.
         """
         with torch.no_grad():
             return encoder(self.whole) if self.nodes <= WHOLE_GRAPH_NODES else self._by_hop(encoder)
 
     def _by_hop(self, encoder: GraphEncoder) -> Tensor:
-        found = torch.empty(self.nodes, WIDTH)
-        with tempfile.TemporaryDirectory() as folder:
-            paths = [Path(folder) / f"{number}.npy" for number in range(encoder.hops + 1)]
-            for number in range(len(paths)):
-                self._write_hop(encoder, number, paths)
+        found, hops = torch.empty(self.nodes, WIDTH), encoder.hops
+        with (
+            tempfile.TemporaryDirectory(dir=exchange_folder()) as folder,
+            ProgressBar("embed accounts", (hops + 2) * self.nodes, "node") as shown,
+        ):
+            paths = [Path(folder) / f"{number}.npy" for number in range(hops + 1)]
+            for number, path in enumerate(paths):
+                values: np.memmap[Any, np.dtype[np.float32]] | None = None
+                step = HopStep(self, encoder, number, paths[number - 1] if number else None)
+                for block, part in zip(self._blocks(), in_parts(step, self._blocks()), strict=True):
+                    if values is None:
+                        shape = (self.nodes, part.shape[1])
+                        values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+                    values[slice(*block)] = part
+                    shown.advance(block[1] - block[0])
+                if values is not None:
+                    values.flush()
             for block in self._blocks():
-                rows = slice(block[0], block[-1] + 1)
                 # Mapped anew for each block: pages of mapped files count as memory.
-                read = [torch.from_numpy(np.load(path, mmap_mode="r")[rows].copy()) for path in paths]
-                found[rows] = encoder.readout(read)
+                read = [torch.from_numpy(np.load(path, mmap_mode="r")[slice(*block)].copy()) for path in paths]
+                found[slice(*block)] = encoder.readout(read)
+                shown.advance(block[1] - block[0])
         return found
 
-    def _write_hop(self, encoder: GraphEncoder, number: int, paths: Sequence[Path]) -> None:
-        """Write hidden values (N, width) of all nodes after a hop, from those before it; hop 0 is the start."""
-        sampler, random = NeighbourSampler(self.adjacency), np.random.default_rng(0)
-        hidden = np.load(paths[number - 1], mmap_mode="r") if number else None
-        values: NDArray[np.float32] | None = None
-        for block in self._blocks():
-            # At the start a node's own features are read, and no neighbour.
-            seen = sampler.sample(block, () if hidden is None else (None,), random)
-            graph = self.around(seen, features=hidden is None)
-            if hidden is None:
-                part = encoder.start(graph)
-            else:
-                before = torch.from_numpy(hidden[seen.nodes])
-                part = encoder.hop(number - 1, before, *encoder.edges(graph))[: block.size]
-            if values is None:
-                shape = (self.nodes, part.shape[1])
-                values = np.lib.format.open_memmap(paths[number], mode="w+", dtype=np.float32, shape=shape)
-            values[block[0] : block[-1] + 1] = part.numpy()
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """First node and end of each block, in order.
 
-    def _blocks(self) -> Iterator[NDArray[np.int64]]:
-        """All nodes in order, in blocks of at most ``BLOCK_NODES`` and ``BLOCK_TIES``, or one node with more ties."""
+        A block has at most ``BLOCK_NODES`` nodes and ``BLOCK_TIES`` ties, or is one node with more ties.
+        """
         start, first = self.adjacency.start, 0
         while first < self.nodes:
             end = int(np.searchsorted(start, start[first] + BLOCK_TIES, side="right")) - 1
             end = min(max(end, first + 1), first + BLOCK_NODES, self.nodes)
-            yield np.arange(first, end)
+            yield first, end
             first = end
 
     def _node_features(self, nodes: NDArray[np.int64]) -> tuple[dict[Side, Tensor], Tensor]:
@@ -170,6 +170,35 @@ class ModelGraph:
                 continue
             place = (numbers >= first) & (numbers < end)
             yield snapshot, place, numbers[place] - first
+
+
+@dataclass(frozen=True)
+class HopStep:
+    """Hidden values (n, width) of a block of nodes after a hop, without gradients.
+
+    graph    of the nodes
+    encoder  whose hop it is
+    number   of the hop; 0 is the start
+    before   file with the hidden values (N, width) of all nodes after the hop before; None at the start
+    """
+
+    graph: ModelGraph
+    encoder: GraphEncoder
+    number: int
+    before: Path | None
+
+    @torch.no_grad()
+    def __call__(self, block: tuple[int, int]) -> NDArray[np.float32]:
+        """Compute those of the nodes from the first to before the end."""
+        nodes = np.arange(*block)
+        # At the start a node's own features are read, and no neighbour.
+        fanouts = () if self.before is None else (None,)
+        seen = NeighbourSampler(self.graph.adjacency).sample(nodes, fanouts, np.random.default_rng(0))
+        graph = self.graph.around(seen, features=self.before is None)
+        if self.before is None:
+            return self.encoder.start(graph).numpy()
+        hidden = torch.from_numpy(np.load(self.before, mmap_mode="r")[seen.nodes])
+        return self.encoder.hop(self.number - 1, hidden, *self.encoder.edges(graph))[: nodes.size].numpy()
 
 
 class NodeEmbeddings:

@@ -27,7 +27,7 @@ from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, InvalidProblem, MissingExtra, Unavailable
-from shadowprice.local_ray import start_ray
+from shadowprice.on_ray.local import start_ray
 
 ROOT = Path(__file__).resolve().parents[3]
 LEVELS = np.arange(1, 11) * 20

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shadowprice.errors import Unavailable
-from shadowprice.local_ray import ATTEMPTS, start_ray
+from shadowprice.on_ray.local import ATTEMPTS, start_ray
 
 SLOW = "The current node timed out during startup. This could happen because the GCS has become overloaded."
 

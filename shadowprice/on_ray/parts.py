@@ -1,0 +1,146 @@
+"""Work on the parts of something large, one after the other in this process or side by side on Ray actors."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+from shadowprice.errors import MissingExtra, ShadowpriceError, Unavailable
+from shadowprice.on_ray.local import start_ray
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+RESTARTS = 3
+"""Times that an actor is replaced, and that a part is tried again on another one."""
+AHEAD = 2
+"""Parts of each actor that are waiting, running or finished and not taken yet."""
+PATIENCE = 600
+"""Seconds within which the next part has to be done."""
+
+
+class Actors:
+    """Ray actors, of one processor each; they start with the first work and end with :meth:`close`.
+
+    Args:
+        workers: how many.
+        folder: that all of them reach at the same path.
+    """
+
+    def __init__(self, workers: int, folder: Path) -> None:
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise MissingExtra("several workers need ray; install shadowprice[ray]") from error
+        self.workers, self.folder = workers, folder
+        self._ray, self._started = ray, False
+        self._actors: list[Any] = []
+
+    def each(self, work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[Found]:
+        """Yield the result of each part, in order. The parts of an actor that dies are done by another one."""
+        self._start()
+        held, waiting = [self._ray.put(work)], deque[Any]()
+        for number, part in enumerate(parts):
+            if len(waiting) == AHEAD * self.workers:
+                yield self._taken(waiting.popleft())
+            waiting.append(self._actors[number % self.workers].do.remote(held, part))
+        while waiting:
+            yield self._taken(waiting.popleft())
+
+    def close(self) -> None:
+        """End the actors, and Ray where they started it."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors = []
+        if self._started:
+            self._started = False
+            self._ray.shutdown()
+
+    def _start(self) -> None:
+        if self._actors:
+            return
+        if not self._ray.is_initialized():
+            here = "RAY_ADDRESS" not in os.environ
+            cores = {"num_cpus": max(os.cpu_count() or 1, self.workers), "include_dashboard": False} if here else {}
+            start_ray(self._ray, **cores)
+            self._started = True
+        kind = self._ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS)(_Actor)
+        self._actors = [kind.remote() for _ in range(self.workers)]
+
+    def _taken(self, result: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(result, timeout=PATIENCE)
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, ShadowpriceError) else error from None
+        except errors.GetTimeoutError:
+            asked = f"has the Ray cluster {self.workers} processors that are free?"
+            raise Unavailable(f"no Ray actor was done within {PATIENCE} s; {asked}") from None
+        except errors.RayActorError as error:
+            raise Unavailable(f"a Ray actor died {RESTARTS + 1} times, the last with: {error}") from error
+
+
+class _Actor:
+    """Process that does one work after the other, part by part."""
+
+    def __init__(self) -> None:
+        self._held: Any = None
+
+    def do(self, held: list[Any], part: Any) -> Any:
+        """Do a part of the work behind a reference, which is read once for all its parts."""
+        if self._held != held:
+            import ray
+
+            self._held, self._work = held, ray.get(held[0])
+        return self._work(part)
+
+
+_ACTIVE: ContextVar[Actors | None] = ContextVar("actors", default=None)
+
+
+@contextmanager
+def on_actors(workers: int, folder: Path) -> Iterator[None]:
+    """Give the parts of every :func:`in_parts` inside to Ray actors.
+
+    ``RAY_ADDRESS`` names the cluster; without it Ray starts on this machine, when there is something to do.
+
+    Args:
+        workers: how many; with fewer than 2 the parts stay in this process.
+        folder: that all of them reach at the same path, for files that the parts exchange.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+    actors = Actors(workers, folder) if workers > 1 else None
+    token = _ACTIVE.set(actors)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+        if actors is not None:
+            actors.close()
+
+
+def in_parts(work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[Found]:
+    """Yield ``work(part)`` of each part, in order: here, or on the actors of :func:`on_actors`.
+
+    A few parts are under way at a time, so memory does not grow with their number. There, ``work`` is sent once to each
+    actor, and an exception of the project is raised here as it was there.
+
+    Example:
+        >>> list(in_parts(len, ["one", "three"]))
+        [3, 5]
+    """
+    actors = _ACTIVE.get()
+    return map(work, parts) if actors is None else actors.each(work, parts)
+
+
+def exchange_folder() -> Path | None:
+    """Return the folder that all who work on the parts reach; None for this machine's own."""
+    actors = _ACTIVE.get()
+    return None if actors is None else actors.folder
