@@ -1,41 +1,34 @@
-"""A campaign: who is offered what, how it is charged, and the budget it must respect."""
+"""A campaign over a window of hours."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.arms import CANARY, UNASSIGNED, Experiment
-from shadowprice.curves import check_levels
+from shadowprice.campaign.budget import Budget
+from shadowprice.campaign.fields import check_positive, check_whole, number, real
+from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits, Rule
-from shadowprice.limits import BudgetForm as BudgetForm
+from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
 from shadowprice.limits.rules import check_rules
 
-Side = Literal["customer", "merchant"]
-SIDES: tuple[Side, ...] = get_args(Side)
-
-CostBasis = Literal["on_response", "on_grant"]
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit"
 """A campaign's name is a path, a label of metrics and the name of a served model."""
 
 MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 """A model's version is a path and part of a feature view's name: it never leads to another folder."""
-
-MOST_RESPONSE = 100.0
-"""Largest response of one outcome where the terms name none."""
 
 HOURS_LIMIT = 24 * 366
 """Most hours of a campaign."""
@@ -53,164 +46,8 @@ NUMBERS = (
 )
 """Fields of a campaign that are read as numbers and have a default."""
 
-
 SETTABLE = ("exploration", "alarm_exploration", "experiment")
 """Fields that an installation or a command line may set besides the campaign table."""
-
-
-def _number(text: str) -> float:
-    value = float(text)
-    return int(value) if value.is_integer() else value
-
-
-def _real(given: Any, field: str) -> float:
-    try:
-        return float(given)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"must be a number: {error}", field=field) from error
-
-
-def _check_whole(given: object, least: int, noun: str, field: str, most: int = MOST_AMOUNT) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        bound = f"at least {least}" if least else "not negative"
-        raise InvalidInput(f"must be a whole number of {noun}, {bound}, got {given!r}", field=field)
-    if given > most:
-        raise InvalidInput(f"must be at most {most} {noun}", field=field)
-
-
-def _check_positive(given: float, field: str) -> None:
-    if not (np.isfinite(given) and given > 0):
-        raise InvalidInput("must be a positive number", field=field)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """One offer of a guaranteed delivery, such as a fund (S2).
-
-    name        of the offer
-    demand      how many accounts exactly are to be given it
-    risk_level  the least risk tolerance of an account that may be given it; None: open to all
-    """
-
-    name: str
-    demand: int
-    risk_level: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidInput("must not be empty", field="segment.name")
-        _check_whole(self.demand, 0, "accounts", "segment.demand")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """Incentives and terms of one side of the market.
-
-    levels      incentive values in minor units, ascending; equal ones are different offers of one amount; of a
-                delivery the numbers of the segments, 0, 1, …
-    cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
-                ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
-                eq. 16 the first, eq. 17–20 the second.
-    weight      worth of one unit of this side's response in the objective
-    most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
-                incentives are held for each of its authorizations, and further units cost nothing
-    most_response  largest response that one outcome of this side may report: a budget per response grows with it
-    segments    of a guaranteed delivery: what each level is; nothing is paid for it
-    offers      identifier of each level's offer; empty: side and incentive, or the names of the segments
-    """
-
-    levels: tuple[int, ...]
-    cost_basis: CostBasis = "on_response"
-    weight: float = 1.0
-    most_units: int = 1
-    most_response: float = MOST_RESPONSE
-    segments: tuple[Segment, ...] = ()
-    offers: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
-        if self.cost_basis not in get_args(CostBasis):
-            raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
-        _check_positive(self.weight, "weight")
-        _check_positive(self.most_response, "most_response")
-        _check_whole(self.most_units, 1, "units", "most_units")
-        if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
-            raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
-        if self.most_units * self.levels[-1] > MOST_AMOUNT:
-            raise InvalidInput(
-                f"times the largest level must not be above {MOST_AMOUNT} minor units", field="most_units"
-            )
-        if self.segments and self.levels != tuple(range(len(self.segments))):
-            raise InvalidInput("must number the segments 0, 1, …", field="levels")
-        if len({segment.name for segment in self.segments}) < len(self.segments):
-            raise InvalidInput("names must differ", field="segments")
-        if self.offers and (self.segments or not all(self.offers) or len(self.offers) != len(self.levels)):
-            raise InvalidInput("must name each level, and none of a delivery: its segments have names", field="offers")
-        if len(set(self.offers)) < len(self.offers):
-            raise InvalidInput("names must differ", field="offers")
-
-    @property
-    def incentives(self) -> tuple[int, ...]:
-        """Incentive of each level in minor units: 0 in a delivery."""
-        return (0,) * len(self.segments) if self.segments else self.levels
-
-    @property
-    def reserved(self) -> tuple[int, ...]:
-        """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
-        return tuple(self.most_units * incentive for incentive in self.incentives)
-
-    def paid_units(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Incentives paid for measured responses, of their shape: up to ``most_units`` of them, or one for certain."""
-        if self.cost_basis == "on_grant":
-            return np.ones(np.shape(response))
-        return np.minimum(np.asarray(response, dtype=np.float64), self.most_units)
-
-    def value(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): the worth of each level."""
-        return self.weight * np.asarray(response, dtype=np.float64)
-
-    def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17).
-
-        Of a merchant paid on response an upper bound where more than ``most_units`` can come: a mean does not tell how
-        often. The solve then spends less than it may, by what ``spend_ratio`` of the price record has not learned yet.
-        """
-        paid = np.asarray(self.incentives, dtype=np.float64)[:, None]
-        if self.cost_basis == "on_grant":
-            return np.broadcast_to(paid, np.shape(response)).copy()
-        return paid * np.asarray(response, dtype=np.float64)
-
-    def measure(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): denominator of an average budget, the ``m`` of S0 eq. 17."""
-        if self.cost_basis == "on_grant":
-            return np.ones(np.shape(response))
-        return np.asarray(response, dtype=np.float64)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """One limit on the money of a campaign.
-
-    form   ``total``: the sum of cost over the window; ``per_account``: mean cost per request;
-           ``per_response``: cost per unit of response (the paper's B)
-    limit  minor units; an integer for a total
-    """
-
-    name: str = "budget"
-    form: BudgetForm = "total"
-    limit: float
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidInput("must not be empty", field="budget.name")
-        if isinstance(self.limit, bool) or not isinstance(self.limit, int | float):
-            raise InvalidInput(f"must be a number, got {self.limit!r}", field="budget.limit")
-        if self.form not in get_args(BudgetForm):
-            raise InvalidInput(f"must be one of {get_args(BudgetForm)}, got {self.form!r}", field="budget.form")
-        if not 0 <= self.limit <= sys.float_info.max:
-            raise InvalidInput("must be a finite amount of minor units, not negative", field="budget.limit")
-        if self.form == "total" and self.limit != int(self.limit):
-            raise InvalidInput("a total is a whole number of minor units", field="budget.limit")
 
 
 @dataclass(frozen=True)
@@ -269,7 +106,7 @@ class Campaign:
             raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
         if self.starts_at.tzinfo is None:
             raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
-        _check_whole(self.hours, 1, "hours", "campaign.hours", HOURS_LIMIT)
+        check_whole(self.hours, 1, "hours", "campaign.hours", HOURS_LIMIT)
         if not YEARS[0] < self.starts_at.year < YEARS[1]:
             raise InvalidInput(f"must be after {YEARS[0]} and before {YEARS[1]}", field="campaign.starts_at")
         object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
@@ -281,11 +118,11 @@ class Campaign:
         if len(self.sides) > 1 and any(terms.segments for terms in self.sides.values()):
             raise InvalidInput("a delivery has one side: its segments are all that is priced", field="campaign.sides")
         for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
-            _check_positive(getattr(self, name), f"campaign.{name}")
+            check_positive(getattr(self, name), f"campaign.{name}")
         if self.expected_requests is not None:
-            _check_whole(self.expected_requests, 1, "requests", "campaign.expected_requests")
+            check_whole(self.expected_requests, 1, "requests", "campaign.expected_requests")
         late = self.late_reserve
-        _check_whole(late, 0, "minor units", "campaign.late_reserve")
+        check_whole(late, 0, "minor units", "campaign.late_reserve")
         if late and self.budget.form != "total":
             raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
         if late > self.budget.limit:
@@ -319,7 +156,7 @@ class Campaign:
         if unknown:
             raise InvalidInput(f"must be of {', '.join(SETTABLE)}, got {', '.join(unknown)}", field="campaign fields")
         # JSON of a pipeline knows one kind of number.
-        whole = json.loads(json.dumps(dict(fields)), parse_float=_number)
+        whole = json.loads(json.dumps(dict(fields)), parse_float=number)
         return Campaign.from_dict(self.to_dict() | whole)
 
     def in_doubt(self) -> Campaign:
@@ -452,7 +289,7 @@ class Campaign:
     def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
-            optional: dict[str, Any] = {name: _real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
+            optional: dict[str, Any] = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
             optional |= {name: data[name] for name in ("expected_requests", "late_reserve") if name in data}
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])

@@ -1,0 +1,30 @@
+"""A campaign: who is offered what, how it is charged, and the budget it must respect."""
+
+from shadowprice.campaign.budget import Budget
+from shadowprice.campaign.campaign import (
+    HOURS_LIMIT,
+    MODEL_VERSION,
+    NAME,
+    NAME_RULE,
+    AnswerShares,
+    Campaign,
+)
+from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Segment, Side, Terms
+from shadowprice.limits import BudgetForm
+
+__all__ = [
+    "HOURS_LIMIT",
+    "MODEL_VERSION",
+    "MOST_RESPONSE",
+    "NAME",
+    "NAME_RULE",
+    "SIDES",
+    "AnswerShares",
+    "Budget",
+    "BudgetForm",
+    "Campaign",
+    "CostBasis",
+    "Segment",
+    "Side",
+    "Terms",
+]
