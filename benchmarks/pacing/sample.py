@@ -24,7 +24,7 @@ from shadowprice.datasets.world import (
     generator,
     merchant_response,
 )
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.pacing.window import solve_window
 
 REQUESTS, EACH = 30_000, 24.0

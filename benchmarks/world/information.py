@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from shadowprice.datasets.world import WorldOptions, generator
-from shadowprice.datasets.world_graph import FAR, TRAITS, WorldGraph, draw_graph
+from shadowprice.datasets.world.graph import FAR, TRAITS, WorldGraph, draw_graph
 
 OWN, MEANS, NEAR, FULL, TRUTH = "own features", "partners' means", "one hop", "two hops", "true traits"
 """Information: a customer's features (DNN); with the unweighted mean of its merchants' features (DNN-H); with every

@@ -12,7 +12,7 @@ from benchmarks.world.information import NODES, Belief
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.world import customer_response, merchant_response
-from shadowprice.datasets.world_graph import TRAITS
+from shadowprice.datasets.world.graph import TRAITS
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.tables import Tables
 

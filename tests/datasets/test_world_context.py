@@ -6,8 +6,8 @@ import numpy as np
 
 from shadowprice.datasets import load
 from shadowprice.datasets.world import WorldOptions, generator, true_response
-from shadowprice.datasets.world_context import draw_context
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.context import draw_context
+from shadowprice.datasets.world.graph import draw_graph
 
 SIZE = {"customers": 150, "merchants": 40, "both": 10}
 

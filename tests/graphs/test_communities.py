@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from shadowprice.datasets.world import WorldOptions, generator
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.communities import communities, cut_share
 

@@ -19,7 +19,7 @@ from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.truth import true_curves
 from shadowprice.datasets.world import WorldOptions, generator
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.train import train

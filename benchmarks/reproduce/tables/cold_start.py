@@ -15,8 +15,8 @@ from benchmarks.reproduce.tables.context import learned, requests
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, generator
-from shadowprice.datasets.world_context import draw_context
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.context import draw_context
+from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.inputs import request_values

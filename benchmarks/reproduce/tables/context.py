@@ -13,8 +13,8 @@ from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, generator
-from shadowprice.datasets.world_context import CHANNELS, RequestContext, draw_context
-from shadowprice.datasets.world_graph import WorldGraph, draw_graph
+from shadowprice.datasets.world.context import CHANNELS, RequestContext, draw_context
+from shadowprice.datasets.world.graph import WorldGraph, draw_graph
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet

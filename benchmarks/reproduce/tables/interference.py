@@ -20,7 +20,7 @@ from shadowprice.datasets.world import (
     merchant_response,
     spilled,
 )
-from shadowprice.datasets.world_graph import WorldGraph, draw_graph
+from shadowprice.datasets.world.graph import WorldGraph, draw_graph
 from shadowprice.experiments.effects import Effect, TwoArms
 from shadowprice.experiments.exposure import effect_of_all, exposure_of
 from shadowprice.graphs.communities import communities

@@ -16,7 +16,7 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.world import WorldOptions, customer_response, generator, merchant_response
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.replay.compare import Setting, attainable
 

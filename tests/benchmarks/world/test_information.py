@@ -14,7 +14,7 @@ from benchmarks.world.information import (
     information,
 )
 from shadowprice.datasets.world import WorldOptions, generator
-from shadowprice.datasets.world_graph import draw_graph
+from shadowprice.datasets.world.graph import draw_graph
 
 OPTIONS = WorldOptions(customers=4000, merchants=1000, both=100, ties=7.0, rho=1.5, noise=1.2)
 GRAPH = draw_graph(OPTIONS, generator(5))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.datasets.world_graph import WorldGraph
+from shadowprice.datasets.world.graph import WorldGraph
 
 CHANNELS = ("app", "web")
 MERCHANT_EFFECT, BASKET_EFFECT, CHANNEL_EFFECT = 0.7, 0.6, 0.5
