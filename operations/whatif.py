@@ -29,16 +29,16 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import read_attributes
 from shadowprice.limits.conditions import Condition, Reading, columns_of
-from shadowprice.pacing.caps import CapsAhead, counting_prices
-from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.periods import parts_of
-from shadowprice.pacing.population import Population, read_population
-from shadowprice.pacing.resolve import (
+from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
+from shadowprice.pacing.budgets.in_hand import (
     expected_cost_of_holds,
     in_hand_of_budgets,
     remaining_budget,
     shares_of_budgets,
 )
+from shadowprice.pacing.budgets.periods import parts_of
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.population import Population, read_population
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, WhatIf
 from shadowprice.pacing.window import solve_window

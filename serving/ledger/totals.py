@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shadowprice.campaign import Campaign, Side
-from shadowprice.pacing.resolve import remaining_budget
+from shadowprice.pacing.budgets.in_hand import remaining_budget
 from shadowprice.pacing.spend import SpendReport
 
 

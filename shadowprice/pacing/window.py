@@ -16,7 +16,7 @@ from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.pacing.periods import whole_limit
+from shadowprice.pacing.budgets.periods import whole_limit
 
 IN_MEMORY = 1 << 18
 """Up to this many accounts the matrices of the problem are made once; of more they are made at each pass."""
@@ -64,7 +64,7 @@ def solve_window(
             that rules allow no level cost nothing.
         ahead: side → requests expected; positive for every side of ``curves``.
         left: minor units in hand; what the requests themselves earn of a mean comes on top.
-        parts: of the requests by periods (:func:`shadowprice.pacing.periods.parts_of`); by default one.
+        parts: of the requests by periods (:func:`shadowprice.pacing.budgets.periods.parts_of`); by default one.
         rows: of the further budgets; by default one for each, with its limit in all periods together. A row that does
             not pay for the cheapest levels of its requests counts as if it just did: the hard stop refuses the rest,
             and the others keep their money. A floor above the dearest levels counts as if it were just met.

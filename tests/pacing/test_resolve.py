@@ -17,9 +17,10 @@ from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, NotCertified, NotFound
+from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.compare import Setting
-from shadowprice.pacing.resolve import Resolution, expected_cost_of_holds, remaining_budget, resolve
+from shadowprice.pacing.resolve import Resolution, resolve
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 

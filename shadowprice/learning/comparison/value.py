@@ -24,9 +24,9 @@ from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
-from shadowprice.pacing.caps import CapsAhead, counting_prices
+from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
+from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.periods import whole_limit
 from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.base import labels

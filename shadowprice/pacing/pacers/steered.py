@@ -6,15 +6,9 @@ import math
 from dataclasses import replace
 from datetime import timedelta
 
+from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
 from shadowprice.pacing.pacers.base import CampaignState
-from shadowprice.pacing.resolve import (
-    Resolution,
-    check_progress,
-    expected_cost_of_holds,
-    pacing_error,
-    remaining_budget,
-    within_a_step,
-)
+from shadowprice.pacing.resolve import Resolution, check_progress, pacing_error, within_a_step
 from shadowprice.price import PriceRecord
 
 

@@ -18,9 +18,9 @@ from shadowprice.groups import Groups
 from shadowprice.limits import GroupBudget
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
-from shadowprice.pacing.periods import whole_limit
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger

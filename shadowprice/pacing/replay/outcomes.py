@@ -14,7 +14,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.pacing.caps import poisson_capped_mean
+from shadowprice.pacing.budgets.caps import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
 
 

@@ -15,8 +15,8 @@ from shadowprice.campaign import SIDES, Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
+from shadowprice.pacing.budgets.periods import parts_of
 from shadowprice.pacing.pacers import make_pacer
-from shadowprice.pacing.periods import parts_of
 from shadowprice.pacing.replay.compare import (
     Setting,
     attainable,

@@ -13,13 +13,14 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import NotCertified
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.limits.usage import Usage
+from shadowprice.pacing.budgets.in_hand import in_hand_of_budgets, shares_of_budgets, used_of_budgets
+from shadowprice.pacing.budgets.periods import parts_of
 from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer
-from shadowprice.pacing.periods import parts_of
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.outcomes import OutcomeModel
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.replay.together import replay_together
-from shadowprice.pacing.resolve import Resolution, in_hand_of_budgets, shares_of_budgets, used_of_budgets
+from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport
 
 NAMES = ("autumn", "spring")

@@ -1,0 +1,149 @@
+"""Money left of a campaign's budgets: limits, less what was spent and what open authorizations will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.decision import decide
+from shadowprice.errors import NotCertified
+from shadowprice.pacing.spend import SpendReport
+from shadowprice.price import PriceRecord
+
+HELD_ROWS = 100_000
+"""Accounts that the expected cost of open authorizations is estimated on, at most."""
+
+FIRST_USE = 0.02
+"""Prior use of a shared budget, as a part of its limit, divided equally between its campaigns."""
+
+
+def remaining_budget(campaign: Campaign, spend: SpendReport) -> float:
+    """Minor units earned so far and not yet spent; what future requests earn comes on top of it.
+
+    For a total the whole limit counts as earned. Negative when more was spent than earned.
+    """
+    budget = campaign.budget
+    if budget.form == "total":
+        return budget.limit - spend.spent
+    earned = 0.0
+    for side, terms in campaign.sides.items():
+        on_response = budget.form == "per_response" and terms.cost_basis == "on_response"
+        earned += spend.responses.get(side, 0.0) if on_response else spend.requests.get(side, 0)
+    return budget.limit * earned - spend.spent
+
+
+def expected_cost_of_holds(
+    campaign: Campaign, samples: Mapping[Side, Curves], spend: SpendReport, newest: PriceRecord | None
+) -> dict[Side, float]:
+    """side → expected cost of open authorizations in minor units.
+
+    The held amount is multiplied by a ratio of at most 1: the expected cost of the newest price's decisions on the
+    sample, over the amount that they would hold. On a side paid on response the ratio is multiplied by that price's
+    ``spend_ratio``. Without a price or a sample the ratio is 1. A side whose response earns its own allowance (a mean
+    per response, paid on response) is left out: its open authorizations will earn about their cost.
+    """
+    expected: dict[Side, float] = {}
+    # Requests of a holdout have the lowest level, which holds the least.
+    by_rule = campaign.answer_shares
+    for side, reserved in spend.outstanding.items():
+        if reserved <= 0 or side not in campaign.sides:
+            continue
+        terms = campaign.terms(side)
+        if campaign.budget.form == "per_response" and terms.cost_basis == "on_response":
+            continue
+        ratio = 1.0
+        curves = samples.get(side)
+        if newest is not None and curves is not None and curves.accounts:
+            curves = curves.sample(HELD_ROWS)
+            response, shares = curves.response, curves.shares()
+            given = decide(
+                terms.value(response),
+                campaign.charges(side, response, curves.bits),
+                [newest.prices.get(name, 0.0) for name in campaign.priced],
+                newest.tie_share,
+                range(curves.accounts),
+                curves.allowed,
+                exploration=by_rule.drawn / (by_rule.drawn + by_rule.chosen),
+            ).level
+            most = float(shares @ np.asarray(terms.reserved)[given])
+            cost = float(shares @ terms.cost(response)[given, np.arange(given.size)])
+            ratio = min(cost / most, 1.0) if most > 0 else 1.0
+            if terms.cost_basis == "on_response":
+                ratio *= newest.spend_ratio
+        expected[side] = ratio * reserved
+    return expected
+
+
+def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
+    """name → minor units in hand of each further budget in its present period.
+
+    That is the limit less :func:`used_of_budgets`; of a budget that campaigns share, this campaign's share
+    (:func:`shares_of_budgets`) of what all of them left. What the requests of a mean earned so far is not known: a mean
+    holds for the requests to come.
+
+    Raises:
+        NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
+    """
+    used, shares = used_of_budgets(campaign, spend, held), shares_of_budgets(campaign, spend)
+    found: dict[str, float] = {}
+    for each in campaign.group_budgets:
+        if each.form != "total":
+            found[each.name] = 0.0
+            continue
+        left = each.limit - used[each.name]
+        if each.campaigns:
+            left = max(left - float(spend.caps[each.name].amount_elsewhere.sum()), 0.0)
+        found[each.name] = left * shares.get(each.name, 1.0)
+    return found
+
+
+def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
+    """name → expected use of each further total by this campaign, in its present period.
+
+    The ledger counts open authorizations by the most that they can cost. What they cost less in expectation is taken
+    off: the held amount of a group is taken to be the same share of its use as of all sides together.
+
+    Raises:
+        NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
+    """
+    found: dict[str, float] = {}
+    most, expected = sum(spend.outstanding.values()), sum(held.values())
+    committed = spend.spent + most
+    for each in campaign.group_budgets:
+        if each.form != "total":
+            continue
+        if each.whole_side:
+            side = next(name for name in campaign.sides if name == each.side)
+            if side not in spend.spent_of:
+                raise NotCertified(f"budget {each.name!r} is of side {side!r}, but the spend is not told by side")
+            found[each.name] = spend.spent_of[side] + held.get(side, 0.0)
+            continue
+        if each.name not in spend.used_of:
+            raise NotCertified(f"the spend does not tell the use of budget {each.name!r}; upgrade the ledger")
+        used = spend.used_of[each.name]
+        found[each.name] = used - used * (most - expected) / max(committed, 1)
+    return found
+
+
+def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float]:
+    """name → part of the rest of each shared budget that is left to this campaign.
+
+    A campaign uses the rest as it used the period so far. With its own use u, that of all n campaigns U and the part
+    p = :data:`FIRST_USE` of the limit, the share is (u + p/n) / (U + p): equal shares before there is any use.
+
+    Raises:
+        NotCertified: the spend does not tell the use of a budget by the other campaigns.
+    """
+    found: dict[str, float] = {}
+    for each in campaign.group_budgets:
+        if each.campaigns and each.form == "total":
+            if each.name not in spend.caps:
+                raise NotCertified(f"the state has no use of budget {each.name!r} by campaign; measure again")
+            use = spend.caps[each.name]
+            own, others = float(use.amount.sum()), float(use.amount_elsewhere.sum())
+            first = max(FIRST_USE * each.limit, 1.0)
+            found[each.name] = (own + first / len(each.campaigns)) / (own + others + first)
+    return found
