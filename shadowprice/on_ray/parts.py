@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ Found = TypeVar("Found")
 RESTARTS = 3
 """Times that an actor is replaced, and that a part is tried again on another one."""
 AHEAD = 2
-"""Parts of each actor that are waiting, running or finished and not taken yet."""
+"""Parts of each actor that are waiting, running or finished and not taken yet; fewer in all start no actor."""
 PATIENCE = 600
 """Seconds within which the next part has to be done."""
 
@@ -43,9 +44,15 @@ class Actors:
 
     def each(self, work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[Found]:
         """Yield the result of each part, in order. The parts of an actor that dies are done by another one."""
+        rest = iter(parts)
+        first = list(islice(rest, AHEAD * self.workers))
+        if len(first) < AHEAD * self.workers:
+            # So few are done in less time than Ray takes to start.
+            yield from map(work, first)
+            return
         self._start()
         held, waiting = [self._ray.put(work)], deque[Any]()
-        for number, part in enumerate(parts):
+        for number, part in enumerate(chain(first, rest)):
             if len(waiting) == AHEAD * self.workers:
                 yield self._taken(waiting.popleft())
             waiting.append(self._actors[number % self.workers].do.remote(held, part))

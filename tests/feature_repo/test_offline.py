@@ -77,9 +77,9 @@ def workers(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def shared(folder: Path, workers: int, exposures: pd.DataFrame) -> pd.DataFrame:
-    """Join of all exposures, in parts of 70, by a store that is there."""
+    """Join of all exposures, in parts of 40, by a store that is there."""
     asked: list[tuple[Side, pd.DataFrame]] = [
-        ("customer", exposures[start : start + 70]) for start in range(0, len(exposures), 70)
+        ("customer", exposures[start : start + 40]) for start in range(0, len(exposures), 40)
     ]
     with on_actors(workers, folder):
         return pd.concat(training_frames(open_store(folder), asked))

@@ -36,7 +36,12 @@ def test_actors_share_the_parts_and_give_them_back_in_order(tmp_path: Path) -> N
         found = list(in_parts(process_of, range(12)))
     assert [part for part, _ in found] == list(range(12))
     assert len({process for _, process in found}) == 2
-    assert {process for _, process in in_parts(process_of, range(3))} == {os.getpid()}
+    assert {process for _, process in in_parts(process_of, range(12))} == {os.getpid()}
+
+
+def test_few_parts_start_no_actor(tmp_path: Path) -> None:
+    with on_actors(2, tmp_path):
+        assert {process for _, process in in_parts(process_of, range(3))} == {os.getpid()}
 
 
 @pytest.mark.usefixtures("ray")
@@ -72,7 +77,7 @@ class DiesOnce:
 def test_an_actor_that_is_killed_costs_no_part(tmp_path: Path) -> None:
     with on_actors(2, tmp_path):
         assert list(in_parts(DiesOnce(tmp_path / "killed"), range(8))) == [part * part for part in range(8)]
-        assert list(in_parts(str, range(3))) == ["0", "1", "2"]
+        assert list(in_parts(str, range(4))) == ["0", "1", "2", "3"]
     assert (tmp_path / "killed").exists()
 
 
@@ -88,11 +93,11 @@ def refuse(part: int) -> int:
 def test_an_error_of_the_work_is_raised_here_and_an_actor_that_dies_again_and_again_says_so(tmp_path: Path) -> None:
     with on_actors(2, tmp_path):
         with pytest.raises(InvalidInput, match="is too small") as error:
-            list(in_parts(refuse, [0, 1]))
+            list(in_parts(refuse, [0, 0, 0, 1]))
         assert error.value.field == "parts"
         assert list(error.value.rows) == [7]
         with pytest.raises(Unavailable, match="a Ray actor died 4 times"):
-            list(in_parts(refuse, [2]))
+            list(in_parts(refuse, [2] * 4))
 
 
 @pytest.mark.usefixtures("ray")
@@ -101,4 +106,4 @@ def test_more_actors_than_free_processors_are_said_after_a_time(
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", 3)
     with on_actors(3, tmp_path), pytest.raises(Unavailable, match="has the Ray cluster 3 processors that are free"):
-        list(in_parts(process_of, range(3)))
+        list(in_parts(process_of, range(6)))
