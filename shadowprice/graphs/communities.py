@@ -40,28 +40,29 @@ def communities(
     ties = sparse.csr_array((value, (source, target)), shape=(nodes, nodes))
     ties = sparse.csr_array(ties + ties.T)
     random = np.random.default_rng(seed)
-    group, size = np.arange(nodes), np.ones(nodes, dtype=np.int64)
-    start, other, strength = ties.indptr, ties.indices, ties.data
+    # A node has few ties, for which plain lists are quicker than arrays.
+    group, size, start = list(range(nodes)), [1] * nodes, ties.indptr.tolist()
     for _ in range(ROUNDS):
         moved = 0
         for node in random.permutation(nodes).tolist():
             near = slice(start[node], start[node + 1])
-            if near.start == near.stop:
-                continue
-            labels, place = np.unique(group[other[near]], return_inverse=True)
-            pull = np.bincount(place, strength[near])
-            own = group[node]
-            pull[(size[labels] >= most) & (labels != own)] = -1.0
-            best = labels[np.argmax(pull)]
-            stays = pull[labels == own].max(initial=0.0)
-            if best != own and pull.max() > stays:
+            pull: dict[int, float] = {}
+            for other, strength in zip(ties.indices[near].tolist(), ties.data[near].tolist(), strict=True):
+                pull[group[other]] = pull.get(group[other], 0.0) + strength
+            best = own = group[node]
+            strongest = pull.get(own, 0.0)
+            for label, found in pull.items():
+                first = found == strongest and best != own and label < best
+                if (found > strongest or first) and size[label] < most:
+                    best, strongest = label, found
+            if best != own:
                 size[own] -= 1
                 size[best] += 1
                 group[node] = best
                 moved += 1
         if not moved:
             break
-    return _in_order(group)
+    return _in_order(np.array(group, dtype=np.int64))
 
 
 def _in_order(group: NDArray[np.int64]) -> NDArray[np.int64]:
