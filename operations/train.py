@@ -23,7 +23,7 @@ class TrainJob(Job):
     recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
     epochs: int = option(0, "at most; training stops early; 0 leaves it to the kind of data set")
     seed: int = option(0, "of initialisation, dropout and batches")
-    workers: int = option(1, "Ray workers; 0 trains without Ray")
+    workers: int = option(1, "Ray workers; 0 trains without Ray, and 2 or more also embed a large graph")
     curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
     calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
     precision: str = option("float32", "of the products of a gradient step: float32 or bfloat16")
