@@ -35,13 +35,14 @@ from shadowprice.datasets.world.responses import (
     own_change_point_response,
     spilled,
 )
-from shadowprice.datasets.world.trial import HOURLY_SHAPE
+from shadowprice.datasets.world.trial import HOURLY_SHAPE, TRIAL_START
 
 __all__ = [
     "CHANGE_POINTS",
     "CUSTOMER_LEVELS",
     "HOURLY_SHAPE",
     "MERCHANT_LEVELS",
+    "TRIAL_START",
     "WorldOptions",
     "context_generator",
     "customer_response",
