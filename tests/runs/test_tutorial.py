@@ -32,8 +32,9 @@ def shown(start: str) -> tuple[list[str], str]:
 
 
 def masked(text: str) -> list[str]:
-    """Words of a text, without figures, folders and lines of tables."""
+    """Words of a text, without figures, folders, lines of tables and digests, which differ between processors."""
     text = re.sub(r"\S*runs\d*/\S+|\S*/report\.html", "RUN", text)
+    text = re.sub(r"-[0-9a-f]{12}\b", "-VERSION", text)
     text = re.sub(r"[−-]?\d[\d.,:T+e-]*\d|[−-]?\d", "#", text)
     return re.sub(r"[^\w#→.:,;%λ]+", " ", text).split()
 
