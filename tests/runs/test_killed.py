@@ -118,7 +118,10 @@ def killed(step: str, folder: Path, seconds: float) -> int:
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return time and size of every path; ``os.walk`` passes over folders that the step removes meanwhile, ``rglob`` does not."""
+    """Return time and size of every path.
+
+    ``os.walk`` passes over folders that the step removes meanwhile, ``rglob`` does not.
+    """
     found = {}
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
