@@ -29,6 +29,8 @@ CLUSTERS = 256
 class PygSage(SageEncoder):
     """Two ``SAGEConv`` layers of PyTorch Geometric on sparse rows (CSR), as its guide to sparse tensors has them."""
 
+    _rows: tuple[GraphTensors, Tensor] | None = None
+
     @classmethod
     def into(cls, model: JointModel) -> None:
         """Put this encoder in the place of the model's."""
@@ -37,7 +39,7 @@ class PygSage(SageEncoder):
 
     def edges(self, graph: GraphTensors) -> tuple[Any, ...]:
         """The sparse rows, made once for a graph."""
-        if not hasattr(self, "_rows") or self._rows[0] is not graph:
+        if self._rows is None or self._rows[0] is not graph:
             source, target = graph.edge_index
             with warnings.catch_warnings():
                 # torch calls its sparse rows a beta.

@@ -241,17 +241,17 @@ def goals(results: Results) -> str:
     for accounts, times in ((10_000, 1_000), (100_000, 5_000)):
         peer = of("one", accounts, "HiGHS ipm")
         text = f"one budget, {accounts:,}: ≥ {times:,} × HiGHS's interior point"
-        goal(text, peer and peer["ratio"], times, least=True, unit=" ×")
+        goal(text, None if peer is None else peer["ratio"], times, least=True, unit=" ×")
     for accounts, reads in ((1_000_000, 3.0), (10_000_000, 2.0), (100_000_000, 1.6)):
         row = of("one", accounts)
-        goal(f"one budget, {accounts:,}: ≤ {reads:g} reads", row and row["reads"], reads)
+        goal(f"one budget, {accounts:,}: ≤ {reads:g} reads", None if row is None else row["reads"], reads)
     large = [row for row in mine if row["accounts"] >= 10_000_000]
     if large:
         row = large[-1]
         goal("memory ≤ 1.2 × the input, largest size", 1 + row["peak"] / row["megabytes"], 1.2, unit=" ×")
     row = of("eight", 1_000_000)
-    goal("K = 8, 1,000,000: ≤ 8 reads", row and row["reads"], 8.0)
-    goal("K = 8, 1,000,000: gap of whole levels ≤ 3e-6", row and row["rounded_gap"], 3e-6)
+    goal("K = 8, 1,000,000: ≤ 8 reads", None if row is None else row["reads"], 8.0)
+    goal("K = 8, 1,000,000: gap of whole levels ≤ 3e-6", None if row is None else row["rounded_gap"], 3e-6)
     for row in results.get("demands", {}).get("exact_sizes", []):
         if (row["accounts"], row["segments"]) == (200_000, 8):
             what = f"exact sizes, 200,000 × 8, {row['kind']}"

@@ -62,7 +62,7 @@ def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
 
             def fit(end: Callable[[object], None]) -> None:
                 torch.set_num_threads(threads)
-                options = {"training": training, "held_out": HELD_OUT, "progress": end}
+                options: dict[str, Any] = {"training": training, "held_out": HELD_OUT, "progress": end}
                 make(name, levels=log.levels, **options, **given).fit(frame)
 
             return fit

@@ -138,7 +138,7 @@ def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, A
         "priority": priority_demands,
     }
     for name, method in methods.items():
-        took, _, other = timed(lambda method=method: method(value, demand, allowed), 2)
+        took, _, other = timed(partial(method, value, demand, allowed), 2)
         row[name] = {"seconds": took, "ratio": took / seconds, "of_optimum": other.objective / plan.objective}
         row[name] |= {"status": other.status, "ineligible": other.ineligible}
     for name, wanted in (("flow", flow), ("highs", accounts <= LONGEST_HIGHS)):

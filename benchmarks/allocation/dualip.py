@@ -79,7 +79,7 @@ class Rows:
 def objective(rows: Rows, project: Projection, base: type, result: type) -> Any:
     """An instance of DuaLip's ``BaseObjective`` that answers with its ``ObjectiveResult``."""
 
-    class Knapsack(base):
+    class Knapsack(base):  # type: ignore[misc]
         equality_mask = None
 
         def calculate(self, dual_val: torch.Tensor, gamma: float = GAMMA, save_primal: bool = False, **_: Any) -> Any:

@@ -161,12 +161,12 @@ def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, A
             value = np.concatenate(list(values(accounts)), axis=1)
             problem = Problem(value, budget(accounts))
             read = stream_read(value)
-            here, found = best(lambda problem=problem: solve(problem), repeat=5)
+            here, found = best(partial(solve, problem), repeat=5)
             for count in workers:
                 with RayExecutor(workers=count) as executor:
-                    first, _ = best(lambda p=problem, e=executor: solve(p, e), repeat=1)
-                    again, answer = best(lambda p=problem, e=executor: solve(p, e), repeat=7)
-                    empty, _ = best(lambda e=executor: ray.get([a.__ray_call__.remote(nothing) for a in e.actors]), 20)
+                    first, _ = best(partial(solve, problem, executor), repeat=1)
+                    again, answer = best(partial(solve, problem, executor), repeat=7)
+                    empty, _ = best(partial(ask_nothing, executor), 20)
                     rows.append(
                         {
                             "accounts": accounts,
@@ -193,6 +193,13 @@ def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, A
 
 def nothing(_: object) -> None:
     """Question of an empty round."""
+
+
+def ask_nothing(executor: RayExecutor) -> None:
+    """Put the empty question to all actors."""
+    import ray
+
+    ray.get([actor.__ray_call__.remote(nothing) for actor in executor.actors])
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:

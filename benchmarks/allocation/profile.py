@@ -151,9 +151,9 @@ def measured(instance_name: str, accounts: int, work: Callable[[], Any], patienc
 def budgets(kind: str, accounts: int, near: bool, patience: float) -> dict[str, Any]:
     """One or eight budgets, from scratch or from a price 1 % off."""
     given = problem(kind, accounts)
-    start = {"near": float(solve(given).prices[0]) * 1.01} if near else {}
+    near_price = float(solve(given).prices[0]) * 1.01 if near else None
     name = {"one": "one budget", "eight": "eight budgets"}[kind] + (", warm start 1 % off" if near else "")
-    return measured(name, accounts, lambda: solve(Problem(given.value, given.resources), **start), patience)
+    return measured(name, accounts, lambda: solve(Problem(given.value, given.resources), near=near_price), patience)
 
 
 def segments(kind: str, accounts: int, patience: float) -> dict[str, Any]:

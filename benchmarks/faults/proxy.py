@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from threading import Thread
+from typing import Any
 
 from serving.local.launch import HOST
 
@@ -26,7 +27,7 @@ class Proxy:
         self._rate: float | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._server = self._call(lambda: asyncio.start_server(self._accept, HOST, 0))
+        self._server: asyncio.Server = self._call(lambda: asyncio.start_server(self._accept, HOST, 0))
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
@@ -56,14 +57,14 @@ class Proxy:
         self._thread.join()
         self._loop.close()
 
-    def _call(self, make: Callable[[], object]) -> object:
-        async def run() -> object:
-            return await make()  # type: ignore[misc]
+    def _call(self, make: Callable[[], Awaitable[Any]]) -> Any:
+        async def run() -> Any:
+            return await make()
 
-        future: Future[object] = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(run(), self._loop)
         return future.result(20)
 
-    def _set(self, act: Callable[[], None]) -> Callable[[], object]:
+    def _set(self, act: Callable[[], None]) -> Callable[[], Awaitable[Any]]:
         async def run() -> None:
             act()
 

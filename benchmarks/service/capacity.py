@@ -99,7 +99,7 @@ def _ledger(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
         if server:
             server.start()
         try:
-            store = open_store(CAMPAIGN, file, server.url if server else None)
+            store = open_store(CAMPAIGN, file, server.url if server else "")
             try:
                 used = []
                 for start, end in ((0, sizes[0]), (sizes[0], sizes[1])):

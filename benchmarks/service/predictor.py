@@ -39,6 +39,7 @@ def measured(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder), ACCOUNTS) as running:
         print(f"predictor: {running.start_seconds:.1f} s from start to ready")
         serial = 0
+        assert running.trivial is not None
         for service in (running.predictor, running.trivial):  # warm both
             serial = _load(running, service, "v1", 1, 8, 1.0, serial)["serial"]
         print(

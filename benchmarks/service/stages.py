@@ -60,7 +60,18 @@ def _one(request_id: str) -> Proposals:
     vector = [0.0] * 10
     vector[1] = 1.0
     return Proposals(
-        [request_id], ["c1"], ["customer"], [1], [20], [0.25], [5.0], [1.0], ["optimal"], [0.1], [vector], [1e9]
+        request_id=[request_id],
+        account_id=["c1"],
+        side=["customer"],
+        level=[1],
+        incentive=[20],
+        response=[0.25],
+        expected_cost=[5.0],
+        propensity=[1.0],
+        propensities=[vector],
+        reason=["optimal"],
+        features_at=[1e9],
+        response_unpaid=[0.1],
     )
 
 

@@ -101,9 +101,19 @@ def proposals(*request_ids):
     n = len(request_ids)
     numbers = [0.5] * n
     return Proposals(
-        [*request_ids], ["a"] * n, ["customer"] * n, [1] * n, [50] * n, numbers, numbers, numbers, ["tie"] * n, numbers,
-        [[0.5, 0.5]] * n, [None] * n,
-    )  # fmt: skip
+        request_id=[*request_ids],
+        account_id=["a"] * n,
+        side=["customer"] * n,
+        level=[1] * n,
+        incentive=[50] * n,
+        response=numbers,
+        expected_cost=numbers,
+        propensity=numbers,
+        propensities=[[0.5, 0.5]] * n,
+        reason=["tie"] * n,
+        features_at=[None] * n,
+        response_unpaid=numbers,
+    )
 
 
 def told(*request_ids, **changes):
