@@ -124,7 +124,7 @@ def generate(protocol: str, **arguments: Any) -> dict[str, Any]:
     """Run :func:`drive`, or that of :mod:`benchmarks.service.grpc_load`, in a process of its own."""
     module = "benchmarks.service.grpc_load" if protocol == "grpc" else "benchmarks.service.load"
     command = [sys.executable, "-m", module, json.dumps({"protocol": protocol, **arguments})]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return found
 
 

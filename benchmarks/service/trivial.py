@@ -18,6 +18,7 @@ from serving.protocol import OUTPUTS
 VALUES: dict[str, Any] = {
     "incentive": 80,
     "level": 2,
+    "offer_id": "customer-80",
     "response": 0.25,
     "expected_cost": 20.0,
     "propensity": 1.0,
@@ -25,7 +26,10 @@ VALUES: dict[str, Any] = {
     "repeat": False,
     "price_version": 1,
     "model_version": "model",
+    "arm": "policy",
+    "limited_by": "",
 }
+"""Value of each of :data:`~serving.protocol.OUTPUTS`."""
 
 
 class Trivial(Model):  # type: ignore[misc]
