@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, tee
 from pathlib import Path
 from typing import Any
 
@@ -227,14 +227,17 @@ def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None)
 
 def _nodes(store: Any, tables: Tables, at: datetime, until: datetime | None) -> pd.DataFrame:
     """Accounts of a snapshot with their features."""
-    moments: list[tuple[Side, pd.DataFrame]] = []
-    for side in SIDES:
-        accounts = members(tables, side, at, until)
-        for start in range(0, accounts.size, BATCH):
-            moment = pd.DataFrame({"account_id": accounts[start : start + BATCH], "decided_at": pd.Timestamp(at)})
-            moments.append((side, moment))
+
+    def moments() -> Iterator[tuple[Side, pd.DataFrame]]:
+        for side in SIDES:
+            accounts = members(tables, side, at, until)
+            for start in range(0, accounts.size, BATCH):
+                names = accounts[start : start + BATCH]
+                yield side, pd.DataFrame({"account_id": names, "decided_at": pd.Timestamp(at)})
+
+    asked, own = tee(moments())
     parts = []
-    for (side, moment), found in zip(moments, training_frames(store, moments), strict=True):
+    for found, (side, moment) in zip(training_frames(store, asked), own, strict=True):
         features = found.drop(columns="snapshot_at")
         numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
         parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))

@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from shadowprice import errors
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError
 from shadowprice.files import write_whole
-from shadowprice.on_ray.local import start_ray
+from shadowprice.on_ray.local import join_ray
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.training import FitResult
 from shadowprice.responses.training.processes import Processes, together
@@ -60,9 +60,7 @@ def ray_workers(out: Path, *, workers: int, label: str, epochs: int, device: str
         import ray
     except ModuleNotFoundError as error:
         raise MissingExtra("training on Ray needs ray; install shadowprice[ray]") from error
-    started = not ray.is_initialized()
-    if started:
-        start_ray(ray, include_dashboard=False)
+    started = join_ray(ray)
     try:
         with trained_by(RayTeam((out / RAY).resolve(), workers, label, epochs, device)):
             yield

@@ -10,7 +10,7 @@ from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
-from shadowprice.learning.distributed import ray_workers
+from shadowprice.learning.distributed import RAY, ray_workers
 from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import repair
@@ -47,7 +47,7 @@ def fit_bundle(
     metrics = ("validation_loss", "epochs", "best_epoch")
     with (
         ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device),
-        on_actors(workers, out.resolve()),
+        on_actors(workers, (out / RAY).resolve()),
     ):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
         rates = label_rates(data.part("train"), data.levels)

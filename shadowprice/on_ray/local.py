@@ -15,6 +15,26 @@ LONGEST = 36
 """Characters of the folder that Ray makes its sockets below: their paths are 70 longer, and the system takes 107."""
 
 
+def join_ray(ray: Any, cores: int = 0, address: str | None = None) -> bool:
+    """Connect this process to Ray, unless it is: to a cluster, or to one that starts on this machine.
+
+    Args:
+        ray: the imported module.
+        cores: that a Ray of this machine offers at least; 0 leaves it to Ray.
+        address: of a cluster; by default that of ``RAY_ADDRESS``.
+
+    Returns:
+        True where this call connected, so that its caller has to shut Ray down.
+    """
+    if ray.is_initialized():
+        return False
+    given: dict[str, Any] = {"address": address} if address else {}
+    if not address and "RAY_ADDRESS" not in os.environ:
+        given = {"include_dashboard": False} | ({"num_cpus": max(os.cpu_count() or 1, cores)} if cores else {})
+    start_ray(ray, **given)
+    return True
+
+
 def start_ray(ray: Any, **options: Any) -> None:
     """Call ``ray.init`` with ``options``, and again when Ray's processes did not start in time.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shadowprice.errors import MissingExtra, ShadowpriceError, Unavailable
-from shadowprice.on_ray.local import start_ray
+from shadowprice.on_ray.local import join_ray
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
@@ -71,11 +70,7 @@ class Actors:
     def _start(self) -> None:
         if self._actors:
             return
-        if not self._ray.is_initialized():
-            here = "RAY_ADDRESS" not in os.environ
-            cores = {"num_cpus": max(os.cpu_count() or 1, self.workers), "include_dashboard": False} if here else {}
-            start_ray(self._ray, **cores)
-            self._started = True
+        self._started = join_ray(self._ray, self.workers)
         kind = self._ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS)(_Actor)
         self._actors = [kind.remote() for _ in range(self.workers)]
 
@@ -150,4 +145,7 @@ def in_parts(work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[F
 def exchange_folder() -> Path | None:
     """Return the folder that all who work on the parts reach; None for this machine's own."""
     actors = _ACTIVE.get()
-    return None if actors is None else actors.folder
+    if actors is None:
+        return None
+    actors.folder.mkdir(parents=True, exist_ok=True)
+    return actors.folder

@@ -5,7 +5,6 @@ A round of questions costs milliseconds whatever the work, so a solve asks as fe
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from shadowprice.allocation.population.sharded import Request, Team
 from shadowprice.allocation.population.source import Sharded, Source
 from shadowprice.allocation.population.tiled import Layout
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError, Unavailable
-from shadowprice.on_ray.local import start_ray
+from shadowprice.on_ray.local import join_ray
 
 NAMESPACE = "shadowprice"
 """Namespace of Ray in which the actors have their names."""
@@ -114,16 +113,8 @@ class RayExecutor:
                 self._ray.kill(actor)
 
     def _connect(self) -> None:
-        if self._ray.is_initialized():
-            return
-        given: dict[str, Any] = {"address": self.address} if self.address else {}
-        if not self.address and "RAY_ADDRESS" not in os.environ:
-            given = {
-                "include_dashboard": False,
-                "num_cpus": max(os.cpu_count() or 1, int(self.workers * self.cpus + 1)),
-            }
-        start_ray(self._ray, **given)
-        self._started = True
+        if join_ray(self._ray, int(self.workers * self.cpus + 1), self.address):
+            self._started = True
 
 
 class _Actors:

@@ -113,8 +113,10 @@ class ModelGraph:
                     shown.advance(block[1] - block[0])
                 if values is not None:
                     values.flush()
+                # Pages of mapped files count as memory.
+                values = None
             for block in self._blocks():
-                # Mapped anew for each block: pages of mapped files count as memory.
+                # Mapped anew for each block, for the same reason.
                 read = [torch.from_numpy(np.load(path, mmap_mode="r")[slice(*block)].copy()) for path in paths]
                 found[slice(*block)] = encoder.readout(read)
                 shown.advance(block[1] - block[0])
