@@ -20,8 +20,8 @@ def fieller(
 ) -> Estimate | None:
     """Interval of ``numerator / denominator``, whose estimates are jointly normal; None where it is not bounded.
 
-    The interval holds each θ that ``numerator − θ · denominator`` does not reject. It has the stated coverage also where
-    the denominator is uncertain, and no bounds where its own interval contains 0.
+    The interval holds each θ that the test of ``numerator − θ · denominator = 0`` does not reject. Its coverage holds
+    also where the denominator is uncertain. It has no bounds where the interval of the denominator contains 0.
 
     Args:
         numerator, denominator: the two means.
