@@ -41,7 +41,7 @@ def prometheus(target: Target) -> Findings:
 
 
 def redis(target: Target) -> Findings:
-    """Check that Redis answers at ``host:port`` or ``redis://host:port``."""
+    """Check that Redis answers at ``host:port`` or ``redis://host:port``, and note where it has no replica."""
     if not target.redis:
         return
     mend = "start Redis or correct the address"
@@ -53,8 +53,13 @@ def redis(target: Target) -> Findings:
                 return
             connection.sendall(b"PING\r\n")
             # A refusal such as -NOAUTH is an answer of Redis too.
-            if connection.recv(1) not in (b"+", b"-"):
+            if connection.recv(LONGEST)[:1] not in (b"+", b"-"):
                 yield Finding("redis", f"{address[0]}:{address[1]} does not answer as Redis", mend)
+                return
+            connection.sendall(b"INFO replication\r\n")
+            if b"connected_slaves:0" in connection.recv(LONGEST):
+                fault = "Redis has no replica: what a ledger recorded there last is lost with it"
+                yield Finding("redis", fault, "give a ledger's Redis a replica", note=True)
     except (OSError, ValueError) as error:
         yield Finding("redis", f"Redis does not answer: {error}", mend)
 

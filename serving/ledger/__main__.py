@@ -20,6 +20,7 @@ from serving.http.tokens import Tokens
 from serving.ledger.api.app import Background, serve
 from serving.ledger.api.ledger import Ledger, Trouble
 from serving.ledger.background import checking, sweeping
+from serving.ledger.durability import ONE_IF_ANY
 from serving.ledger.settings import StoreSettings
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
@@ -44,7 +45,9 @@ class LedgerSettings(StoreSettings, program="serving.ledger"):
     )
     campaign_names: str = setting("campaigns of that folder to keep, separated by commas; empty: all", "")
     redis_replicas: int = setting(
-        "replicas of Redis that must have each record before it is answered", 0, variable="LEDGER_REDIS_REPLICAS"
+        "replicas of Redis that must have each record before it is answered; -1: one while Redis has any",
+        ONE_IF_ANY,
+        variable="LEDGER_REDIS_REPLICAS",
     )
     token_file: Path | None = setting("file with the tokens that callers must show", None, variable="LEDGER_TOKEN_FILE")
     host: str = setting("address to listen on", "127.0.0.1")

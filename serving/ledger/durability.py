@@ -1,4 +1,4 @@
-"""Settings for what a store in Redis must keep."""
+"""Settings for what a store must keep."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 
 from shadowprice.errors import InvalidInput
 
+ONE_IF_ANY = -1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Durability:
-    """Demands of a ledger on its Redis.
+    """Demands of a ledger on its store; the first two are of Redis.
 
     declared  the operator vouches for its persistence and eviction policy, which then are not read by ``CONFIG GET``
-    replicas  replicas that must acknowledge each group of calls before it is answered
-    witness   file outside Redis that notes how many records there are; None: none is kept
+    replicas  replicas that must acknowledge each group of calls before it is answered; :data:`ONE_IF_ANY`: one while
+              Redis has any
+    witness   file outside the store that notes how many records there are; None: none is kept
     """
 
     declared: bool = False
@@ -22,5 +25,6 @@ class Durability:
     witness: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.replicas < 0:
-            raise InvalidInput(f"must be a number of replicas, 0 for none, got {self.replicas}", field="redis_replicas")
+        if self.replicas < ONE_IF_ANY:
+            told = f"must be a number of replicas, 0 for none, {ONE_IF_ANY} for one while there is any"
+            raise InvalidInput(f"{told}, got {self.replicas}", field="redis_replicas")

@@ -27,8 +27,8 @@ def open_store(
     a store in Redis compares shared limits with the running ledgers of other processes.
 
     Raises:
-        Conflict: the ledger belongs to another campaign or has other levels, or, of a file, another process has it;
-            of Redis, it holds fewer records than the witness, or a running ledger describes a shared limit otherwise.
+        Conflict: the ledger belongs to another campaign or has other levels, or it holds fewer records than the
+            witness; of a file, another process has it; of Redis, a running ledger describes a shared limit otherwise.
         InvalidInput: not an address, or a Redis that may lose what it was told.
         Unavailable: the store cannot be used.
     """
@@ -38,4 +38,4 @@ def open_store(
         return RedisStore(redis, password, campaign, clock, durability, None if peers is None else peers.files)
     from serving.ledger.sqlite.store import SqliteStore
 
-    return SqliteStore(db, campaign, clock, peers)
+    return SqliteStore(db, campaign, clock, peers, None if durability is None else durability.witness)

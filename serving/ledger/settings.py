@@ -35,7 +35,7 @@ class StoreSettings(Settings):
         variable="LEDGER_REDIS_DURABILITY",
     )
     witness: Path | None = setting(
-        "file outside Redis that notes how many records there are; empty: none is kept",
+        "file outside the store that notes how many records there are; empty: none is kept",
         None,
         variable="LEDGER_WITNESS",
     )

@@ -16,6 +16,7 @@ from operations.common.workspace import FIELDS, read_campaign
 from operations.watch import WatchJob
 from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import LedgerSettings
+from serving.ledger.durability import ONE_IF_ANY
 from serving.predictor.config import Config
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput
@@ -75,7 +76,7 @@ def test_a_ledger_with_redis_has_address_and_password_from_its_secret() -> None:
     assert mounted(spec, settings.redis_password_file) == "ledger-redis/password"
     assert mounted(spec, settings.token_file) == "callers/bearer"
     assert mounted(spec, settings.log_dir) == mounted(spec, settings.witness) == "ledger-summer"
-    assert (settings.redis_durability, settings.redis_replicas) == ("checked", 0)
+    assert (settings.redis_durability, settings.redis_replicas) == ("checked", ONE_IF_ANY)
     managed = merged(merged(PRODUCTION, "ledger.redis.durability", "declared"), "ledger.redis.replicas", 2)
     settings = ledger(managed)
     assert (settings.redis_durability, settings.redis_replicas) == ("declared", 2)

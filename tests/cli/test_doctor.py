@@ -17,6 +17,7 @@ from threading import Thread
 import pytest
 
 import cli.main as command
+from benchmarks.faults.redis_server import RedisServer
 from cli.doctor.command import CHECKS, examine
 from cli.doctor.finding import Target
 from operations.common.workspace import read_campaign
@@ -227,3 +228,15 @@ def test_the_command_prints_json_and_exits_with_1(workspace: Path, capsys: pytes
 def test_a_port_that_no_machine_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["doctor", "--port", "99999"]) == 2
     assert "65535" in capsys.readouterr().err
+
+
+def test_a_redis_without_a_replica_is_noted_and_is_no_fault(tool, tmp_path):
+    tool("redis-server")
+    server = RedisServer(tmp_path / "redis")
+    server.start()
+    try:
+        [noted] = [found for found in examine(Target(redis=server.url)) if found.check == "redis"]
+    finally:
+        server.kill()
+    assert noted.note
+    assert "has no replica" in noted.fault

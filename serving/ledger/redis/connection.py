@@ -99,6 +99,16 @@ def check_durable(client: redis.Redis, check: DurabilityCheck) -> None:
         pool.release(connection)
 
 
+def connected_replicas(client: redis.Redis) -> int:
+    """Return the number of replicas that Redis feeds now; 0 where it does not tell."""
+    try:
+        found: Any = client.info("replication")
+    except ResponseError:
+        return 0
+    kept = (found.get(f"slave{number}") for number in range(int(found.get("connected_slaves", 0))))
+    return sum(isinstance(each, dict) and each.get("state") == "online" for each in kept)
+
+
 def _ask(connection: Any, commands: Sequence[tuple[str, ...]]) -> list[Any]:
     connection.send_packed_command(connection.pack_commands(commands))
     answers: list[Any] = []

@@ -17,8 +17,9 @@ from serving.ledger.clock import Clock, Stopwatch
 from serving.ledger.groups import Group
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import NotDurable
-from serving.ledger.redis.seen import Seen, went_back
+from serving.ledger.redis.seen import went_back
 from serving.ledger.redis.writers import Own
+from serving.ledger.seen import Seen
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 REPLICA_MILLISECONDS = 1000
@@ -76,7 +77,10 @@ class Call:
 
 
 class Runner:
-    """Runs groups of calls, each group in one round trip, and so behind one sync of the file."""
+    """Runs groups of calls, each group in one round trip, and so behind one sync of the file.
+
+    replicas  replicas that must acknowledge a group before it is answered
+    """
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class Runner:
         self._stopwatch = Stopwatch(clock)
         self._uncounted = 0
         self._condition = condition
-        self._replicas = replicas
+        self.replicas = replicas
         self.seen = seen
         self.own = Own(uuid4().hex, 0)
 
@@ -158,27 +162,28 @@ class Runner:
         return answers
 
     def _send(self, calls: Sequence[Call]) -> list[Any]:
+        replicas = self.replicas
         elapsed, self._uncounted = self._uncounted + self._stopwatch.elapsed(), 0
         with self._client.pipeline(transaction=False) as pipeline:
             for place, call in enumerate(calls):
                 keys = (*self._keys, *call.keys)
                 arguments = (*keys, *call.arguments, *self._stamp(elapsed if place == 0 else 0))
                 pipeline.evalsha(digest(call.script), len(keys), *arguments)
-            if self._replicas:
+            if replicas:
                 # WAIT is about writes of its own connection; a call that is repeated on a new one writes nothing else.
                 pipeline.incr(f"{self._keys[0]}:sent")
-                pipeline.wait(self._replicas, REPLICA_MILLISECONDS)
+                pipeline.wait(replicas, REPLICA_MILLISECONDS)
             answers: list[Any] = pipeline.execute(raise_on_error=False)
         if isinstance(answers[0], NoScriptError):
             self._uncounted = elapsed
-        if self._replicas:
+        if replicas:
             *answers, written, acknowledged = answers
             for each in (written, acknowledged):
                 if isinstance(each, redis.RedisError):
                     raise each
-            if acknowledged < self._replicas and not any(isinstance(answer, redis.RedisError) for answer in answers):
+            if acknowledged < replicas and not any(isinstance(answer, redis.RedisError) for answer in answers):
                 raise Unavailable(
-                    f"recorded, but by {acknowledged} of {self._replicas} replicas; send the call again, which is safe"
+                    f"recorded, but by {acknowledged} of {replicas} replicas; send the call again, which is safe"
                 )
         return answers
 

@@ -1,39 +1,16 @@
-"""The number of records that a process has seen in Redis, to notice a Redis that lost some of them."""
+"""Reading the numbers of records that Redis holds, and the sentence where it lost some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import redis
 
 from serving.ledger.redis.writers import Own
+from serving.ledger.seen import EPOCH, Seen
 from shadowprice.errors import Unavailable
-
-EPOCH = "epoch"
-"""Field of the sums with a random id, written once: a store that was emptied and begun anew has another."""
-
-
-class Seen(NamedTuple):
-    """Records of a campaign: the id of its store, and the numbers of decisions, outcomes and corrections."""
-
-    epoch: str
-    decisions: int
-    outcomes: int
-    corrections: int
-
-    def lost_by(self, found: Seen) -> bool:
-        """Return whether a store that has ``found`` lost records that were seen."""
-        return found.epoch != self.epoch or any(has < had for has, had in zip(found[1:], self[1:], strict=True))
-
-    def joined(self, counts: Sequence[int]) -> Seen:
-        """Return this with at least so many records of each kind."""
-        return Seen(self.epoch, *(max(had, has) for had, has in zip(self[1:], counts, strict=True)))
-
-    def told(self) -> str:
-        """Return the numbers in words."""
-        return f"{self.decisions} decisions, {self.outcomes} outcomes and {self.corrections} corrections"
 
 
 def read_seen(client: redis.Redis, sums: str, *lists: str) -> Seen:

@@ -14,7 +14,7 @@ from redis.client import Pipeline
 from redis.exceptions import ResponseError
 
 from serving.ledger.clock import Clock, monotonic
-from serving.ledger.durability import Durability
+from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
 from serving.ledger.records import (
     Answer,
@@ -31,20 +31,27 @@ from serving.ledger.records import (
 )
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.condition import Condition
-from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect
+from serving.ledger.redis.connection import (
+    DurabilityCheck,
+    NotDurable,
+    check_durable,
+    connect,
+    connected_replicas,
+)
 from serving.ledger.redis.corrections import correct, correction
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.limits import bounds, left_of, read_owners, read_usage, shared_keys
 from serving.ledger.redis.peers import SharedLimits
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
-from serving.ledger.redis.seen import EPOCH, Seen, read_seen, went_back
-from serving.ledger.redis.witness import Witness
+from serving.ledger.redis.seen import read_seen, went_back
 from serving.ledger.redis.writers import forget_writers, records_of
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
+from serving.ledger.seen import EPOCH, Seen
 from serving.ledger.store import SWEEP
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
+from serving.ledger.witness import Witness
 from shadowprice.campaign import SIDES, Campaign
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 from shadowprice.limits.usage import Usage
@@ -94,7 +101,8 @@ class RedisStore:
         self._witness.note(found)
         self._shared = None if kept is None else SharedLimits(self._client, campaign, kept)
         self._read(lambda _: self._check_shared())
-        self._runner = Runner(self._client, own, clock, found, self._condition, durability.replicas)
+        self._replicas = durability.replicas
+        self._runner = Runner(self._client, own, clock, found, self._condition, self._read(self._acknowledging))
         self._groups = Groups("ledger-redis", self._runner)
         self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
 
@@ -241,6 +249,7 @@ class RedisStore:
         """Check the role and settings of Redis and the shared limits, and note in the witness what was recorded."""
         try:
             check_durable(self._client, self._check)
+            self._runner.replicas = self._acknowledging(self._client)
             if self._shared is not None:
                 # Noted also where it differs, so that neither ledger counts as ended and the other goes on.
                 self._shared.note()
@@ -273,6 +282,10 @@ class RedisStore:
             self._witness.note(self._runner.seen)
         except Unavailable as error:
             logger.warning("%s", error)
+
+    def _acknowledging(self, client: redis.Redis) -> int:
+        """Return the number of replicas that must acknowledge a group from now on."""
+        return min(1, connected_replicas(client)) if self._replicas == ONE_IF_ANY else self._replicas
 
     def _check_shared(self) -> None:
         if self._shared is not None:

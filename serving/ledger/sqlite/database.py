@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 from serving.ledger.clock import microseconds
+from serving.ledger.seen import EPOCH, Seen
 from serving.ledger.terms import check_terms, noted_terms
 from serving.ledger.traffic import QUARTER
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
-from shadowprice.files import lock_file
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
 SCHEMA_VERSION = "10"
@@ -236,6 +237,7 @@ def create(path: Path, campaign: Campaign) -> int:
                 if found != value:
                     raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
             _note_terms(database, campaign)
+            database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (EPOCH, uuid4().hex))
             start = microseconds(datetime.now(UTC))
             database.execute("INSERT OR IGNORE INTO about (key, value) VALUES ('ledger_time', ?)", (start,))
             return int(_about(database, "ledger_time"))
@@ -255,6 +257,15 @@ def _note_terms(database: sqlite3.Connection, campaign: Campaign) -> None:
 def _about(database: sqlite3.Connection, key: str) -> str:
     (value,) = database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
     return str(value)
+
+
+def read_seen(database: sqlite3.Connection) -> Seen:
+    """Return the random id of the file and its numbers of records, which are never deleted. O(log rows)."""
+    counts = (
+        database.execute(f"SELECT coalesce(max(sequence), 0) FROM {table}").fetchone()[0]
+        for table in ("decision", "outcome", "correction")
+    )
+    return Seen(_about(database, EPOCH), *counts)
 
 
 def keep_ledger_time(database: sqlite3.Connection, now: int) -> None:
@@ -288,22 +299,3 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     )
     database.execute("PRAGMA query_only = ON")
     return database
-
-
-def claim(path: Path) -> int:
-    """Take the file for this process alone until it ends; two ledgers would each spend the same money.
-
-    Returns a descriptor to keep open.
-
-    Raises:
-        Conflict: another process has it.
-        Unavailable: there is no writing beside it.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = lock_file(f"{path}.lock")
-    except OSError as error:
-        raise Unavailable(f"ledger {path}: {error}") from error
-    if descriptor is None:
-        raise Conflict(f"ledger {path}: another process is writing to it")
-    return descriptor

@@ -1,4 +1,4 @@
-"""Faults of the file: writes that fail, and pages that are damaged."""
+"""Faults of the file: writes that fail, pages that are damaged, a file that is not in its place any more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.database import open_for_reading, open_for_writing
 from shadowprice.errors import Unavailable
 
@@ -30,8 +31,9 @@ class Health:
     failed  why the newest write failed, None after one that succeeded
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, claim: Claim | None = None) -> None:
         self._path = path
+        self._claim = claim
         self.damage: str | None = None
         self.failed: str | None = None
         self._portions: Iterator[str] = iter(())
@@ -43,7 +45,12 @@ class Health:
         return self.damage or self.failed
 
     def check(self) -> None:
-        """Raise :class:`Unavailable` where the file is damaged."""
+        """Raise :class:`Unavailable` where the file is damaged, or not in its place any more."""
+        if self.damage is None and self._claim is not None:
+            try:
+                self._claim.check()
+            except Unavailable as error:
+                self.damage = str(error)
         if self.damage is not None:
             raise Unavailable(self.damage)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from serving.ledger.clock import Clock, monotonic
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
+from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
-from serving.ledger.sqlite.database import claim, create, keep_ledger_time
+from serving.ledger.sqlite.database import create, keep_ledger_time, read_seen
 from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
@@ -22,7 +23,9 @@ from serving.ledger.sqlite.usage import read_owners, read_usage
 from serving.ledger.sqlite.writer import Writer
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
+from serving.ledger.witness import Witness
 from shadowprice.campaign import Campaign
+from shadowprice.errors import Unavailable
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
@@ -33,27 +36,39 @@ TRAFFIC_SECONDS = 2.0
 class SqliteStore:
     """A :class:`serving.ledger.store.Store` in the file ``path``, made where there is none.
 
-    ``peers`` are the ledgers of the same process, which this one joins.
+    ``peers`` are the ledgers of the same process, which this one joins. ``witness`` is the file that notes how many
+    records there are.
 
     Raises:
-        Conflict: the file belongs to another campaign or has other levels, or another process has it.
+        Conflict: the file belongs to another campaign or has other levels, another process has it, or it holds fewer
+            records than the witness.
         Unavailable: the file cannot be used, or is damaged.
     """
 
-    def __init__(self, path: Path, campaign: Campaign, clock: Clock = monotonic, peers: Peers | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        campaign: Campaign,
+        clock: Clock = monotonic,
+        peers: Peers | None = None,
+        witness: Path | None = None,
+    ) -> None:
         self._peers = Peers() if peers is None else peers
         self._campaign = campaign
         self._path = path
         self._clock = clock
-        self._claim = claim(path)
+        self._claim = Claim(path)
         try:
             self._origin = create(path, campaign) - clock()
-            self._health = Health(path)
+            self._health = Health(path, self._claim)
             self._health.check_whole()
             self._reader = Reader(path, self._health)
+            self._witness = Witness(witness, campaign.name)
+            self._witness.check(self._reader.read(read_seen))
+            self._note()
             self._traffic_reader = Reader(path, self._health, TRAFFIC_SECONDS)
         except BaseException:
-            os.close(self._claim)
+            self._claim.close()
             raise
         self._writer = Writer(path, self._health, self._peers.turn(campaign))
 
@@ -138,8 +153,9 @@ class SqliteStore:
         return self._reader.read(lambda database: corrections_after(database, sequence, limit))
 
     def check(self) -> None:
-        """Check a portion of the file."""
+        """Check a portion of the file, and note in the witness what was recorded."""
         self._health.check_portion()
+        self._note()
 
     def may_log(self, seconds: float) -> bool:  # noqa: ARG002 - no other process has the file
         """Return True: the file belongs to this process alone."""
@@ -149,10 +165,15 @@ class SqliteStore:
         """Finish writing, keep the ledger time and let go of the file."""
         self._writer.submit(partial(keep_ledger_time, now=self._now()))
         self._writer.close()
+        with suppress(Unavailable):
+            self._note()
         self._reader.close()
         self._traffic_reader.close()
         self._peers.close(self._campaign.name)
-        os.close(self._claim)
+        self._claim.close()
+
+    def _note(self) -> None:
+        self._witness.note(self._reader.read(read_seen))
 
     def _now(self) -> int:
         """Ledger time: that of the file when it was opened, and what has passed since."""

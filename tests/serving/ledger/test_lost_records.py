@@ -14,7 +14,7 @@ import redis
 from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import Releases
-from serving.ledger.durability import Durability
+from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.log import LogWriter
 from serving.ledger.redis.writers import FIELD, KEPT
 from serving.recover import main
@@ -292,6 +292,28 @@ def test_a_replica_is_no_store_of_a_ledger_at_the_start_and_later(server, admin,
     with pytest.raises(InvalidInput, match="role is 'slave'"):
         opened(server, kit.campaign(), declared=True)
     admin.replicaof("NO", "ONE")
+
+
+def test_by_default_one_replica_acknowledges_while_there_is_one(server, tmp_path, opened, kit):
+    ledger = opened(server, kit.campaign(limit=BUDGET), replicas=ONE_IF_ANY)
+    ledger.authorise(kit.item("alone"))
+    replica = RedisServer(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}")
+    replica.start()
+    try:
+        with closing(redis.Redis.from_url(server.url)) as master:
+            wait_until(lambda: master.wait(1, 1000) == 1)
+        ledger.store.check()
+        replica.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(Unavailable, match="by 0 of 1 replicas"):
+            ledger.authorise(kit.item("unacknowledged"))
+        replica.process.send_signal(signal.SIGCONT)
+        assert ledger.authorise(kit.item("unacknowledged"))[0].repeat
+    finally:
+        replica.kill()
+    with closing(redis.Redis.from_url(server.url)) as master:
+        wait_until(lambda: not master.info("replication")["connected_slaves"])
+    ledger.store.check()
+    assert not ledger.authorise(kit.item("alone again"))[0].repeat
 
 
 def test_too_few_replicas_are_an_error_and_the_call_may_be_sent_again(server, tmp_path, opened, kit):

@@ -13,7 +13,7 @@ import pytest
 
 from serving.ledger.log import LEASE_SECONDS, LogWriter
 from serving.ledger.redis.store import RedisStore
-from serving.ledger.redis.witness import Witness
+from serving.ledger.witness import Witness
 from serving.local.launch import Service, free_port
 from serving.predictor.ledger.client import Authoriser, Proposals
 from shadowprice.errors import Unavailable

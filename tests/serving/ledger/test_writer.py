@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from concurrent.futures import wait
@@ -9,7 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from serving.ledger.sqlite.database import claim, create, open_for_reading
+from serving.ledger.durability import Durability
+from serving.ledger.sqlite.claim import Claim
+from serving.ledger.sqlite.database import create, open_for_reading
 from serving.ledger.sqlite.writer import Writer
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict, NotFound, Unavailable
@@ -44,6 +45,7 @@ def keys(path):
         "schema",
         "ledger_time",
         "terms",
+        "epoch",
     }
     database.close()
     return found
@@ -143,11 +145,70 @@ def test_a_file_belongs_to_one_campaign_and_one_process(path):
     with pytest.raises(Conflict, match="autumn"):
         create(path, Campaign(**SPRING | {"name": "autumn"}))
     create(path, Campaign(**SPRING))
-    lock = claim(path)
+    claim = Claim(path)
     with pytest.raises(Conflict, match="another process"):
-        claim(path)
+        Claim(path)
+    claim.close()
+    Claim(path).close()
 
-    os.close(lock)
+
+@pytest.mark.parametrize("how", ["symlink", "hard link", "no lock"])
+def test_neither_a_link_nor_a_removed_lock_admits_a_second_ledger(path, tmp_path, how):
+    claim = Claim(path)
+    other = path if how == "no lock" else tmp_path / "other" / "ledger.db"
+    other.parent.mkdir(exist_ok=True)
+    if how == "symlink":
+        other.symlink_to(path)
+    elif how == "hard link":
+        other.hardlink_to(path)
+    else:
+        path.with_name(f"{path.name}.lock").unlink()
+    with pytest.raises(Conflict, match="another process"):
+        Claim(other)
+    claim.close()
+
+
+@pytest.mark.parametrize("how", ["moved", "removed", "replaced"])
+def test_a_file_that_leaves_its_place_under_a_running_ledger_is_noticed_at_the_next_call(kit, tmp_path, how):
+    path = tmp_path / "ledger.db"
+    ledger = kit.open(kit.campaign(), path)
+    ledger.authorise(kit.item("r1"))
+    if how == "removed":
+        path.unlink()
+    else:
+        path.rename(path.with_name("away.db"))
+    if how == "replaced":
+        path.write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="moved, removed or replaced"):
+            ledger.authorise(kit.item("r2"))
+    assert "put the file back" in ledger.store.trouble
+    assert not ledger.store.alive
+    ledger.close()
+
+
+@pytest.mark.parametrize("how", ["removed", "an older copy"])
+def test_the_witness_refuses_a_file_that_lost_records(kit, tmp_path, how):
+    campaign, path = kit.campaign(), tmp_path / "ledger.db"
+    witness = Durability(witness=tmp_path / "elsewhere" / "witness.json")
+    witness.witness.parent.mkdir()
+    ledger = kit.open(campaign, path, "", witness)
+    ledger.authorise(kit.item("r1"))
+    ledger.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    older = path.read_bytes()
+    ledger = kit.open(campaign, path, "", witness)
+    ledger.authorise(kit.item("r2"))
+    ledger.close()
+    for each in tmp_path.glob("ledger.db*"):
+        each.unlink()
+    if how == "an older copy":
+        path.write_bytes(older)
+    with pytest.raises(Conflict, match=r"went back: it holds [01] decisions.* noted 2 decisions"):
+        kit.open(campaign, path, "", witness)
+    witness.witness.unlink()
+    kit.open(campaign, path, "", witness).close()
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):

@@ -1,7 +1,7 @@
-"""The witness: a file outside Redis that notes how many records a campaign has there.
+"""The witness: a file outside the store that notes how many records a campaign has there.
 
-A ledger that runs notices by itself that its Redis lost records. One that is started anew only has the witness. It is
-written every few seconds, so records of the last seconds before the ledger and its Redis were both lost are not noted.
+A ledger that runs notices by itself that its store lost records. One that is started anew only has the witness. It is
+written every few seconds, so records of the last seconds before ledger and store were both lost are not noted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from serving.ledger.redis.seen import Seen
+from serving.ledger.seen import Seen
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import write_whole
 
@@ -34,11 +34,11 @@ class Witness:
         noted = self._read()
         if noted is not None and noted.lost_by(found):
             raise Conflict(
-                f"the ledger's Redis went back: it holds {found.told()}, and the witness {self.path} has noted "
+                f"the ledger's store went back: it holds {found.told()}, and the witness {self.path} has noted "
                 f"{noted.told()}"
                 + ("" if noted.epoch == found.epoch else " of a store with another epoch")
-                + "; restore Redis, or recover with serving.recover (docs/how-to/restore.md); or delete the witness to "
-                "start anew, knowing that money may be granted again"
+                + "; restore the store, or recover with serving.recover (docs/how-to/restore.md); or delete the "
+                "witness to start anew, knowing that money may be granted again"
             )
 
     def note(self, seen: Seen) -> None:
@@ -71,7 +71,7 @@ class Witness:
             raise Unavailable(f"the ledger's witness {self.path} cannot be read: {error}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise Conflict(
-                f"the ledger's witness {self.path} is damaged: {error!r}; delete it to adopt Redis"
+                f"the ledger's witness {self.path} is damaged: {error!r}; delete it to adopt the store"
             ) from None
         if campaign != self.campaign:
             raise Conflict(f"the ledger's witness {self.path} is of campaign {campaign!r}; name another file")
