@@ -18,7 +18,7 @@ from shadowprice.errors import InvalidInput, Unavailable
 
 logger = logging.getLogger("serving")
 
-Role = Literal["decide", "report", "release", "read", "view", "administer"]
+Role = Literal["decide", "authorize", "report", "release", "read", "view", "administer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 SHORTEST = 16
 CHECK_SECONDS = 1.0

@@ -19,7 +19,7 @@ from serving.ledger.__main__ import LedgerSettings
 from serving.ledger.durability import ONE_IF_ANY
 from serving.predictor.config import Config
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, Unavailable
 
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
 PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
@@ -64,7 +64,7 @@ def test_by_default_the_books_are_a_file_the_log_is_kept_and_callers_need_tokens
     predictor = pod(MINIMAL, "InferenceService")
     config = Config.parse([], environment(predictor))
     assert (config.grpc_port, config.feature_reader, config.feature_max_age_seconds) == (0, "auto", math.inf)
-    assert mounted(predictor, config.token_file) == "spring-tokens/decide"
+    assert mounted(predictor, config.token_file) == "spring-tokens/predictor"
     assert config.calls_per_second > 0
 
 
@@ -138,8 +138,11 @@ def test_the_tokens_that_are_made_are_what_the_services_read(tmp_path: Path) -> 
         caller = made["all"].caller(f"Bearer {made[role].secret(role)}")
         assert caller is not None
         assert caller.roles == {role}
-    for role in ("decide", "report"):
-        assert made["check"].secret(role) == made[role].secret(role)
+    for key, held in {"check": ("decide", "report"), "predictor": ("decide", "authorize")}.items():
+        for role in held:
+            assert made[key].secret(role) == made[role].secret(role)
+        with pytest.raises(Unavailable):
+            made[key].secret("administer")
     assert not [entry for entry in render(PRODUCTION) if entry["kind"] == "Secret"]
 
 

@@ -8,7 +8,7 @@ from serving.http.access import check_role
 from serving.http.tokens import Role
 
 ROUTES: dict[str, Role] = {
-    "/v1/authorizations": "decide",
+    "/v1/authorizations": "authorize",
     "/v1/outcomes": "report",
     "/v1/corrections": "report",
     "/v1/releases": "release",

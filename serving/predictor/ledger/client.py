@@ -135,7 +135,9 @@ class Authoriser:
             InvalidRequest: the ledger does not take the message, with its status; a smaller one may be taken.
             Unavailable: the ledger does not answer, or not as a ledger does, or there is no token to show it.
         """
-        shown = b"" if self._tokens is None else f"Authorization: Bearer {self._tokens.secret('decide')}\r\n".encode()
+        shown = (
+            b"" if self._tokens is None else f"Authorization: Bearer {self._tokens.secret('authorize')}\r\n".encode()
+        )
         known = known or KnownRequests()
         sizes = [len(proposals.request_id)] if sizes is None else list(sizes)
         message: dict[str, Any] = {
