@@ -73,6 +73,15 @@ def test_one_request_is_shown_from_its_features_to_its_corrections(console, get)
     assert "has no request 'nobody'" in get("/campaigns/spring/requests", request_id="nobody")
 
 
+def test_an_account_is_found_with_its_requests_and_what_was_paid(console, get):
+    [refunded] = [name for name, cost in console.paid.items() if cost == 30]
+    page = get("/campaigns/spring/requests", request_id=f"account-{refunded}")
+    assert f"Newest requests of account account-{refunded}" in page
+    # The outcome as corrected twice, not as it was first reported.
+    assert f"{refunded} $1.30 1 $0.30" in page
+    assert "has no request" not in page
+
+
 def test_who_corrected_what_is_told_by_source_and_one_by_one(console, get):
     [refunded] = [name for name, cost in console.paid.items() if cost == 30]
     page = get("/campaigns/spring/changes")
