@@ -113,7 +113,7 @@ def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:
 
 
 def shows_change(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return ends of an axis on which ``values`` ≥ 0 differ visibly: from 0, unless they differ by little of their size.
+    """Return ends of an axis on which ``values`` ≥ 0 differ visibly: from 0, unless they differ by little.
 
     >>> shows_change(np.array([0.0, 4.0]))
     (0.0, 4.4)

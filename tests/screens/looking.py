@@ -53,8 +53,8 @@ CUT = """() => {
         .map(() => 'head of a table not repeated on the next page')) : [];
   return [...labels, ...beyond, ...hidden, ...silent, ...onPaper];
 }"""
-"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page, the second column of
-a table before it is moved; charts that are wider than the screen and do not say so; faults on paper."""
+"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page, the second column
+of a table before it is moved. Also charts that are wider than the screen and do not say so, and faults on paper."""
 
 
 FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
