@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
 from serving.console.arms import arm_rows, read_lift
-from serving.console.audit import level_rows
+from serving.console.audit import level_rows, why_of
 from serving.console.budget import Questions, change_of
 from serving.console.curves import side_curves
 from serving.console.figures import Drawer, pace
@@ -214,25 +214,28 @@ class Console:
         }
 
     def requests(self, request: Request) -> Page:
-        """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request."""
+        """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request, or of an account."""
         self._check(request)
         asked = request.query_params.get("request_id", "").strip()
-        values: dict[str, Any] = {"state": self._state(), "asked": asked, "found": None, "price": None, "missing": ""}
+        values: dict[str, Any] = {"state": self._state(), "asked": asked, "found": None, "missing": "", "rows": []}
         if len(asked) > LONGEST:
             raise InvalidRequest(f"must have at most {LONGEST} characters", field="request_id")
         if asked:
             try:
                 found = self._logged().audit(asked)
             except NotFound as error:
-                return "request.html.jinja", values | {"missing": str(error)}
+                rows = self._logged().of_account(asked, NEWEST)
+                return "request.html.jinja", values | {"missing": "" if rows else str(error), "rows": rows}
             made = found.decision
             price, at = self._price(int(made["price_version"])), made["features_at"] or made["decided_at"]
             curve = self._workspace.curve(made["model_version"], made["side"], made["account_id"])
+            levels = [] if curve is None or price is None else level_rows(self._campaign, made, curve, price)
             values |= {
                 "found": found,
                 "price": price,
+                "why": why_of(self._campaign, made, levels, price, self._currency),
                 "features": self._workspace.features(made["side"], made["account_id"], at),
-                "levels": [] if curve is None or price is None else level_rows(self._campaign, made, curve, price),
+                "levels": levels,
             }
         return "request.html.jinja", values
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.price import PriceRecord
+from shadowprice.reports.why import Choice, why
+from shadowprice.reports.wording import money
 
 
 def level_rows(
@@ -41,3 +44,18 @@ def level_rows(
         {"incentive": paid, "response": each, "cost": cost, "score": worth, "propensity": share}
         for paid, each, cost, worth, share in columns
     ]
+
+
+def why_of(
+    campaign: Campaign,
+    decision: Mapping[str, Any],
+    levels: Sequence[Mapping[str, float]],
+    price: PriceRecord | None,
+    currency: Currency,
+) -> str:
+    """Say in one sentence why a request got its level; ``levels`` are those of :func:`level_rows`."""
+    side = decision["side"]
+    choices = [Choice(money(each["incentive"], currency), each["response"], each["cost"]) for each in levels]
+    weight = campaign.sides[side].weight if side in campaign.sides else 1.0
+    scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
+    return why(choices, decision["level"], scarcity, decision["reason"], currency, ratio=side == "merchant")

@@ -52,6 +52,15 @@ BY_CALLER = """
     SELECT coalesce(caller, '') AS caller, source, kind, override, count(*) AS corrections,
         sum(cost - previous_cost)::BIGINT AS cost, max(recorded_at) AS last
     FROM corrections GROUP BY ALL ORDER BY ALL"""
+OF_ACCOUNT = """
+    WITH corrected AS (
+        SELECT request_id, sum(cost - previous_cost) AS cost, sum(response - previous_response) AS response
+        FROM corrections GROUP BY request_id
+    )
+    SELECT d.request_id, d.side, d.decided_at, d.level, d.incentive, d.reason, d.arm,
+        o.response + coalesce(c.response, 0) AS response, o.cost + coalesce(c.cost, 0) AS cost
+    FROM decisions d LEFT JOIN outcomes o USING (request_id) LEFT JOIN corrected c USING (request_id)
+    WHERE d.account_id = ? ORDER BY d.decided_at DESC, d.request_id LIMIT ?"""
 REPORTED = """
     SELECT coalesce(caller, '') AS caller, count(*) AS outcomes, sum(cost)::BIGINT AS cost,
         min(recorded_at) AS first, max(recorded_at) AS last
@@ -129,6 +138,19 @@ class DecisionLog:
         if found is None:
             raise NotFound(f"request_id: the log has no request {request_id!r}; a new one is logged within seconds")
         return found
+
+    def of_account(self, account_id: str, newest: int) -> list[dict[str, Any]]:
+        """Newest requests of an account with their outcomes as corrected, the last first; empty where it has none.
+
+        Raises:
+            NotFound: there is no log in the folder. Unavailable: it cannot be read.
+        """
+
+        def facts(_: object, db: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = db.sql(OF_ACCOUNT, params=[account_id, newest]).to_arrow_table().to_pylist()
+            return rows
+
+        return self._read(facts)
 
     def changes(self, newest: int) -> dict[str, list[dict[str, Any]]]:
         """Outcomes ``reported`` by caller, corrections as ``sums`` by caller, source and kind, and the ``newest`` ones.

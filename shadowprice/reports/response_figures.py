@@ -32,8 +32,9 @@ def response_by_level(
             axes.plot(x, scale * found.truth, color=svg.TRUTH, linestyle=svg.DASHED, label="truth")
         axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model")
         _bars(axes, x, scale * found.observed, scale * found.low, scale * found.high, "observed, 95 % interval")
-        axes.set_ylim(bottom=0)
-        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Response, {label}")
+        known = [scale * each for each in (found.low, found.high, found.predicted, found.truth) if each is not None]
+        axes.set_ylim(*(ends := svg.shows_change(np.concatenate(known))))
+        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Response, {label}{', not from 0' if ends[0] > 0 else ''}")
         _amounts(axes, x)
         if changes is not None:
             _mark(axes, changes, x, found.levels)

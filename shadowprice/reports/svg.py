@@ -112,6 +112,21 @@ def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:
     chosen.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
 
 
+def shows_change(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return ends of an axis on which ``values`` ≥ 0 differ visibly: from 0, unless they differ by little.
+
+    >>> shows_change(np.array([0.0, 4.0]))
+    (0.0, 4.4)
+    >>> shows_change(np.array([0.5, 0.6]))
+    (0.48, 0.62)
+    """
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if high - low > high / 3 or high <= 0:
+        return 0.0, 1.1 * high or 1.0
+    margin = 0.2 * (high - low) or 0.1 * high
+    return round(max(low - margin, 0.0), 12), round(high + margin, 12)
+
+
 def tell(axes: Axes, x: float, y: float, text: str) -> None:
     """Show ``text`` where the pointer rests near a point; the page needs no script for it."""
     axes.plot([x], [y], "o", color=GRID, markersize=13, alpha=0.0, gid=f"told-{text.encode().hex()}", zorder=9)

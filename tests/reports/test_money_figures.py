@@ -54,4 +54,4 @@ def test_budgets_that_cannot_be_met_are_left_out_of_the_picture_and_dashes_in_th
     text = " ".join(
         re.sub(r"<[^>]+>", " ", render(dataclasses.replace(example, campaign=campaign, curve=curve))).split()
     )
-    assert "$850.00 50 % – – –" in text
+    assert "$850.00 – – 50 % –" in text

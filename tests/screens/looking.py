@@ -33,6 +33,16 @@ CUT = """() => {
   const beyond = [...document.querySelectorAll('.tile *, nav *, h1, h2, h3, p, summary, figcaption, li')]
     .filter(each => !each.closest('.scroll, .wide') && each.getBoundingClientRect().right > innerWidth + 1)
     .map(each => each.textContent);
+  const hidden = [...document.querySelectorAll('.scroll')].filter(box => box.clientWidth).flatMap(box => {
+    box.scrollLeft = 0;
+    const edge = box.getBoundingClientRect().right + 1;
+    return [...box.querySelectorAll('tr')].map(row => row.cells[1])
+      .filter(cell => cell && cell.getBoundingClientRect().right > edge)
+      .map(cell => `key figure out of view: ${cell.textContent.trim()}`).slice(0, 1);
+  });
+  const silent = [...document.querySelectorAll('.wide')]
+    .filter(box => box.scrollWidth > box.clientWidth + 1 && !box.previousElementSibling?.checkVisibility())
+    .map(box => `wider than the screen without a word: ${box.getAttribute('aria-label')}`);
   const onPaper = matchMedia('print').matches ? [...document.querySelectorAll('table, .scroll, .wide')]
     .filter(each => each.getBoundingClientRect().right > innerWidth + 1 || each.scrollWidth > each.clientWidth + 1)
     .map(each => `${each.tagName} on paper: ${each.textContent.trim().slice(0, 60)}`)
@@ -41,9 +51,10 @@ CUT = """() => {
         .map(each => `row broken between pages: ${each.textContent.trim()}`),
       [...document.querySelectorAll('thead')].filter(each => getComputedStyle(each).display !== 'table-header-group')
         .map(() => 'head of a table not repeated on the next page')) : [];
-  return [...labels, ...beyond, ...onPaper];
+  return [...labels, ...beyond, ...hidden, ...silent, ...onPaper];
 }"""
-"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page; faults on paper."""
+"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page, the second column
+of a table before it is moved. Also charts that are wider than the screen and do not say so, and faults on paper."""
 
 
 FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"

@@ -30,13 +30,13 @@ def test_the_first_page_has_what_was_paid_and_the_verdict_on_the_price(console, 
     page = get("/")
     assert f"${sum(console.paid.values()) / 100:,.2f}" in page
     assert "not certified: gap 0.01 above the limit of 1e−6" in page or "not certified: gap 0.01" in page
-    assert "spring running" in page
+    assert f"spring ${sum(console.paid.values()) / 100:,.2f} $1,000.00 running" in page
 
 
 def test_each_price_has_the_reason_of_its_change(get):
     page = get("/campaigns/spring")
-    assert "+25.0 % 4.2 % more was paid than planned" in page
-    assert "−10.0 % new model model-2" in page
+    assert re.search(r"2 0\.5 \+25\.0 % \S+ \S+ UTC 1 4\.2 % more was paid than planned", page)
+    assert re.search(r"−10\.0 % \S+ \S+ UTC 2 new model model-2", page)
     assert "first price that is kept" in page
     assert "Degraded The newest price is not certified" in page
 
@@ -71,6 +71,15 @@ def test_one_request_is_shown_from_its_features_to_its_corrections(console, get)
     assert "$1.30 $1.00" in page
     assert "$1.00 $0.30" in page
     assert "has no request 'nobody'" in get("/campaigns/spring/requests", request_id="nobody")
+
+
+def test_an_account_is_found_with_its_requests_and_what_was_paid(console, get):
+    [refunded] = [name for name, cost in console.paid.items() if cost == 30]
+    page = get("/campaigns/spring/requests", request_id=f"account-{refunded}")
+    assert f"Newest requests of account account-{refunded}" in page
+    # The outcome as corrected twice, not as it was first reported.
+    assert f"{refunded} $1.30 1 $0.30" in page
+    assert "has no request" not in page
 
 
 def test_who_corrected_what_is_told_by_source_and_one_by_one(console, get):

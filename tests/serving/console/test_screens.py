@@ -21,6 +21,7 @@ PAGES = (
     "campaigns/spring/mix",
     "campaigns/spring/changes",
     "campaigns/spring/requests?request_id=c2",
+    "campaigns/spring/requests?request_id=account-c2",
 )
 
 
@@ -38,8 +39,8 @@ def test_a_page_has_no_faults(console, page: Page, path: str) -> None:
 def test_a_person_finds_a_request_from_the_first_page_with_the_keyboard(console, page: Page) -> None:
     show(page, *LOOKS[0])
     page.goto(console.url)
-    page.get_by_role("link", name="One request").press("Enter")
-    page.get_by_label("Request id").fill("c2")
+    page.get_by_role("link", name="Request or account").press("Enter")
+    page.get_by_label("Request or account").fill("c2")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Decision").wait_for()
     assert "account-c2" in page.inner_text("main")
