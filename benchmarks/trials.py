@@ -144,5 +144,5 @@ def _drawn(
     rng: np.random.Generator, truth: NDArray[np.float64], shares: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     n = truth.shape[1]
-    level = rng.choice(len(shares), n, p=shares).astype(np.int64)
+    level = np.asarray(rng.choice(len(shares), n, p=shares), dtype=np.int64)
     return level, (rng.random(n) < truth[level, np.arange(n)]).astype(np.int64)
