@@ -83,7 +83,8 @@ class Requests:
 class Answers:
     """Answers to the n requests of one call, in their order; arrays (n,).
 
-    incentive in minor units; level an index into the side's levels, or ``NOTHING``; offer_id that level's offer,
+    incentive in minor units, 0 of an offer without a value in money; unit_cost what it takes of the budget, for each unit
+    of response where it is paid on response; level an index into the side's levels, or ``NOTHING``; offer_id that level's offer,
     empty for nothing;
     propensity the probability of that answer, given the arm, the price, the exploration and the remaining budget;
     repeat whether the request was answered before; price_version, model_version and arm are those of that decision;
@@ -92,6 +93,7 @@ class Answers:
     """
 
     incentive: NDArray[np.int64]
+    unit_cost: NDArray[np.int64]
     level: NDArray[np.int32]
     offer_id: list[str]
     response: NDArray[np.float64]
@@ -111,7 +113,7 @@ class Answers:
     @property
     def authorized(self) -> int:
         """Minor units that these answers authorized; repeats authorize nothing."""
-        return int(self.incentive[~self.repeat].sum())
+        return int(self.unit_cost[~self.repeat].sum())
 
 
 def decode_v1(body: Any, max_items: int) -> Requests:

@@ -197,7 +197,7 @@ def fit_budget(
     Args:
         level: index that :func:`decide` chose.
         probabilities: (J,), the probability of each level under the policy.
-        reserved: (J,), the most that each level can cost, ascending, minor units.
+        reserved: (J,), the most that each level can cost, minor units.
         left: remaining budget, minor units.
         unpaid_allowed: whether the request may be given the level of no incentive, where there is one.
 

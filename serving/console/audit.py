@@ -39,7 +39,7 @@ def level_rows(
     charges = campaign.charges(side, response, np.array([bits], dtype=np.uint32))[:, :, 0]
     score = terms.value(response)[:, 0] - np.array(price.of(campaign.priced)) @ charges
     shares = [*decision["propensities"], *[0.0] * curve.size]
-    columns = zip(terms.incentives, curve, terms.cost(response)[:, 0], score, shares, strict=False)
+    columns = zip(terms.unit_costs, curve, terms.cost(response)[:, 0], score, shares, strict=False)
     return [
         {"incentive": paid, "response": each, "cost": cost, "score": worth, "propensity": share}
         for paid, each, cost, worth, share in columns

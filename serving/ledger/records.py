@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
     wanted      the decision where the budget covers every level
     spare       the decision where it does not cover the wanted level; its propensities are those of ``wanted``
-    reserved    (J,), the most that each level of the side can cost, ascending; unused without a ceiling
+    reserved    (J,), the most that each level of the side can cost; unused without a ceiling
     ttl         microseconds of ledger time after which the authorization is released if no outcome is reported
     sums        of further limits that the authorization adds to
     """
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
 
     def at(self, left: Left | None) -> Decision:
         """Return the decision to record where ``left`` remains; None where nothing limits it."""
-        if left is None or self.reserved[-1] <= left.amount:
+        if left is None or max(self.reserved) <= left.amount:
             return self.wanted
         found = fit_budget(
             self.wanted.level,

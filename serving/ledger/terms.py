@@ -12,13 +12,17 @@ from shadowprice.errors import Conflict
 
 
 def noted_terms(campaign: Campaign) -> str:
-    """Return the sides of a campaign and their incentives as JSON of one form."""
-    return orjson.dumps(offered(campaign), option=orjson.OPT_SORT_KEYS).decode()
+    """Return the sides of a campaign and the costs of their levels as JSON of one form.
+
+    Offers that no amount tells apart are named too.
+    """
+    named = {f"offers of {side}s": terms.offers for side, terms in campaign.sides.items() if terms.amounts}
+    return orjson.dumps({**offered(campaign), **named}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def offered(campaign: Campaign) -> dict[Side, list[int]]:
-    """Return the incentives of each side in minor units, by level."""
-    return {side: list(terms.incentives) for side, terms in campaign.sides.items()}
+    """Return the unit costs of each side, by level."""
+    return {side: list(terms.unit_costs) for side, terms in campaign.sides.items()}
 
 
 def check_terms(campaign: Campaign, noted: str | None, decided: Iterable[tuple[Side, int]]) -> None:
@@ -34,13 +38,13 @@ def check_terms(campaign: Campaign, noted: str | None, decided: Iterable[tuple[S
     known = list(decided)
     if not known:
         return
-    before = None if noted is None else orjson.loads(noted)
+    before, now = None if noted is None else orjson.loads(noted), orjson.loads(noted_terms(campaign))
     unknown = next((each for each in known if not NOTHING <= each[1] < len(levels.get(each[0], ()))), None)
     if before is None and unknown is None:
         return
-    if before != levels:
+    if before != now:
         had = f"decision of {unknown}" if before is None else before
         raise Conflict(
             f"ledger of campaign {campaign.name!r}: its decisions were made with the sides and levels {had}, and the "
-            f"campaign file has {levels}; put those back, or give the campaign with other levels a new name"
+            f"campaign file has {now}; put those back, or give the campaign with other levels a new name"
         )

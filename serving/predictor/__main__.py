@@ -142,7 +142,7 @@ def _warm_up(config: Config, served: _Served) -> None:
             if watcher.current is None:
                 raise Unavailable(f"there is no price of {campaign.name!r} in {workspace.prices_dir} yet")
             if predictor.authorisation_required:
-                ledger.check({side: terms.incentives for side, terms in campaign.sides.items()})
+                ledger.check({side: terms.unit_costs for side, terms in campaign.sides.items()})
         except Exception as error:  # whatever is missing may still come; say it once and wait
             model.waits = True
             if str(error) != complaint:

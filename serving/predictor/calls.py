@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,7 +104,7 @@ def answers(
     standing: Sequence[int],
     found: Authorisation,
     unrecorded: Unrecorded,
-    offers: Mapping[Side, Sequence[str]],
+    campaign: Campaign,
     *,
     price_age_seconds: float,
     degraded: bool,
@@ -116,19 +116,19 @@ def answers(
         standing: row of each of the ledger's decisions (:func:`recorded_rows`).
         found: the ledger's answer.
         unrecorded: answer of all other rows.
-        offers: side → identifier of the offer of each level.
+        campaign: whose offers the levels are.
         price_age_seconds, degraded: of all answers.
     """
     n, decisions = len(calls.requests), found.decisions
     rows = np.array(standing, dtype=np.intp)
     level = np.array(unrecorded.level, dtype=np.int32)
-    incentive = np.zeros(n, dtype=np.int64)
+    unit_cost = np.zeros(n, dtype=np.int64)
     response, expected_cost, propensity = np.zeros(n), np.zeros(n), np.ones(n)
     repeat = np.zeros(n, dtype=np.bool_)
     price_version = np.full(n, unrecorded.price_version, dtype=np.int64)
     for column, values in (
         (level, decisions.level),
-        (incentive, decisions.incentive),
+        (unit_cost, decisions.incentive),
         (response, decisions.response),
         (expected_cost, decisions.expected_cost),
         (propensity, decisions.propensity),
@@ -142,12 +142,14 @@ def answers(
     columns = decisions.reason, decisions.model_version, decisions.arm, decisions.limited_by
     for row, why, version, name, limit in zip(standing, *columns, strict=True):
         reason[row], model_version[row], arm[row], limited_by[row] = why, version, name, limit
-    given = zip(calls.requests.side, level.tolist(), strict=True)
+    given = list(zip(calls.requests.side, level.tolist(), strict=True))
+    offers, amounts = campaign.offer_ids, {side: terms.incentives for side, terms in campaign.sides.items()}
     offer_id = [offers[side][place] if place >= 0 else "" for side, place in given]
+    incentive = np.array([amounts[side][place] if place >= 0 else 0 for side, place in given], dtype=np.int64)
     # All calls at once, since a call's own part is a cheap slice.
     first = np.array(calls.first)
-    incentive, level, response, expected_cost, propensity, price_version = (
-        column[first] for column in (incentive, level, response, expected_cost, propensity, price_version)
+    incentive, unit_cost, level, response, expected_cost, propensity, price_version = (
+        column[first] for column in (incentive, unit_cost, level, response, expected_cost, propensity, price_version)
     )
     repeat = repeat[first] | (first != np.arange(n))
     reason, model_version, arm, limited_by, offer_id = (
@@ -161,6 +163,7 @@ def answers(
             continue
         yield Answers(
             incentive=incentive[part],
+            unit_cost=unit_cost[part],
             level=level[part],
             offer_id=offer_id[part],
             response=response[part],

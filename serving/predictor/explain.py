@@ -64,6 +64,7 @@ def explained(
                 "levels": [
                     {
                         "level": level,
+                        "offer_id": campaign.offer_ids[side][level],
                         "incentive": int(terms.incentives[level]),
                         "response": float(wanted.response[level, column]),
                         "value": float(wanted.value[level, column]),

@@ -236,7 +236,7 @@ class Predictor:
                 price_version=price.version,
                 model_version=active.model.version,
             ),
-            self.campaign.offer_ids,
+            self.campaign,
             price_age_seconds=(now - price.solved_at).total_seconds(),
             degraded=failed or stale or unauthorised,
         )
@@ -246,9 +246,10 @@ class Predictor:
         )
 
     def _level_of_nothing(self, side: Side, outside: bool) -> int:
-        """Level that costs nothing, where the side has one: a segment of a delivery is an offer, and not nothing."""
+        """Level of no incentive, where the side has one: a segment of a delivery is an offer, and not nothing."""
         terms = self.campaign.terms(side)
-        return 0 if outside and terms.levels[0] == 0 and not terms.segments else NOTHING
+        nothing = terms.incentives[0] == terms.unit_costs[0] == 0 and not terms.segments
+        return 0 if outside and nothing else NOTHING
 
     def _count_arms(self, requests: Requests, standing: Sequence[int], found: Authorisation) -> None:
         given: dict[Side, list[str]] = {side: [] for side in self.campaign.sides}
@@ -281,7 +282,7 @@ class Predictor:
         read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
         level, columns = decision.level, np.arange(len(rows))
-        free = terms.incentives[0] == 0
+        free = terms.unit_costs[0] == 0
         unpaid = np.where(wanted.unpaid & free, response[0], np.float32(0.0))
         times = wanted.embeddings.computed_at.tolist()
         proposals = Proposals(
@@ -289,7 +290,7 @@ class Predictor:
             account_id=[requests.account_id[row] for row in rows],
             side=[side] * len(rows),
             level=level.tolist(),
-            incentive=np.asarray(terms.incentives)[level].tolist(),
+            incentive=np.asarray(terms.unit_costs)[level].tolist(),
             response=response[level, columns].tolist(),
             expected_cost=terms.cost(response)[level, columns].tolist(),
             propensity=decision.propensity.tolist(),

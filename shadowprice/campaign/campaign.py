@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shadowprice.arms import CANARY, UNASSIGNED, Experiment
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
-from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, Segment, Side, Terms
+from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -264,14 +264,7 @@ class Campaign:
         """Plain JSON types; :meth:`from_dict` is the inverse."""
         return {
             "name": self.name,
-            "sides": {
-                side: {"levels": list(t.levels), "cost_basis": t.cost_basis, "weight": t.weight}
-                | ({"most_units": t.most_units} if t.most_units > 1 else {})
-                | ({"most_response": t.most_response} if t.most_response != MOST_RESPONSE else {})
-                | ({"segments": [asdict(segment) for segment in t.segments]} if t.segments else {})
-                | ({"offers": list(t.offers)} if t.offers else {})
-                for side, t in self.sides.items()
-            },
+            "sides": {side: terms.to_dict() for side, terms in self.sides.items()},
             "budget": asdict(self.budget),
             "starts_at": self.starts_at.isoformat(),
             "hours": self.hours,
@@ -298,17 +291,7 @@ class Campaign:
             optional["rules"] = tuple(map(Rule.from_dict, data.get("rules", ())))
             return cls(
                 name=data["name"],
-                sides={
-                    side: Terms(
-                        levels=tuple(t["levels"]),
-                        cost_basis=t["cost_basis"],
-                        most_response=float(t.get("most_response", MOST_RESPONSE)),
-                        segments=tuple(Segment(**each) for each in t.get("segments", [])),
-                        offers=tuple(map(str, t.get("offers", []))),
-                        **{name: t[name] for name in ("weight", "most_units") if name in t},
-                    )
-                    for side, t in data["sides"].items()
-                },
+                sides={side: Terms.from_dict(terms) for side, terms in data["sides"].items()},
                 budget=Budget(**data["budget"]),
                 starts_at=datetime.fromisoformat(data["starts_at"]),
                 hours=data["hours"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -45,8 +46,8 @@ class Segment:
 class Terms:
     """Incentives and terms of one side of the market.
 
-    levels      incentive values in minor units, ascending; equal ones are different offers of one amount; of a
-                delivery the numbers of the segments, 0, 1, …
+    levels      incentive values in minor units, ascending; equal ones are different offers of one amount; where
+                ``amounts`` are given, and in a delivery, the numbers of the offers, 0, 1, …
     cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
                 ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
                 eq. 16 the first, eq. 17–20 the second.
@@ -56,6 +57,10 @@ class Terms:
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
     segments    of a guaranteed delivery: what each level is; nothing is paid for it
     offers      identifier of each level's offer; empty: side and incentive, or the names of the segments
+    ordered     whether a higher level is more of one thing; False: the offers are alternatives, and the lowest level is
+                the control
+    amounts     incentive of each level in minor units, where levels are numbers: 0 of an offer without a value in money
+    costs       r where it is not the incentive: units of the budget that each level takes, minor units or offers
     """
 
     levels: tuple[int, ...]
@@ -65,6 +70,9 @@ class Terms:
     most_response: float = MOST_RESPONSE
     segments: tuple[Segment, ...] = ()
     offers: tuple[str, ...] = ()
+    ordered: bool = True
+    amounts: tuple[int, ...] = ()
+    costs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
@@ -75,10 +83,18 @@ class Terms:
         check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
             raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
-        if self.most_units * self.levels[-1] > MOST_AMOUNT:
+        for name in ("amounts", "costs"):
+            self._check_amounts(name)
+        if max(self.reserved) > MOST_AMOUNT:
             raise InvalidInput(
-                f"times the largest level must not be above {MOST_AMOUNT} minor units", field="most_units"
+                f"times the largest cost must not be above {MOST_AMOUNT} minor units", field="most_units"
             )
+        if self.amounts and (self.levels != tuple(range(len(self.amounts))) or not self.offers):
+            raise InvalidInput("need levels 0, 1, … and offers that name them", field="amounts")
+        if not isinstance(self.ordered, bool):
+            raise InvalidInput(f"must be true or false, got {self.ordered!r}", field="ordered")
+        if not self.ordered and not self.amounts:
+            raise InvalidInput("are needed where levels have no order; 0 for an offer without one", field="amounts")
         if self.segments and self.levels != tuple(range(len(self.segments))):
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
@@ -88,15 +104,55 @@ class Terms:
         if len(set(self.offers)) < len(self.offers):
             raise InvalidInput("names must differ", field="offers")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, without what is left at its default; :meth:`from_dict` is the inverse."""
+        found: dict[str, Any] = {"levels": list(self.levels), "cost_basis": self.cost_basis, "weight": self.weight}
+        more: dict[str, Any] = {
+            "most_units": self.most_units if self.most_units > 1 else None,
+            "most_response": self.most_response if self.most_response != MOST_RESPONSE else None,
+            "segments": [asdict(segment) for segment in self.segments],
+            "offers": list(self.offers),
+            "ordered": None if self.ordered else False,
+            "amounts": list(self.amounts),
+            "costs": list(self.costs),
+        }
+        return found | {name: value for name, value in more.items() if value not in (None, [])}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Terms:
+        """Build terms from what :meth:`to_dict` gave, checking every field."""
+        given = {name: data[name] for name in ("weight", "most_units", "ordered") if name in data}
+        given |= {name: tuple(data[name]) for name in ("amounts", "costs") if name in data}
+        return cls(
+            levels=tuple(data["levels"]),
+            cost_basis=data["cost_basis"],
+            most_response=float(data.get("most_response", MOST_RESPONSE)),
+            segments=tuple(Segment(**each) for each in data.get("segments", [])),
+            offers=tuple(map(str, data.get("offers", []))),
+            **given,
+        )
+
+    def _check_amounts(self, name: str) -> None:
+        given = getattr(self, name)
+        if given and (self.segments or len(given) != len(self.levels)):
+            raise InvalidInput("must have one entry per level, and none in a delivery", field=name)
+        for each in given:
+            check_whole(each, 0, "minor units", name)
+
     @property
     def incentives(self) -> tuple[int, ...]:
-        """Incentive of each level in minor units: 0 in a delivery."""
-        return (0,) * len(self.segments) if self.segments else self.levels
+        """Incentive of each level in minor units: 0 in a delivery, and of an offer without a value in money."""
+        return (0,) * len(self.segments) if self.segments else self.amounts or self.levels
+
+    @property
+    def unit_costs(self) -> tuple[int, ...]:
+        """Cost r of one incentive of each level: the incentive, where the offer has no other cost."""
+        return self.costs or self.incentives
 
     @property
     def reserved(self) -> tuple[int, ...]:
         """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
-        return tuple(self.most_units * incentive for incentive in self.incentives)
+        return tuple(self.most_units * cost for cost in self.unit_costs)
 
     def paid_units(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Incentives paid for measured responses, of their shape: up to ``most_units`` of them, or one for certain."""
@@ -114,7 +170,7 @@ class Terms:
         Of a merchant paid on response an upper bound where more than ``most_units`` can come: a mean does not tell how
         often. The solve then spends less than it may, by what ``spend_ratio`` of the price record has not learned yet.
         """
-        paid = np.asarray(self.incentives, dtype=np.float64)[:, None]
+        paid = np.asarray(self.unit_costs, dtype=np.float64)[:, None]
         if self.cost_basis == "on_grant":
             return np.broadcast_to(paid, np.shape(response)).copy()
         return paid * np.asarray(response, dtype=np.float64)

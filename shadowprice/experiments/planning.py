@@ -207,7 +207,7 @@ class _Design:
     def price_variance(self) -> float:
         """Variance of the price per independent request at each of its two levels."""
         weight = float(self.terms.weight)
-        paid = np.asarray(self.terms.incentives, dtype=np.float64)
+        paid = np.asarray(self.terms.unit_costs, dtype=np.float64)
         slope = paid if self.terms.cost_basis == "on_response" else np.zeros_like(paid)
         ends = np.array([self.low, self.high])
         gradient = (weight - self.price * slope[ends]) / (self.cost[self.high] - self.cost[self.low])

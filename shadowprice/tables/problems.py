@@ -51,6 +51,10 @@ class Problems:
         fault.rows += [int(row) for row in rows[: SHOWN_ROWS - len(fault.rows)]]
         fault.count += len(rows) if count is None else count
 
+    def about(self, table: str, column: str) -> bool:
+        """Return whether a column has a fault."""
+        return any(place[:2] == (table, column) for place in self._found)
+
     def extend(self, problems: Iterable[TableProblem]) -> None:
         """Add faults that were found elsewhere."""
         for fault in problems:

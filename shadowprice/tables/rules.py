@@ -21,12 +21,17 @@ Fault = tuple[str, str | None, str | None, str]
 """Table, column, query of the offending rows (None where the fault is not one of rows), reason."""
 
 FUND = "fund"
+PAID = f"kind IS DISTINCT FROM '{FUND}'"
+"""SQL of the offers that are levels of an incentive."""
+LEVELS = ("offer.face_value", "offer.cost", "offer.order_index")
+"""Columns that tell the levels of a side."""
 _OTHER = {"customer": "merchant", "merchant": "customer"}
 
 
 @dataclass(frozen=True)
 class _Rule:
     needs: tuple[str, ...]
+    unless: tuple[str, ...]
     faults: Callable[[DuckDBPyConnection, Given], Iterator[Fault]]
 
 
@@ -34,9 +39,11 @@ _RULES: list[_Rule] = []
 _Faults = Callable[[DuckDBPyConnection, Given], Iterator[Fault]]
 
 
-def _rule(*needs: str) -> Callable[[_Faults], _Faults]:
+def _rule(*needs: str, unless: tuple[str, ...] = ()) -> Callable[[_Faults], _Faults]:
+    """Register a rule of the columns ``needs``; it is not applied where one of ``unless`` has a fault already."""
+
     def register(faults: _Faults) -> _Faults:
-        _RULES.append(_Rule(needs, faults))
+        _RULES.append(_Rule(needs, unless, faults))
         return faults
 
     return register
@@ -54,7 +61,8 @@ def find_broken(db: DuckDBPyConnection, given: Given, problems: Problems) -> Non
     """
     for rule in _RULES:
         places = [need.split(".") for need in rule.needs]
-        if all(table in given and column in given[table] for table, column in places):
+        sound = not any(problems.about(*column.split(".")) for column in rule.unless)
+        if sound and all(table in given and column in given[table] for table, column in places):
             for table, column, query, reason in rule.faults(db, given):
                 _report(db, given, problems, (table, column, query, reason))
 
@@ -121,13 +129,39 @@ def _account_key(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     yield "account", "account_id", rows, "stands twice with the same side and snapshot_ts"
 
 
-@_rule("offer.side", "offer.face_value", "offer.kind")
-def _levels_unique(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
-    rows = _again("offer", "side", "face_value", where=f"kind IS DISTINCT FROM '{FUND}'")
-    yield "offer", "face_value", rows, "stands twice on its side; the levels of a side must differ"
+@_rule("offer.side", "offer.kind", unless=LEVELS)
+def _amounts(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = f"SELECT row FROM offer WHERE {PAID} AND face_value IS NULL AND cost IS NULL"
+    yield "offer", "face_value", rows, "is missing; give the amount, or a cost where the offer has no value in money"
 
 
-@_rule("offer.side", "offer.kind", "offer.face_value")
+@_rule("offer.side", "offer.kind", "campaign.campaign_id", unless=LEVELS)
+def _levels(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    """A side has its levels in one order: by face value, by ``order_index``, or with one control first."""
+    for side in SIDES:
+        own = f"side = '{side}' AND {PAID}"
+        ((offers, amounts, least),) = db.sql(f"""
+            SELECT count(*), count(DISTINCT face_value) FILTER (face_value IS NOT NULL),
+                min(coalesce(cost, face_value)) FROM offer WHERE {own}""").fetchall()
+        ((said,),) = db.sql(f"SELECT bool_and(ordered_{side}) FROM campaign").fetchall()
+        if said and amounts < offers:
+            wrong = f"SELECT row FROM offer WHERE {own} AND order_index IS NULL"
+            reason = f"is missing: the levels of {side}s are ordered, and their face values do not tell how"
+            yield "offer", "order_index", f"{wrong} UNION {_again('offer', 'side', 'order_index', where=own)}", reason
+        if (amounts == offers and said is not False) or said:
+            continue
+        again = _again("offer", "side", "order_index", where=own)
+        yield "offer", "order_index", again, "stands twice on its side"
+        cheapest = f"SELECT row FROM offer WHERE {own} AND coalesce(cost, face_value) = {least}"
+        ((numbered, ties),) = db.sql(
+            f"SELECT (SELECT count(order_index) FROM offer WHERE {own}), (SELECT count(*) FROM ({cheapest}))"
+        ).fetchall()
+        if not numbered and ties > 1:
+            reason = "must be 0 for the control: several offers cost least, and levels have no order"
+            yield "offer", "order_index", None, reason
+
+
+@_rule("offer.side", "offer.kind")
 def _funds(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     counted = db.sql(f"SELECT side, count(*) FROM offer GROUP BY side HAVING bool_or(kind = '{FUND}')").fetchall()
     for side, offers in sorted((side, offers) for side, offers in counted if side in SIDES):
@@ -141,8 +175,9 @@ def _funds(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
         again = _again("offer", "side", "order_index", where=f"side = '{side}' AND kind = '{FUND}'")
         reason = "must number the funds of a side 0, 1, … without gap or repetition"
         yield "offer", "order_index", f"{wrong} UNION {again}", reason
-    paid = f"SELECT row FROM offer WHERE kind = '{FUND}' AND face_value > 0"
-    yield "offer", "face_value", paid, "must be 0: nothing is paid for a fund"
+    for column in ("face_value", "cost"):
+        paid = f"SELECT row FROM offer WHERE kind = '{FUND}' AND {column} > 0"
+        yield "offer", column, paid, "must be 0: nothing is paid for a fund"
 
 
 @_rule("offer.kind")

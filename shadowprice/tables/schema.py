@@ -25,7 +25,7 @@ _ARROW = {
     FLAG: pyarrow.bool_(),
 }
 
-OFFER_KINDS = ("coupon", "commission", "voucher", "fund", "bonus")
+OFFER_KINDS = ("coupon", "commission", "voucher", "fund", "bonus", "other")
 RELATIONS = ("paid_at", "consumed_at", "in_session", "next_item", "on_voucher", "related_to")
 ACTIONS = ("click", "purchase", "sell", "favourite")
 BUDGET_FORMS = ("total", "per_account", "per_response")
@@ -59,6 +59,7 @@ def _id(**kind: Any) -> pa.Column:
 
 _SIDE = _column(TEXT, _one_of(SIDES))
 _MONEY = _column(WHOLE, _at_least(0))
+_OPTIONAL_MONEY = _column(WHOLE, _at_least(0), optional=True)
 _YES_NO = _column(WHOLE, pa.Check.isin([0, 1], error="must be 0 or 1"), optional=True)
 _COUNT = _column(WHOLE, _at_least(0), optional=True)
 _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
@@ -103,8 +104,9 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "offer_id": _id(),
             "side": _SIDE,
             "kind": _column(TEXT, _one_of(OFFER_KINDS)),
-            "face_value": _MONEY,
-            "min_spend": _column(WHOLE, _at_least(0), optional=True),
+            "face_value": _OPTIONAL_MONEY,
+            "cost": _OPTIONAL_MONEY,
+            "min_spend": _OPTIONAL_MONEY,
             "risk_level": _column(WHOLE, optional=True),
             "order_index": _column(WHOLE, optional=True),
             "demand": _column(WHOLE, _at_least(0), optional=True),
@@ -138,7 +140,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "cost_paid": _MONEY,
             "redeemed": _YES_NO,
             "clicked": _YES_NO,
-            "amount": _column(WHOLE, _at_least(0), optional=True),
+            "amount": _OPTIONAL_MONEY,
             "share_count": _COUNT,
             "share_count_before": _COUNT,
         },
@@ -156,6 +158,8 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             ),
             "cost_basis_customer": _column(TEXT, _one_of(COST_BASES), optional=True),
             "cost_basis_merchant": _column(TEXT, _one_of(COST_BASES), optional=True),
+            "ordered_customer": _column(FLAG, optional=True),
+            "ordered_merchant": _column(FLAG, optional=True),
             "weight_merchant": _column(REAL, _POSITIVE, optional=True),
             "most_units_merchant": _column(WHOLE, _at_least(1), optional=True),
             "most_response_merchant": _column(REAL, _POSITIVE, optional=True),

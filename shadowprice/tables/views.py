@@ -13,7 +13,7 @@ from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Limits, Rule
 from shadowprice.tables.database import ROW, Tables
-from shadowprice.tables.rules import FUND
+from shadowprice.tables.offers import offers_of
 from shadowprice.tables.schema import TIME
 
 
@@ -22,19 +22,20 @@ def labels_query(tables: Tables, side: Side) -> str:
 
     A customer's response is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0).
     """
-    levels = _levels(tables, side)
+    offered = offers_of(tables, side)
     if side == "customer":
         response = "CAST(u.redeemed AS DOUBLE)"
     else:
         response = "CAST(u.share_count AS DOUBLE) / greatest(u.share_count_before, 1)"
-    funds = has_funds(tables, side)
-    level = "o.order_index" if funds else f"list_position({[int(each) for each in levels]}, o.face_value) - 1"
+    funds = offered.order == "funds"
+    names = ", ".join("'" + name.replace("'", "''") + "'" for name in offered.ids)
+    level = f"list_position([{names}], e.offer_id) - 1"
     own = [f'e."{name}"' for name in tables.columns("exposure") if name.startswith(("x_", "c_"))]
     more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in ("clicked", "amount") if funds and _known(tables, name)]
     columns = ", ".join([f"{response} AS response", *more, *own])
     return f"""
-        SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level, o.face_value,
-            e.decided_at, e.propensity, {columns}
+        SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level,
+            coalesce(o.face_value, 0) AS face_value, e.decided_at, e.propensity, {columns}
         FROM exposure AS e
         JOIN outcome AS u ON u.request_id = e.request_id
         JOIN offer AS o ON o.offer_id = e.offer_id
@@ -44,8 +45,8 @@ def labels_query(tables: Tables, side: Side) -> str:
 def labelled(tables: Tables, side: Side) -> pd.DataFrame:
     """Exposures of one side with their mature response, in the order of the exposures.
 
-    Columns: request_id, account_id, partner_id, level (int64 index into the side's ascending levels),
-    face_value (int64 minor units), decided_at, propensity, response (float64), of funds clicked and
+    Columns: request_id, account_id, partner_id, level (int64 index into the side's levels), face_value (int64 minor
+    units, 0 of an offer without one), decided_at, propensity, response (float64), of funds clicked and
     amount (minor units, 0 where nothing was bought; NaN where not known), then the x_* and c_* of the
     request. Features of the account are not in here: they are joined point in time.
     """
@@ -65,20 +66,19 @@ def campaign_from_tables(tables: Tables) -> Campaign:
     row = tables.campaign.iloc[0]
     sides: dict[Side, Terms] = {}
     for side in SIDES:
-        levels = _levels(tables, side)
-        if levels.size:
+        offered = offers_of(tables, side)
+        if offered.ids:
             weight = row["weight_merchant"] if side == "merchant" and pd.notna(row["weight_merchant"]) else 1.0
             units = row["most_units_merchant"] if side == "merchant" and pd.notna(row["most_units_merchant"]) else 1
             most = row["most_response_merchant"] if side == "merchant" else MOST_RESPONSE
             most = MOST_RESPONSE if pd.isna(most) else most
             sides[side] = Terms(
-                levels=tuple(levels),
                 cost_basis=row[f"cost_basis_{side}"],
                 weight=float(weight),
                 most_units=int(units),
                 most_response=float(most),
-                segments=_segments(tables, side),
-                offers=_offers(tables, side),
+                segments=_segments(tables, side) if offered.order == "funds" else (),
+                **offered.terms(),
             )
     return Campaign(
         name=row["campaign_id"],
@@ -136,8 +136,6 @@ def offer_features(tables: Tables, side: Side) -> pd.DataFrame | None:
 
 
 def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
-    if not has_funds(tables, side):
-        return ()
     offer = tables.offer[tables.offer["side"] == side].sort_values("order_index")
     if offer["demand"].isna().any():
         rows = np.flatnonzero((tables.offer["side"] == side) & tables.offer["demand"].isna())
@@ -147,25 +145,3 @@ def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
     risk = [None if pd.isna(level) else int(level) for level in offer["risk_level"]]
     rows_of = zip(offer["offer_id"], offer["demand"].astype(int).tolist(), risk, strict=True)
     return tuple(Segment(name=name, demand=demand, risk_level=level) for name, demand, level in rows_of)
-
-
-def _offers(tables: Tables, side: Side) -> tuple[str, ...]:
-    """Identifiers of the offers of a side in the order of its levels; none of funds, whose segments have them."""
-    if has_funds(tables, side):
-        return ()
-    own = tables.offer[tables.offer["side"] == side]
-    return tuple(own["offer_id"].iloc[np.argsort(own["face_value"].to_numpy(dtype=np.int64), kind="stable")])
-
-
-def has_funds(tables: Tables, side: Side) -> bool:
-    """Return whether the offers of a side are funds, whose level is their number, in place of incentives."""
-    return bool((tables.offer.loc[tables.offer["side"] == side, "kind"] == FUND).any())
-
-
-def _levels(tables: Tables, side: Side) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if side not in SIDES:
-        raise InvalidInput(f"must be one of {SIDES}, got {side!r}", field="side")
-    offered = tables.offer.loc[tables.offer["side"] == side, "face_value"]
-    if has_funds(tables, side):
-        return np.arange(len(offered))
-    return np.sort(offered.to_numpy(dtype=np.int64))

@@ -121,6 +121,7 @@ def test_both_protocols_decode_the_same_requests(rows):
 def test_both_protocols_encode_the_same_answers():
     answers = Answers(
         incentive=np.array([50, 2**53 + 1]),
+        unit_cost=np.array([50, 0]),
         level=np.array([1, -1], dtype=np.int32),
         offer_id=["coupon-50", ""],
         response=np.array([0.1, 1 / 3]),

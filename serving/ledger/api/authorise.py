@@ -35,7 +35,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     items = batch.items
     if items is None:
         return []
-    levels = {side: terms.incentives for side, terms in campaign.sides.items()}
+    levels = {side: terms.unit_costs for side, terms in campaign.sides.items()}
     _check(items, levels)
     at = microseconds(decided_at)
     ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)

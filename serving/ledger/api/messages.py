@@ -131,7 +131,7 @@ def items_model(record: type) -> Any:
         __base__=Columns,
         __doc__="""n decisions to authorise, as columns.
 
-incentive        minor units at that level
+incentive        unit cost of that level, minor units
 response         expected response, and expected_cost the money it is expected to cost
 response_unpaid  expected response if the money is refused; 0 where absent
 unpaid_allowed   whether each request may be given the level of no incentive if the money is refused; true where absent

@@ -67,6 +67,7 @@ class Level(Answer):
     """A level that was compared: ``score`` is ``value`` less prices times cost."""
 
     level: int
+    offer_id: str
     incentive: int
     response: float
     value: float

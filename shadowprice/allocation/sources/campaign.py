@@ -253,7 +253,7 @@ class SideSource:
         if self.granted is None:
             return made
         # Requests above a cap get the level without incentive, or nothing where that is missing or not allowed.
-        instead = made[:1] if terms.incentives[0] == 0 else np.zeros_like(made[:1])
+        instead = made[:1] if terms.unit_costs[0] == 0 else np.zeros_like(made[:1])
         if self.allowed is not None:
             instead = np.where(self.allowed[:1, own][:, which], instead, 0.0)
         return np.asarray(instead + self.granted[:, own][:, which] * (made - instead))

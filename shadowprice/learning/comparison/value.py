@@ -140,7 +140,7 @@ def compare_value_at_every_look(
             _policy(campaign, "customer", incumbent["customer"]),
             price=float(solved.allocation.prices[0]),
             largest_value=terms.weight,
-            largest_cost=float(max(terms.levels)),
+            largest_cost=float(max(terms.unit_costs)),
             least_propensity=float(drawn[rows["split"].to_numpy() != "test"].min()),
         )
     except NotCertified as error:
@@ -264,7 +264,7 @@ def _flat_limits(
             terms, (level, y), own = campaign.terms(side), labels(tests[side]), curves[side]
             assert own.bits is not None
             inside = own.bits >> np.uint32(place) & np.uint32(1)
-            paid = np.asarray(terms.incentives, dtype=np.float64)[level] * terms.paid_units(y)
+            paid = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
             expected = campaign.net_cost(side, own.response, budget)
             if budget.form == "per_account":
                 paid, expected = paid - budget.limit, expected - budget.limit
@@ -313,7 +313,7 @@ def _trials(
 def _trial(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
     terms = campaign.terms(side)
     level, y = labels(frame)
-    cost = np.asarray(terms.incentives, dtype=np.float64)[level] * terms.paid_units(y)
+    cost = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
     if campaign.budget.form == "per_response":
         cost = cost - campaign.budget.limit * terms.measure(y)
     return Trial(

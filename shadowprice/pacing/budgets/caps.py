@@ -163,7 +163,7 @@ class CapsAhead:
         terms, response = self._campaign.terms(self._side), self._curves.response
         reserved, weight = np.array(terms.reserved, dtype=np.float64), self._curves.shares()
         is_paid = reserved[chosen] > 0
-        level = np.maximum(chosen, int(np.argmax(reserved > 0)))
+        level = np.where(is_paid, chosen, int(np.argmax(reserved > 0)))
         cost = np.maximum(reserved[level], 1.0)
         own = response[level, np.arange(level.size)].astype(np.float64)
         chance = np.maximum(terms.paid_units(own) / terms.most_units, 1e-9)

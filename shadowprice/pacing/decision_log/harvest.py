@@ -52,7 +52,8 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     Args:
         log: of the campaign.
         campaign: that was served.
-        offer: canonical table; the offer of a level is the one of its side with that face value.
+        offer: canonical table; where the campaign names no offers, that of a level is the one of its side with that
+            face value.
         hours: age at which an outcome is final.
 
     Raises:
@@ -71,7 +72,9 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     mature = final(log, given["decided_at"], hours)
     exposure = given[mature].reset_index(drop=True)
     kept = decisions.loc[exposure["request_id"]].reset_index()
-    exposure["offer_id"] = _offers(kept, offer)
+    unnamed = ~exposure["side"].isin([side for side, terms in campaign.sides.items() if terms.offers]).to_numpy()
+    if unnamed.any():
+        exposure.loc[unnamed, "offer_id"] = _offers(kept[unnamed], offer).to_numpy()
     exposure["partner_id"] = kept["partner_id"].where(kept["partner_id"] != "", None)
     exposure = exposure.assign(**_context(kept["context"]))
     return Harvest(exposure, _outcomes(exposure, log, reported, hours), int((~mature).sum()), nothing)

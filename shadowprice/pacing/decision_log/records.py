@@ -85,6 +85,7 @@ class Decision(NamedTuple):
     messages between predictor and ledger are made from it. A new field is the last one and has a default: its value
     in records of earlier releases.
 
+    incentive     unit cost of the level: its value in money, where the offer has no other cost
     propensity    probability of this answer when it was given, conditional on the arm
     propensities  (J,), probability of each level, likewise; the rest up to 1 is the probability of no incentive
     features_at   when the features were computed, microseconds since 1970 (UTC); None where there were none

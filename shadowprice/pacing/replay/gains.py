@@ -140,7 +140,7 @@ def _gain(
     for side, mine in rows.items():
         terms, response = campaign.terms(side), curves[side].response.astype(np.float64)
         given, chance = outcomes.level[mine], None if propensity is None else propensity[mine]
-        paid = np.asarray(terms.incentives, dtype=np.float64)[:, None]
+        paid = np.asarray(terms.unit_costs, dtype=np.float64)[:, None]
         expense = paid * (units(side, response) if terms.cost_basis == "on_response" else np.ones_like(response))
         more = added(outcomes.response[mine], given, response, mixtures[side], chance)
         money = added(outcomes.cost[mine].astype(np.float64), given, expense, mixtures[side], chance)

@@ -67,7 +67,7 @@ class Outcomes(Columns):
     request_id, account_id, side, at   as in :class:`Day`
     level              int32, index of the level given, or :data:`~shadowprice.decision.NOTHING`: no incentive, no
                        cost, and no response counted
-    incentive          int64, minor units offered
+    incentive          int64, unit cost of the level
     response           float64, redeemed 0/1 of a customer, share ratio of a merchant
     cost               int64, minor units paid
     expected_response, expected_cost   float64, their true means at that level
@@ -160,7 +160,7 @@ class OutcomeModel:
             curves = self.curves(side, batch.account_id[rows], batch.at[rows])
             at = (picked, np.arange(rows.size))
             mean[rows] = curves.response[at]
-            incentive[rows] = np.asarray(terms.incentives, dtype=np.int64)[picked]
+            incentive[rows] = np.asarray(terms.unit_costs, dtype=np.int64)[picked]
             luck = self._luck_of(batch.request_id[rows].tolist())
             if side == "customer":
                 response[rows] = luck < mean[rows]

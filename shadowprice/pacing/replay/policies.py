@@ -269,7 +269,7 @@ class PricedPolicy:
         left = int(limit) - ledger.spent - sum(ledger.outstanding.values())
         reserved = {side: campaign.terms(side).reserved for side in decided}
         wanted = sum(int(np.asarray(reserved[side])[each.level].sum()) for side, (_, each) in decided.items())
-        if not campaign.limits and wanted + max(most[-1] for most in reserved.values()) <= left:
+        if not campaign.limits and wanted + max(max(most) for most in reserved.values()) <= left:
             return
         shares: dict[int, list[float]] = {}
         for rows, each in decided.values():

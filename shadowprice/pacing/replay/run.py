@@ -104,7 +104,7 @@ def replay(
     if batch < 1:
         raise InvalidInput("must be at least 1", field="batch")
     asked = [float(slot) for slot in range(day.hours)] if moments is None else list(moments)
-    dearest = max(terms.levels[-1] for terms in campaign.sides.values())
+    dearest = max(max(terms.unit_costs) for terms in campaign.sides.values())
     has_total = campaign.budget.form == "total"
     left = campaign.budget.limit
     settled: list[Outcomes] = []

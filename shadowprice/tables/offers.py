@@ -1,0 +1,80 @@
+"""Offers of a side in the order of its levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import InvalidInput
+from shadowprice.tables.database import Tables
+from shadowprice.tables.rules import FUND
+
+Order = Literal["face_value", "order_index", "none", "funds"]
+"""Origin of the order of a side's levels; ``none``: the control is first, and the others stand by identifier."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """J offers of a side; the place of each is its level.
+
+    ids      identifiers
+    order    origin of their order
+    amounts  face values, minor units; 0 of an offer without one
+    costs    units of the budget that each takes: its own cost, or its face value
+    """
+
+    ids: tuple[str, ...]
+    order: Order
+    amounts: tuple[int, ...]
+    costs: tuple[int, ...]
+
+    def terms(self) -> dict[str, Any]:
+        """Return the fields of :class:`~shadowprice.campaign.Terms` that the offers tell."""
+        numbers = tuple(range(len(self.ids)))
+        if self.order == "funds":
+            return {"levels": numbers}
+        by_amount = self.order == "face_value"
+        return {
+            "levels": self.amounts if by_amount else numbers,
+            "offers": self.ids,
+            "ordered": self.order != "none",
+            "amounts": () if by_amount else self.amounts,
+            "costs": () if self.costs == self.amounts else self.costs,
+        }
+
+
+def offers_of(tables: Tables, side: Side) -> Offered:
+    """Return the offers of a side, which may have none. The tables are checked, so that the order is one.
+
+    Raises:
+        InvalidInput: there is no such side.
+    """
+    if side not in SIDES:
+        raise InvalidInput(f"must be one of {SIDES}, got {side!r}", field="side")
+    own = tables.offer[tables.offer["side"] == side]
+    face, said = own["face_value"].astype("Int64"), tables.campaign[f"ordered_{side}"].iloc[0]
+    amount = face.fillna(0).to_numpy(dtype=np.int64)
+    cost = own["cost"].astype("Int64").fillna(face).fillna(0).to_numpy(dtype=np.int64)
+    number = own["order_index"].to_numpy(dtype=np.float64, na_value=np.inf)
+    order, keys = _order(own, said), [number]
+    if order == "face_value":
+        keys = [amount]
+    elif order == "none":
+        keys = [own["offer_id"].to_numpy(dtype=str), cost > min(cost, default=0), number]
+    place = np.lexsort(keys)
+    ids, amounts, costs = (each[place].tolist() for each in (own["offer_id"].to_numpy(dtype=object), amount, cost))
+    return Offered(tuple(ids), order, tuple(amounts), tuple(costs))
+
+
+def _order(own: pd.DataFrame, said: object) -> Order:
+    """Return where the order of offers comes from; ``said`` is the campaign's word, unknown where it gives none."""
+    face, known = own["face_value"], not pd.isna(said)
+    if (own["kind"] == FUND).any():
+        return "funds"
+    if face.notna().all() and face.is_unique and (not known or said):
+        return "face_value"
+    return "order_index" if known and said else "none"
