@@ -21,6 +21,7 @@ from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.learning.bundle import EMBEDDINGS, Served, read_meta, write_embeddings
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.integrity import OFFERS
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.layers.tower import load_towers
 from shadowprice.responses.sided import load_sided
@@ -53,10 +54,12 @@ def run(job: EmbedJob) -> dict[Side, int]:
         NotFound: no model is registered in the workspace.
     """
     folder = (job.workspace / MODEL).resolve()
-    version = str(read_meta(folder)["model_version"])
+    meta = read_meta(folder)
+    version = str(meta["model_version"])
     data, model = TrainingSet.load(job.training), load_sided(folder)
     for side, levels in model.levels.items():
         same = tuple(data.levels.get(side, ())) == tuple(levels)
+        same &= list(data.offers.get(side, ())) == meta.get(OFFERS, {}).get(side, [])
         require(same, "levels", f"the tables have other levels of side {side!r} than model {version}; train a new one")
     heads, towers = load_heads(folder), load_towers(folder)
     new = {side: _absent(data.serving[side], folder / EMBEDDINGS, side) for side in heads}

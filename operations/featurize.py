@@ -145,6 +145,8 @@ def _featurize(
         levels={side: campaign.terms(side).levels for side in sides},
         context=context,
         confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in sides},
+        offers={side: terms.offers for side, terms in campaign.sides.items() if terms.amounts},
+        unordered=[side for side, terms in campaign.sides.items() if not terms.ordered],
         dataset=dataset.name,
         kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
     )

@@ -48,6 +48,7 @@ from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
+from shadowprice.responses.integrity import check_offers
 from shadowprice.responses.layers.heads import Head, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
@@ -209,7 +210,9 @@ class Solver:
         self.pacer = make_pacer(self.campaign.pacer)
         # Resolved once, so that version and heads belong together even if the link moves meanwhile.
         model = (workspace / VERSIONS / canary if canary else workspace / MODEL).resolve()
-        self.model_version = str(read_meta(model)["model_version"])
+        meta = read_meta(model)
+        check_offers(self.campaign, meta)
+        self.model_version = str(meta["model_version"])
         self.heads: Mapping[Side, Head] = load_heads(model)
         self._towers, self._encoders = load_towers(model), load_encoders(model)
         self._defaults = stored_defaults(self.heads, self._towers)

@@ -99,6 +99,7 @@ def _reference(job: WatchJob, campaign: Campaign, model: Path, version: str) -> 
         rate=job.rate,
         predicted={side: each.curves.response for side, each in population.items()},
         activity=activity,
+        unordered=[side for side, terms in campaign.sides.items() if not terms.ordered],
         labels={
             (side, level): (int(rows), mean)
             for side, levels in rates.items()

@@ -83,9 +83,8 @@ class Requests:
 class Answers:
     """Answers to the n requests of one call, in their order; arrays (n,).
 
-    incentive in minor units, 0 of an offer without a value in money; unit_cost what it takes of the budget, for each unit
-    of response where it is paid on response; level an index into the side's levels, or ``NOTHING``; offer_id that level's offer,
-    empty for nothing;
+    incentive in minor units, 0 of an offer without a value in money; unit_cost that of the level; level an index into
+    the side's levels, or ``NOTHING``; offer_id that level's offer, empty for nothing;
     propensity the probability of that answer, given the arm, the price, the exploration and the remaining budget;
     repeat whether the request was answered before; price_version, model_version and arm are those of that decision;
     limited_by the budget or cap that the wanted incentive did not fit, empty where it fitted;

@@ -15,7 +15,7 @@ import numpy as np
 from serving.predictor.features import ColdStart
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.responses.integrity import check_files
+from shadowprice.responses.integrity import check_files, check_offers
 from shadowprice.responses.layers.heads import Head, load_heads
 from shadowprice.responses.layers.own import ServedEncoder, load_encoders
 from shadowprice.responses.layers.tower import ServedTower, load_towers
@@ -72,17 +72,18 @@ def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
 
     Raises:
         InvalidInput: a file is missing or damaged, the heads are not those that ``model.json`` was
-            written with, or they do not fit (:func:`check_heads`).
+            written with, or they do not fit (:func:`check_heads`, :func:`check_offers`).
         NotFound: there are no heads.
     """
-    version, files = _read_meta(folder)
-    check_files(folder, files)
+    version, meta = _read_meta(folder)
+    check_files(folder, meta.get("files"))
+    check_offers(campaign, meta)
     heads = load_heads(folder)
     check_heads(campaign, heads)
     return Bundle(heads, version, load_towers(folder), load_encoders(folder))
 
 
-def _read_meta(folder: Path) -> tuple[str, Any]:
+def _read_meta(folder: Path) -> tuple[str, Mapping[str, Any]]:
     path = folder / "model.json"
     try:
         meta = json.loads(path.read_bytes())
@@ -93,7 +94,7 @@ def _read_meta(folder: Path) -> tuple[str, Any]:
         raise InvalidInput(f"holds no model_version: {error!r}", field=str(path)) from error
     if not isinstance(version, str) or not re.fullmatch(MODEL_VERSION, version):
         raise InvalidInput(f"{version!r}: use letters, digits, '.', '_' and '-'", field=f"{path}: model_version")
-    return version, meta.get("files")
+    return version, meta
 
 
 def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from serving.predictor.ledger.client import Authorisation, KnownRequests
 from serving.protocol import Answers, Reason, Requests
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
 
 

@@ -19,7 +19,7 @@ from shadowprice.campaign import Side
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
 from shadowprice.responses.layers.heads import Head, save_heads
 from shadowprice.responses.layers.own import ServedEncoder, save_encoders
@@ -83,6 +83,7 @@ def write_bundle(
         for side, each in embedded.items()
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
+    describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,
         folder,

@@ -56,7 +56,7 @@ class SideEvaluation:
     reliability     mean response in equally filled ranges of the prediction
     uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
-    curve_slope     mean slope of the model's curves
+    curve_slope     mean slope of the model's curves; None where levels have no order
     """
 
     rows: int
@@ -71,7 +71,7 @@ class SideEvaluation:
     reliability: CalibrationTable
     uncorrected: CalibrationTable | None
     data_slope: Slope | None
-    curve_slope: float
+    curve_slope: float | None
 
 
 @dataclass(frozen=True)
@@ -148,15 +148,17 @@ def evaluate(
     identified = True
     for side, frame in test.items():
         known = None if truth is None else true_curves(truth, side, frame["account_id"], len(data.levels[side]))
-        reasons = (confounders or {}).get(side, [])
-        slope = _data_slope(data, side, reasons)
+        reasons, ordered = (confounders or {}).get(side, []), side not in data.unordered
+        require(ordered or not reasons, "confounders", f"have no slope to hold: the levels of {side}s have no order")
+        slope = _data_slope(data, side, reasons) if ordered else None
         terms = None if campaign is None else campaign.terms(side)
         partner = row_partners(frame, side, data.snapshots)
-        sides[side] = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
-        if reasons:
-            checks.append(identification(side, data.rows[side], data.levels[side], slope, sides[side].curve_slope))
+        judged = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
+        sides[side] = judged if ordered else _without_order(judged)
+        if reasons and judged.curve_slope is not None:
+            checks.append(identification(side, data.rows[side], data.levels[side], slope, judged.curve_slope))
             identified &= slope is not None and slope.identified
-        if side == "customer":
+        if side == "customer" and ordered:
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
             sides[side] = replace(
@@ -164,26 +166,24 @@ def evaluate(
             )
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
     rows = {str(side): each.rows for side, each in sides.items()}
+    judge = partial(gate, found, limits=limits, extra=checks, rows=rows, unordered=data.unordered)
     if campaign is None:
-        return Evaluation(sides, gate(found, limits=limits, extra=checks, rows=rows))
+        return Evaluation(sides, judge())
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
         shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
         wanted = value_required and identified
-        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows), shown)
+        return Evaluation(sides, judge(value=shown, rival="uniform dosing", required=wanted), shown)
     theirs = _incumbents(incumbent, data, test, curves)
     if isinstance(theirs, str):
-        verdict = gate(found, None, limits, theirs, required=value_required, extra=checks, rows=rows)
-        return Evaluation(sides, verdict, theirs)
+        return Evaluation(sides, judge(value=theirs, required=value_required), theirs)
     if looks == "every":
         shown = compare_value_at_every_look(model, data, curves, theirs, campaign, asked)
     else:
         shown = compare_value(data, curves, theirs, campaign, asked, replications, coverage, traffic)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
     predicted = compare_prediction(data, curves, theirs, replications) if allowed.value_margin > 0 else None
-    verdict = gate(
-        found, baseline, limits, shown, required=value_required, extra=checks, rows=rows, prediction=predicted
-    )
+    verdict = judge(baseline=baseline, value=shown, required=value_required, prediction=predicted)
     return Evaluation(sides, verdict, shown)
 
 
@@ -256,6 +256,12 @@ def _side(
         data_slope=slope,
         curve_slope=curve_slope,
     )
+
+
+def _without_order(found: SideEvaluation) -> SideEvaluation:
+    """Return the figures without those that read an order of the levels."""
+    metrics = {name: each for name, each in found.metrics.items() if name != "rpr"}
+    return replace(found, metrics=metrics, curve_slope=None, true_hazard=None)
 
 
 def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Slope | None:

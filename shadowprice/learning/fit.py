@@ -13,12 +13,13 @@ from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_w
 from shadowprice.learning.distributed import RAY, ray_workers
 from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training
 from shadowprice.learning.recipes import recipe as recipe_of
-from shadowprice.learning.repair import repair
+from shadowprice.learning.repair import check_repair, repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.on_ray.parts import on_actors
 from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.registry import model_class
+from shadowprice.responses.repair.model import RepairSteps
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
@@ -41,6 +42,7 @@ def fit_bundle(
     require(workers >= 0, "workers", "must be 0 (this process) or a number of Ray workers")
     data = TrainingSet.load(training, LEARNT_ACCOUNTS)
     how = choose_training(data.dataset, how)
+    check_repair(RepairSteps.named(how.curve_repair), data)
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     spec = recipe_of(how.recipe, data)
     steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())

@@ -12,12 +12,15 @@ from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
+from shadowprice.responses.layers.base import layer_class
 from shadowprice.responses.layers.heads import LAYERS
-from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, model_class, names
+from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, make, model_class, names, wants
 from shadowprice.responses.repair.model import NONE, RepairSteps
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
 """S0's response layer of each side."""
+UNORDERED: Mapping[Side, str] = {"customer": "per_level", "merchant": "per_level_ratio"}
+"""Response layer of a side whose levels have no order, where none is named."""
 JOINT = "joint_"
 """Prefix of the recipes of joint two-sided networks; a name without it is that of a response model."""
 RENAMED = frozenset({*LAYERS, "dnn", "dnn_h"})
@@ -34,6 +37,8 @@ class Separate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+WITHOUT_ORDER = ("joint_gnn", "gbdt_free", "wdl", "dnn_offer")
+"""Recipes for levels that have no order."""
 VALIDATION, ROLLING = "validation", "rolling"
 
 
@@ -83,13 +88,14 @@ def choose_training(dataset: str, asked: Training) -> Training:
     return Training(own.recipe, asked.curve_repair or own.curve_repair, asked.calibration or own.calibration)
 
 
-def _spec(data: TrainingSet, encoder: str, *, customer: str = OWN["customer"], interactions: bool = False) -> JointSpec:
-    layers = {**OWN, "customer": customer}
+def _spec(data: TrainingSet, encoder: str, *, customer: str = "", interactions: bool = False) -> JointSpec:
+    layers = {side: UNORDERED[side] if side in data.unordered else OWN[side] for side in data.rows}
+    layers |= {"customer": customer} if customer else {}
     return JointSpec(
         encoder=encoder,
-        layers={side: layers[side] for side in data.rows},
+        layers=layers,
         levels=data.levels,
-        layer_options={"customer": {"fusion": 1e-4}} if layers["customer"] == "hazard" else {},
+        layer_options={"customer": {"fusion": 1e-4}} if layers.get("customer") == "hazard" else {},
         context=data.context,
         partner={side: data.partner(side) for side in data.rows},
         interactions=interactions,
@@ -97,7 +103,10 @@ def _spec(data: TrainingSet, encoder: str, *, customer: str = OWN["customer"], i
 
 
 def joint_gnn(data: TrainingSet) -> JointSpec:
-    """S0: graph encoder, piecewise hazard for customers, linear head for merchants, one joint loss."""
+    """S0: graph encoder, piecewise hazard for customers, linear head for merchants, one joint loss.
+
+    A side whose levels have no order has a score of its own for each level (:data:`UNORDERED`).
+    """
     return _spec(data, GRAPH_ENCODER)
 
 
@@ -160,9 +169,21 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     shadowprice.errors.InvalidInput: recipe: the joint network 'hazard' is now called 'joint_hazard'
 
     Raises:
-        NotFound, InvalidInput: as :func:`check_recipe`.
+        NotFound, InvalidInput: as :func:`check_recipe`, or a side whose levels have no order would get a model that
+            reads one.
     """
     check_recipe(name)
+    found = _named(name, data)
+    for side in data.unordered:
+        reason = (
+            f"{name!r} reads an order of levels, and the offers of {side}s have none ({', '.join(data.offers[side])}); "
+            f"use one of {', '.join(WITHOUT_ORDER)}, or order the levels in the tables (ordered_{side})"
+        )
+        require(not _reads_order(found, side, data), "recipe", reason)
+    return found
+
+
+def _named(name: str, data: TrainingSet) -> JointSpec | Separate:
     if name in RECIPES:
         return RECIPES[name](data)
     if name.startswith(JOINT):
@@ -170,3 +191,12 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
         return _spec(data, part) if part in ENCODERS else _spec(data, GRAPH_ENCODER, customer=part)
     sides = model_class(name).sides
     return Separate({side: name if side in sides else OWN[side] for side in data.rows})
+
+
+def _reads_order(found: JointSpec | Separate, side: Side, data: TrainingSet) -> bool:
+    if isinstance(found, JointSpec):
+        return layer_class(found.layers[side]).ordered
+    name = found.models[side]
+    options = {key: value for key, value in {"side": side, **found.options}.items() if key in wants(name)}
+    model = make(name, levels=data.levels[side], **options)
+    return model.ordered or model.monotone

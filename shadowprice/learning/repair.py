@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.repair.model import RepairedModel, RepairSteps, SideRepair
@@ -21,6 +22,7 @@ def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
         name: ``none``, or of effect, pooled, by_level, monotone, joined by ``+``.
     """
     steps = RepairSteps.named(name)
+    check_repair(steps, data)
     if not steps:
         return model
     seen, held_out = data.part("train"), data.part("validation")
@@ -33,3 +35,9 @@ def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
         confounders = data.confounders.get(side, ())
         repairs[side] = SideRepair.fit(steps, curves_of, held_out[side], seen[side], confounders, side)
     return RepairedModel(model, repairs)
+
+
+def check_repair(steps: RepairSteps, data: TrainingSet) -> None:
+    """Refuse steps that read an order of levels where a side has none."""
+    reason = f"effect and monotone read an order of levels, and those of {', '.join(data.unordered)}s have none"
+    require(not (data.unordered and (steps.effect or steps.project)), "curve_repair", reason)

@@ -28,7 +28,7 @@ LEARNT_ACCOUNTS = 1_000_000
 BATCH = 1 << 18
 """Rows read at a time where not all are kept."""
 TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
-BY_SIDE = ("levels", "context", "confounders")
+BY_SIDE = ("levels", "context", "confounders", "offers")
 """Fields with a tuple of each side."""
 
 
@@ -45,6 +45,8 @@ class TrainingSet:
     context    side → columns that describe the request rather than the account
     confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
                general first; none where levels were randomised
+    offers     side → identifiers of its offers, where its levels are numbers of offers and not amounts
+    unordered  sides whose levels have no order
     dataset    name of the data set it was made from, empty where unknown
     kind       kind of the data set, which decides what is trained
     """
@@ -55,6 +57,8 @@ class TrainingSet:
     levels: Mapping[Side, tuple[int, ...]]
     context: Mapping[Side, tuple[str, ...]]
     confounders: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
+    offers: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
+    unordered: tuple[Side, ...] = ()
     dataset: str = ""
     kind: str = "campaign"
 
@@ -78,6 +82,8 @@ class TrainingSet:
     def digest(self) -> str:
         """Digest of everything that training reads: labelled rows, the amounts of their levels, and snapshots."""
         found = hashlib.sha256(json.dumps({side: list(map(int, each)) for side, each in self.levels.items()}).encode())
+        if self.offers:
+            found.update(json.dumps([dict(self.offers), self.unordered]).encode())
         for rows in self.rows.values():
             found.update(digest_of(rows))
         for snapshot in self.snapshots:
@@ -106,7 +112,7 @@ class TrainingSet:
                 rows.to_parquet(file_of(folder, kind, side), index=False)
         for number, snapshot in enumerate(self.snapshots):
             snapshot.save(snapshot_folder(folder, number))
-        kept = {name: getattr(self, name) for name in (*BY_SIDE, "dataset", "kind")}
+        kept = {name: getattr(self, name) for name in (*BY_SIDE, "unordered", "dataset", "kind")}
         write_meta(folder, snapshots=len(self.snapshots), **kept)
 
     @classmethod
@@ -124,7 +130,8 @@ class TrainingSet:
             rows={side: _read(file_of(folder, "rows", side), share.get(side, 1.0)) for side in present},
             serving={side: _read(file_of(folder, "serving", side)) for side in served},
             snapshots=[GraphSnapshot.load(snapshot_folder(folder, n)) for n in range(meta["snapshots"])],
-            **{name: {side: tuple(values) for side, values in meta[name].items()} for name in BY_SIDE},
+            **{name: {side: tuple(values) for side, values in meta.get(name, {}).items()} for name in BY_SIDE},
+            unordered=tuple(meta.get("unordered", ())),
             dataset=meta.get("dataset", ""),
             kind=meta.get("kind", "campaign"),
         )
@@ -179,12 +186,15 @@ def write_meta(
     levels: Mapping[Side, tuple[int, ...]],
     context: Mapping[Side, tuple[str, ...]],
     confounders: Mapping[Side, tuple[str, ...]],
+    offers: Mapping[Side, tuple[str, ...]],
+    unordered: Sequence[Side],
     dataset: str,
     kind: str,
 ) -> None:
     """Write what a training set is besides its rows and snapshots, which must be there: without it there is none."""
-    given = {"snapshots": snapshots, "levels": levels, "context": context, "confounders": confounders}
-    write_whole(folder / FILE, json.dumps({**given, "dataset": dataset, "kind": kind}, indent=1))
+    given = {"snapshots": snapshots, "levels": levels, "context": context, "confounders": confounders, "offers": offers}
+    more = {"unordered": list(unordered), "dataset": dataset, "kind": kind}
+    write_whole(folder / FILE, json.dumps({**given, **more}, indent=1))
 
 
 def digest_of(table: pd.DataFrame) -> bytes:

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from shadowprice.campaign import Campaign
 from shadowprice.checks import require
 from shadowprice.errors import NotFound
 from shadowprice.responses.layers.heads import FILE
 from shadowprice.responses.layers.own import FILE as ENCODERS
 from shadowprice.responses.layers.tower import FILE as TOWERS
+
+OFFERS = "level_offers"
+"""Key of ``model.json``: side → identifiers of the offers of its levels, where these are numbers and not amounts."""
 
 
 def file_digests(folder: Path) -> dict[str, str]:
@@ -38,3 +42,15 @@ def check_files(folder: Path, expected: Any) -> None:
     for name, digest in found.items():
         same = expected.get(name) == digest
         require(same, str(folder / name), "is not the file that model.json was written with")
+
+
+def check_offers(campaign: Campaign, meta: Mapping[str, Any]) -> None:
+    """Check that the offers of a campaign are those that the model of a manifest has learned.
+
+    Raises:
+        InvalidInput: a side whose levels are numbers of offers has others, or the same in another order.
+    """
+    for side, terms in campaign.sides.items():
+        known = tuple(meta.get(OFFERS, {}).get(side, ()))
+        other = f"the model's offers of side {side!r} are {list(known)}, the campaign's {list(terms.offers)}"
+        require(not terms.amounts or known == terms.offers, "model", f"{other}; train a model on these offers")

@@ -40,6 +40,7 @@ MODELS: Mapping[str, Entry] = {
     "dssm_c": Entry("joint.network_models", "DssmModel"),
     "gradient_logit": Entry("joint.network_models", "GradientLogitModel"),
     "linear": Entry("joint.network_models", "LinearModel"),
+    "per_level": Entry("joint.network_models", "PerLevelModel"),
     "dnn": Entry("joint.network_models", "DnnModel"),
     "gbdt": Entry("tabular.gbdt", "GbdtModel"),
     "dnn_h": Entry("joint.network_models", "DnnHistoryModel"),

@@ -61,6 +61,8 @@ def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
     """
     found = []
     for side, levels in reference.levels.items():
+        if side in reference.unordered:
+            continue
         own = rows[rows["explored"] & (rows["side"] == side)]
         if levels < 2 or len(own) < LEAST_ROWS or (own["response"] > 1).any():
             continue

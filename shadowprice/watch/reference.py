@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ class Reference:
     rate       probability of a false alarm of one check, all groups and all days together
     predicted  side → (J, N), predictions for the accounts of training; empty: stability is not checked
     activity   side → (N,), weights of those accounts; empty: all count alike
+    unordered  sides whose levels have no order: their curves have no shape to check
     labels     (side, level) → rows of training and their mean response; empty: label drift is not checked
     """
 
@@ -28,6 +29,7 @@ class Reference:
     rate: float = 0.05
     predicted: Mapping[str, NDArray[np.floating]] = field(default_factory=dict)
     activity: Mapping[str, NDArray[np.floating]] = field(default_factory=dict)
+    unordered: Collection[str] = ()
     labels: Mapping[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise, permutations
 from typing import Literal, get_args
 
 import numpy as np
@@ -164,10 +165,20 @@ def price_grid(value: Array, cost: Array, count: int = 40) -> Array:
 
 
 def step_worth(value: Array, cost: Array) -> Array:
-    """Value per unit of cost of each step to the next level that costs more and is worth more."""
-    gained, paid = np.diff(value, axis=0), np.diff(cost, axis=0)
-    worth = gained[paid > 0] / paid[paid > 0]
-    return np.asarray(worth[worth > 0])
+    """Value per unit of cost of each step to a level that costs more and is worth more.
+
+    The step is to the next level. Where a level does not cost more than the one before in the mean, it is to any.
+    """
+    mean = cost.mean(axis=1)
+    pairs = list(pairwise(range(len(mean))))
+    if not np.all(np.diff(mean) > 0):
+        pairs = [(low, high) for low, high in permutations(range(len(mean)), 2) if mean[low] < mean[high]]
+    found = [np.zeros(0)]
+    for low, high in pairs:
+        gained, paid = value[high] - value[low], cost[high] - cost[low]
+        worth = gained[paid > 0] / paid[paid > 0]
+        found.append(worth[worth > 0])
+    return np.concatenate(found)
 
 
 def spread(worth: Array, count: int = 40) -> Array:

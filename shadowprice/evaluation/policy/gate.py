@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -144,6 +144,7 @@ def gate(
     extra: Sequence[Check] = (),
     rows: Mapping[str, int] | None = None,
     prediction: Estimate | None = None,
+    unordered: Collection[str] = (),
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -162,6 +163,7 @@ def gate(
         rows: side → test rows, to tell how many would mend a broken rule.
         prediction: the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked
             for where the limits leave a margin of value.
+        unordered: sides whose levels have no order: their curves have no reversed pairs, and ``rpr`` is not needed.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
     no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
@@ -177,7 +179,8 @@ def gate(
         raise InvalidInput("needs the metrics of at least one side", field="candidate")
     checks: list[Check] = []
     for side, found in candidate.items():
-        missing = [name for name in _required(side) if name not in found]
+        free = {"rpr"} if side in unordered else set()
+        missing = [name for name in _required(side) if name not in found and name not in free]
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
         checks += _side(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
@@ -202,8 +205,9 @@ def _side(
     error, rate = found["ece"], _value(found["base_rate"])
     rule = f"calibration error at most {limits.ece_share:.0%} of the mean response {rate:.4g}, by its lower bound"
     checks.append(_check("ece", side, rule, _show(error), _low(error) <= limits.ece_share * rate))
-    rule = "no curve falls where the incentive rises (RPR = 0)"
-    checks.append(_check("rpr", side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
+    if "rpr" in found:
+        rule = "no curve falls where the incentive rises (RPR = 0)"
+        checks.append(_check("rpr", side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
     if "mse" in baseline and "mse" in found:
         mine, other = found["mse"], _value(baseline["mse"])
         rule = f"squared error not above the baseline's {other:.4g}"

@@ -188,6 +188,14 @@ class GradientLogitModel(NetworkModel):
         return cast(LogitHead, model.heads(embedding)[self.side]).sensitivity(embedding[self.side])
 
 
+class PerLevelModel(NetworkModel):
+    """A logit of its own for each level, which may have any order."""
+
+    layer = "per_level"
+    monotone = False
+    ordered = False
+
+
 class LinearModel(NetworkModel):
     """Linear response with a non-negative slope, for merchants (S0)."""
 

@@ -21,11 +21,13 @@ class ResponseLayer(nn.Module, ABC):
 
     estimator  function of :mod:`shadowprice.responses.calibration` that finds the correction of the overall level
     head       class of the head that serves the layer
+    ordered    whether it reads an order of the levels
     amounts    (J,), the levels in units of ``RATE_SCALE`` minor units
     """
 
     estimator: ClassVar[Callable[..., float]]
     head: ClassVar[Callable[..., Head]]
+    ordered: ClassVar[bool] = True
 
     def __init__(self, levels: NDArray[np.int64]) -> None:
         super().__init__()
@@ -98,7 +100,13 @@ class ResponseLayer(nn.Module, ABC):
 
 
 def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any) -> ResponseLayer:
-    """Build the response layer called ``name`` over embeddings of ``width``.
+    """Build the response layer called ``name`` over embeddings of ``width``; raises as :func:`layer_class`."""
+    build: Callable[..., ResponseLayer] = layer_class(name)
+    return build(width, levels, **options)
+
+
+def layer_class(name: str) -> type[ResponseLayer]:
+    """The class of the response layer called ``name``.
 
     Raises:
         NotFound: no layer of that name.
@@ -106,8 +114,8 @@ def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any)
     if name not in LAYERS:
         raise NotFound(f"response layer {name!r} is unknown; choose one of {sorted(LAYERS)}")
     module, cls = LAYERS[name].split(":")
-    layer: ResponseLayer = getattr(import_module(module), cls)(width, levels, **options)
-    return layer
+    found: type[ResponseLayer] = getattr(import_module(module), cls)
+    return found
 
 
 def array(tensor: Tensor) -> NDArray[Any]:

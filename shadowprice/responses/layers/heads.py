@@ -221,6 +221,26 @@ class DssmHead:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class PerLevelHead:
+    """f_j = sigmoid(w_j·h + b_j), or max(0, w_j·h + b_j) where the response is no probability: levels in any order.
+
+    weight (J, D), bias (J,). O(N·J·D).
+    """
+
+    kind: ClassVar[str] = "per_level"
+    levels: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    default_embedding: NDArray[np.float32]
+    probability: bool
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Expected response (J, N)."""
+        score = _affine(embedding, self.weight, self.bias)
+        return _float32(sigmoid(score) if self.probability else np.maximum(score, 0.0))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class StoredHead:
     """The embedding is the curve: its first J numbers are the responses, whatever model computed them. O(N·J)."""
 
@@ -249,7 +269,7 @@ class DeliveryHead(StoredHead):
 
 
 HEADS: dict[str, type[Head]] = {
-    head.kind: head for head in (HazardHead, LinearHead, LogitHead, DssmHead, StoredHead, DeliveryHead)
+    head.kind: head for head in (HazardHead, LinearHead, LogitHead, DssmHead, PerLevelHead, StoredHead, DeliveryHead)
 }
 """Heads by name; a new one is a class with ``kind`` and an entry here."""
 LAYERS = {
@@ -259,6 +279,8 @@ LAYERS = {
     "dssm_c": "shadowprice.responses.layers.dssm_c:DssmLayer",
     "gradient_logit": "shadowprice.responses.layers.gradient_logit:GradientLogitLayer",
     "linear": "shadowprice.responses.layers.linear:LinearLayer",
+    "per_level": "shadowprice.responses.layers.per_level:PerLevelLayer",
+    "per_level_ratio": "shadowprice.responses.layers.per_level:PerLevelRatioLayer",
 }
 """Response layers by name; a new one is a file here and an entry."""
 

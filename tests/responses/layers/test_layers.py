@@ -14,6 +14,8 @@ from shadowprice.testing import assert_monotone
 
 LEVELS = np.array([20, 50, 60, 100, 200])
 WITH_ZERO = np.array([0, 50, 60])
+RATIOS = ("linear", "per_level_ratio")
+"""Layers of a response that is no probability."""
 
 
 def noisy(name: str, width: int = 4, levels: np.ndarray = LEVELS, seed: int = 0, **options):
@@ -27,7 +29,7 @@ def noisy(name: str, width: int = 4, levels: np.ndarray = LEVELS, seed: int = 0,
 
 def probability(name: str, output: torch.Tensor) -> np.ndarray:
     with torch.no_grad():
-        if name == "linear":
+        if name in RATIOS:
             return output.clamp(min=0).numpy().T
         return (1 - torch.exp(-output) if name in ("hazard", "cox") else torch.sigmoid(output)).numpy().T
 
@@ -245,8 +247,8 @@ def test_options_that_cannot_be_are_refused(name: str, options: dict, field: str
 def test_a_start_is_near_the_observed_responses_in_any_currency(name: str, unit: int) -> None:
     """Responses are the same whether the highest incentive has 4 minor units or 400,000."""
     levels, level = unit * np.arange(1, 5), np.repeat(np.arange(4), 1000)
-    expected = np.array([5.0, 20.0, 40.0, 50.0] if name == "linear" else [0.05, 0.07, 0.09, 0.12])
-    y = expected[level] if name == "linear" else (np.arange(4000) % 1000 < 1000 * expected[level]).astype(float)
+    expected = np.array([5.0, 20.0, 40.0, 50.0] if name in RATIOS else [0.05, 0.07, 0.09, 0.12])
+    y = expected[level] if name in RATIOS else (np.arange(4000) % 1000 < 1000 * expected[level]).astype(float)
     layer = make_layer(name, 4, levels)
     layer.start(level, y)
     found = probability(name, layer(torch.zeros(1, 4)))[:, 0]
