@@ -47,7 +47,14 @@ def check(
     console.print("The files can be used.")
     console.print(table)
     for side, levels in facts["levels"].items():
-        console.print(f"levels of {side}s in minor units: {', '.join(map(str, levels))}")
+        told = f"levels of {side}s in minor units: {', '.join(map(str, levels))}"
+        if side in facts["offers"]:
+            told = (
+                f"offers of {side}s, with costs: {', '.join(f'{name} {cost}' for name, cost in facts['offers'][side])}"
+            )
+        if side in facts["unordered"]:
+            told += "; they have no order, and the first is the control"
+        console.print(told, soft_wrap=True, markup=False, highlight=False)
     console.print(f"checked in {seconds:.1f} s; next: shadowprice run {path}", soft_wrap=True)
 
 
@@ -57,10 +64,21 @@ def read(path: Path) -> Tables:
 
 
 def summary(tables: Tables) -> dict[str, Any]:
-    """Return the rows of each table, and the levels of each side."""
+    """Return the rows of each table, and the levels of each side.
+
+    Of a side whose levels are offers and not amounts, ``offers`` has each with its cost.
+    """
     campaign = campaign_from_tables(tables)
-    levels = {side: [int(level) for level in terms.levels] for side, terms in campaign.sides.items()}
-    return {"campaign": campaign.name, "rows": tables.rows(), "levels": levels}
+    sides = campaign.sides.items()
+    return {
+        "campaign": campaign.name,
+        "rows": tables.rows(),
+        "levels": {side: [int(level) for level in terms.levels] for side, terms in sides},
+        "offers": {
+            side: list(zip(terms.offers, terms.unit_costs, strict=True)) for side, terms in sides if terms.amounts
+        },
+        "unordered": [side for side, terms in sides if not terms.ordered],
+    }
 
 
 def main() -> int:

@@ -51,15 +51,16 @@ def explain(
 
 def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     """Print the explanation of one request."""
-    head = f"{one['account_id']}, {one['side']}: incentive {one['incentive']} (level {one['level']})"
+    offer = one.get("offer_id") or "nothing"
+    head = f"{one['account_id']}, {one['side']}: {offer}, incentive {one['incentive']} (level {one['level']})"
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
     if one["levels"]:
-        table = Table("", "level", "incentive", "response", "expected cost", "score", "propensity", "allowed")
+        table = Table("", "level", "offer", "incentive", "response", "expected cost", "score", "propensity", "allowed")
         for each in one["levels"]:
             table.add_row(
                 "→" if each["level"] == one["level"] else "",
-                *(str(each[name]) for name in ("level", "incentive")),
+                *(str(each.get(name, "")) for name in ("level", "offer_id", "incentive")),
                 *(f"{each[name]:.4g}" for name in ("response", "expected_cost", "score", "propensity")),
                 "yes" if each["allowed"] else "no",
             )

@@ -24,7 +24,9 @@ def init(
     customers: Annotated[Path | None, typer.Option(help="file with a row for each customer")] = None,
     merchants: Annotated[Path | None, typer.Option(help="file with a row for each merchant")] = None,
     outcomes: Annotated[Path | None, typer.Option(help="file of results, where the trials do not hold them")] = None,
-    currency: Annotated[str, typer.Option(help="code of ISO 4217 of all amounts")] = "USD",
+    currency: Annotated[
+        str, typer.Option(help="code of ISO 4217 of all amounts, USD if left out; or offers: costs are numbers of them")
+    ] = "",
     timezone: Annotated[str, typer.Option(help="zone of times that have none, such as Europe/Berlin")] = "UTC",
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:

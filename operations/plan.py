@@ -10,6 +10,7 @@ from typing import Any
 
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.workspace import read_campaign
+from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments import plan
 from shadowprice.experiments.planning import ExperimentPlan, Precision, Prior
@@ -43,17 +44,21 @@ def run(job: PlanJob) -> ExperimentPlan:
         prior, precision = Prior(**job.prior), Precision(**job.precision)
     except TypeError as error:
         raise InvalidInput(f"does not have the fields of a plan: {error}", field="prior, precision") from error
-    found = plan(campaign.terms(job.side), job.accounts, prior, precision)  # type: ignore[arg-type]
+    terms = campaign.terms(job.side)  # type: ignore[arg-type]
+    found = plan(terms, job.accounts, prior, precision)
     experiment = {"experiment": found.experiment(job.salt).to_dict()} if job.salt else {}
     write_whole(job.result, json.dumps({"campaign": campaign.name} | found.to_dict() | experiment, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign.name, found)) + "\n")
+    write_whole(job.page, "\n".join(_page(campaign.name, found, terms)) + "\n")
     return found
 
 
-def _page(campaign: str, found: ExperimentPlan) -> Iterator[str]:
+def _page(campaign: str, found: ExperimentPlan, terms: Terms) -> Iterator[str]:
     yield f"# Trial of campaign {campaign}"
     yield ""
-    yield f"Levels to try: {', '.join(map(str, found.levels))} minor units. Money in minor units."
+    tried = f"Levels to try: {', '.join(map(str, found.levels))} minor units."
+    if terms.amounts:
+        tried = f"Offers to try: {', '.join(terms.offers[level] for level in found.levels)}."
+    yield f"{tried} Money in minor units."
     yield ""
     yield "| arm | share | accounts | expected money | value given up, net of saved money |"
     yield "|---|---|---|---|---|"

@@ -1,4 +1,4 @@
-"""Currencies by ISO 4217: their symbols, names, and how many decimals their minor unit has."""
+"""Currencies by ISO 4217: their symbols, names, and how many decimals their minor unit has; and offers as a unit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ DECIMALS = {
 _DECIMALS = {code: digits for digits, codes in DECIMALS.items() for code in codes.split()}
 
 
+OFFERS = "offers"
+"""Code of a budget in numbers of offers, whose unit is no money."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Currency:
-    """Format of money.
+    """Format of money, or of numbers of offers.
 
-    symbol  written before an amount
+    symbol  written before an amount; empty where the unit is an offer
     major   name of the unit in the plural; ``minor`` of the minor unit
     digits  decimals: 10^digits minor units are one major unit; 0 where there is no minor unit
     """
@@ -36,9 +40,18 @@ class Currency:
         """
         return int(10**self.digits)
 
+    @property
+    def one(self) -> str:
+        """One major unit in words.
+
+        >>> Currency.of("EUR").one, Currency.of(OFFERS).one
+        ('€1', 'offer')
+        """
+        return f"{self.symbol}1" if self.symbol else "offer"
+
     @classmethod
     def of(cls, code: str) -> Currency:
-        """The currency of an ISO 4217 code; one without a name here is written by its code."""
+        """The currency of an ISO 4217 code, or of :data:`OFFERS`; one without a name here is written by its code."""
         if code in _NAMED:
             return _NAMED[code]
         digits = _DECIMALS.get(code, 2)
@@ -52,4 +65,5 @@ _NAMED = {
     "JPY": Currency(symbol="¥", major="yen", minor="yen", digits=0),
     "EUR": Currency(symbol="€", major="euros", minor="cents"),
     "GBP": Currency(symbol="£", major="pounds", minor="pence"),
+    OFFERS: Currency(symbol="", major=OFFERS, minor=OFFERS, digits=0),
 }

@@ -40,6 +40,7 @@ from shadowprice.reports import money_figures
 from shadowprice.reports.headline import UNITS, campaign_facts
 from shadowprice.reports.mix import FILE, mix_csv
 from shadowprice.reports.prices import PriceHistory
+from shadowprice.reports.wording import level_names
 
 HEADERS = {
     "cache-control": "no-store",
@@ -82,7 +83,7 @@ class Console:
         self._lift = lift
         self._workspace = workspace
         self._drawer = Drawer()
-        self._templates = environment(currency)
+        self._templates = environment(currency, campaign)
 
     def campaigns(self, _: Request) -> Page:
         """GET /: every campaign in one line."""
@@ -118,7 +119,13 @@ class Console:
                 side: Markup(
                     self._drawer.draw(
                         ("mix", side, int(mix.requests.sum()), int(mix.cost.sum()), float(mix.responses.sum())),
-                        partial(money_figures.mix, mix, side, self._currency),
+                        partial(
+                            money_figures.mix,
+                            mix,
+                            side,
+                            level_names(self._campaign.terms(side), self._currency),
+                            "money" if self._currency.symbol else self._currency.major,
+                        ),
                     )
                 )
                 for side in mix.sides()
@@ -196,7 +203,7 @@ class Console:
             each.side: Markup(
                 self._drawer.draw(
                     ("curves", each.side, opened.current.seconds, str([group.seen for group in each.groups])),
-                    partial(figures_of_curves, each, self._currency),
+                    partial(figures_of_curves, each, self._currency, self._campaign.terms(each.side)),
                 )
             )
             for each in found

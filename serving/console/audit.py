@@ -18,7 +18,7 @@ from shadowprice.reports.wording import money
 def level_rows(
     campaign: Campaign, decision: Mapping[str, Any], curve: NDArray[np.float64], price: PriceRecord
 ) -> list[dict[str, float]]:
-    """One row for each level: incentive, response, expected cost, score (value less prices times cost), propensity.
+    """One row for each level: response, expected cost, score (value less prices times cost), propensity.
 
     Args:
         campaign: with the terms of the decision; fewer levels than the curve has leave no row.
@@ -39,10 +39,9 @@ def level_rows(
     charges = campaign.charges(side, response, np.array([bits], dtype=np.uint32))[:, :, 0]
     score = terms.value(response)[:, 0] - np.array(price.of(campaign.priced)) @ charges
     shares = [*decision["propensities"], *[0.0] * curve.size]
-    columns = zip(terms.unit_costs, curve, terms.cost(response)[:, 0], score, shares, strict=False)
+    columns = zip(curve, terms.cost(response)[:, 0], score, shares, strict=False)
     return [
-        {"incentive": paid, "response": each, "cost": cost, "score": worth, "propensity": share}
-        for paid, each, cost, worth, share in columns
+        {"response": each, "cost": cost, "score": worth, "propensity": share} for each, cost, worth, share in columns
     ]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import wilson
 from shadowprice.pacing.population import Population
@@ -20,7 +20,7 @@ from shadowprice.pacing.population import Population
 ROWS = 20_000
 """Accounts that the groups are made of, at most."""
 GROUPS = ("moved least", "moved little", "moved more", "moved most")
-"""Quarters of the accounts by what the largest incentive adds to their response."""
+"""Quarters of the accounts by what an incentive adds to their response: see :func:`moved`."""
 BAND = (0.1, 0.9)
 """Quantiles of the accounts of a group that its band lies between."""
 LEVEL = 0.95
@@ -73,15 +73,15 @@ def side_curves(side: Side, people: Population, campaign: Campaign, explored: pd
     """
     few = people.curves.sample(ROWS)
     response, shares = np.asarray(few.response, dtype=np.float64), few.shares()
-    edges = np.quantile(response[-1] - response[0], (0.25, 0.5, 0.75))
-    group = np.searchsorted(edges, response[-1] - response[0], side="right")
-    levels = campaign.terms(side).levels
+    terms = campaign.terms(side)
+    edges = np.quantile(moved(response, terms), (0.25, 0.5, 0.75))
+    group, levels = np.searchsorted(edges, moved(response, terms), side="right"), terms.levels
     own = None if explored is None else explored[(explored["side"] == side) & (explored["level"] >= 0)]
     if own is not None and len(own):
         place = pc.index_in(pa.array(own["account_id"].astype(str)), value_set=people.account_id)
         own = own[place.is_valid().to_numpy(zero_copy_only=False)]
         theirs = people.curves.take(place.drop_null().to_numpy()).response.astype(np.float64)
-        own = own.assign(group=np.searchsorted(edges, theirs[-1] - theirs[0], side="right"))
+        own = own.assign(group=np.searchsorted(edges, moved(theirs, terms), side="right"))
     found = []
     for place_, name in enumerate(GROUPS):
         mine = group == place_
@@ -103,6 +103,11 @@ def side_curves(side: Side, people: Population, campaign: Campaign, explored: pd
             )
         )
     return SideCurves(side, levels, tuple(found), sum(n for each in found for _, n in each.seen.values()))
+
+
+def moved(response: Real, terms: Terms) -> Real:
+    """(N,): what the largest incentive adds to the response; of levels without an order, the one that adds most."""
+    return np.asarray((response[-1] if terms.ordered else response.max(axis=0)) - response[0])
 
 
 def rates(side: Side, response: Real, levels: tuple[int, ...]) -> Real:

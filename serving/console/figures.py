@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from serving.console.curves import SideCurves
 from serving.console.state import State
+from shadowprice.campaign import Terms
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports import svg
-from shadowprice.reports.wording import money, number, percent
+from shadowprice.reports.wording import clipped, level_names, money, number, percent
 
 KEPT = 16
 ENDS = ("value", "low", "high")
-RATE = {"customer": "Hazard per {}1", "merchant": "Response that {}1 more adds"}
+RATE = {"customer": "Hazard per {}", "merchant": "Response that {} more adds"}
 
 
 class Drawer:
@@ -62,7 +63,7 @@ def _price(axes: Axes, state: State, currency: Currency) -> None:
             svg.tell(axes, hour, value, f"Hour {hour:.3g}: λ {number(value)}, version {each.record.version}")
         room = 0.35 * max(float(np.ptp(values)), 0.05 * float(np.abs(values).max())) or 1.0
         axes.set_ylim(float(values.min()) - room, float(values.max()) + room)
-    axes.set_title(f"Price of money λ: responses that {currency.symbol}1 must bring")
+    axes.set_title(f"Price of money λ: responses that {currency.one} must bring")
     svg.ticks(axes, "y", number, most=4)
 
 
@@ -115,26 +116,37 @@ def _against(planned: float, currency: Currency) -> str:
     return "" if math.isnan(planned) else f"; the first plan had {money(planned, currency)}"
 
 
-def curves(found: SideCurves, currency: Currency) -> str:
-    """Response and rate by incentive of each group of accounts, as SVG with two panels for each group."""
-    levels = np.array(found.levels) / currency.unit
-    count = len(found.groups)
-    with svg.figure(10.6, 5.4, nrows=2, ncols=count, sharex=True, sharey="row", squeeze=False) as (drawn, axes):
-        for group, (response, rate) in zip(found.groups, axes.T, strict=True):
-            response.fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.18, linewidth=0)
+def curves(found: SideCurves, currency: Currency, terms: Terms) -> str:
+    """Response and rate by incentive of each group of accounts, as SVG with two panels for each group.
+
+    Levels that are numbers of offers have no rate.
+    """
+    named = dict(enumerate(level_names(terms, currency)))
+    levels = np.array(found.levels) / (1 if terms.amounts else currency.unit)
+    count, rows = len(found.groups), 1 if terms.amounts else 2
+    with svg.figure(10.6, 2.7 * rows, nrows=rows, ncols=count, sharex=True, sharey="row", squeeze=False) as (
+        drawn,
+        axes,
+    ):
+        for group, panels in zip(found.groups, axes.T, strict=True):
+            panels[0].fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.18, linewidth=0)
             intervals = {level: estimate for level, (estimate, _) in group.seen.items()}
-            for panel, values, seen, unit in (
-                (response, group.mean, intervals, 1),
-                (rate, group.rate * currency.unit, group.seen_rate, currency.unit),
-            ):
-                panel.plot(levels, values, "o-", color=svg.MODEL, markersize=3, label="model")
-                for x, y in zip(levels, values, strict=True):
+            shown = (
+                (group.mean, intervals, 1),
+                (group.rate * currency.unit, group.seen_rate, currency.unit),
+            )
+            for panel, (values, seen, unit) in zip(panels, shown[:rows], strict=True):
+                panel.plot(levels, values, "o-" if terms.ordered else "o", color=svg.MODEL, markersize=3, label="model")
+                for level, (x, y) in enumerate(zip(levels, values, strict=True)):
                     if np.isfinite(y):
-                        svg.tell(panel, x, y, f"{group.name}, {currency.symbol}{x:,g}: {number(float(y))}")
-                _explored(panel, levels, seen, unit, currency)
-            response.set_title(f"{group.name}: {percent(group.requests)} of requests")
-            rate.set_xlabel(f"Incentive, {currency.major}")
-        for row, name in zip(axes, ("Expected response", RATE[found.side].format(currency.symbol)), strict=True):
+                        svg.tell(panel, x, y, f"{group.name}, {named[level]}: {number(float(y))}")
+                _explored(panel, levels, seen, unit, named)
+            panels[0].set_title(f"{group.name}: {percent(group.requests)} of requests")
+            if terms.amounts:
+                panels[-1].set_xticks(levels, [clipped(name, 14) for name in named.values()], rotation=30, ha="right")
+            else:
+                panels[-1].set_xlabel(f"Incentive, {currency.major}")
+        for row, name in zip(axes, ("Expected response", RATE[found.side].format(currency.one))[:rows], strict=True):
             row[0].set_ylabel(name)
             row[0].set_ylim(bottom=0)
             svg.ticks(row[0], "y", number)
@@ -146,13 +158,13 @@ def curves(found: SideCurves, currency: Currency) -> str:
 
 
 def _explored(
-    axes: Axes, levels: NDArray[np.float64], seen: Mapping[int, Estimate], unit: int, currency: Currency
+    axes: Axes, levels: NDArray[np.float64], seen: Mapping[int, Estimate], unit: int, named: Mapping[int, str]
 ) -> None:
     """Means of explored requests, with their intervals as lines."""
     x = levels[list(seen)]
     value, low, high = (unit * np.array([getattr(each, name) for each in seen.values()]) for name in ENDS)
     axes.vlines(x, low, high, color=svg.OBSERVED, linewidth=1.4)
     axes.plot(x, value, "D", color=svg.OBSERVED, markersize=4, label="explored requests")
-    for at, middle, *ends in zip(x, value, low, high, strict=True):
+    for level, at, middle, *ends in zip(seen, x, value, low, high, strict=True):
         told = f"[{number(float(ends[0]))}, {number(float(ends[1]))}]" if np.isfinite(ends).all() else ""
-        svg.tell(axes, at, middle, f"explored, {currency.symbol}{at:,g}: {number(float(middle))} {told}")
+        svg.tell(axes, at, middle, f"explored, {named[level]}: {number(float(middle))} {told}")

@@ -8,12 +8,14 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from shadowprice import reports
+from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.reports import wording
+from shadowprice.reports.headline import unordered
 from shadowprice.reports.report import per_major
 
 
-def environment(currency: Currency) -> Environment:
+def environment(currency: Currency, campaign: Campaign) -> Environment:
     """Return the environment of the templates, which escapes every value."""
     pages = Environment(
         loader=FileSystemLoader([Path(__file__).parent / "templates", *reports.__path__]),
@@ -31,7 +33,8 @@ def environment(currency: Currency) -> Environment:
         "estimate": wording.estimate,
         "per_major": lambda found: per_major(found, currency.unit),
     }
-    pages.globals |= {"currency": currency}
+    names = {side: wording.level_names(terms, currency) for side, terms in campaign.sides.items()}
+    pages.globals |= {"currency": currency, "level_names": names, "unordered": unordered(campaign)}
     return pages
 
 

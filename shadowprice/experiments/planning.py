@@ -65,7 +65,7 @@ class Prior:
 class ExperimentPlan:
     """Plan of a trial with a holdout, a policy and an exploring arm.
 
-    levels          incentives that the exploring arm draws from, minor units
+    levels          that the exploring arm draws from: minor units, or numbers of offers
     shares          arm → basis points of the accounts
     accounts        arm → number
     money           arm → expected minor units

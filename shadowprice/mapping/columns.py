@@ -13,7 +13,7 @@ from shadowprice.mapping.description import Column, Mapping, Source
 from shadowprice.mapping.sources import ROW, literal, quoted
 from shadowprice.tables.schema import FLAG, REAL, TIME, WHOLE
 
-MONEY = frozenset(("face_value", "min_spend", "cost_paid", "amount", "budget_limit", "late_reserve"))
+MONEY = frozenset(("face_value", "cost", "min_spend", "cost_paid", "amount", "budget_limit", "late_reserve"))
 """Columns that hold amounts."""
 
 _DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}"

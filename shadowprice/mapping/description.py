@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import yaml
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.currency import Currency
+from shadowprice.currency import OFFERS, Currency
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.mapping.keys import COLUMN_KEYS, Kinds, Unit, reject_unknown
 from shadowprice.tables.schema import CAMPAIGN_TABLES, kind_of
@@ -26,8 +26,9 @@ RESULTS = frozenset(
     ("observed_at", "mature", "cost_paid", "redeemed", "clicked", "amount", "share_count", "share_count_before")
 )
 """Columns of ``outcome`` that the mapping of ``exposure`` may have, where one file holds offers and their results."""
-FACE_VALUE = "face_value"
-"""Column of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
+FACE_VALUE, COST = "face_value", "cost"
+OFFERED = (FACE_VALUE, COST, "order_index")
+"""Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +248,7 @@ def _features(given: Any, place: str) -> dict[str, Column]:
 def _check_columns(table: str, columns: MappingABC[str, Any], place: str) -> None:
     if table not in CAMPAIGN_TABLES:
         return
-    more = RESULTS | {FACE_VALUE} if table == "exposure" else frozenset()
+    more = RESULTS | {*OFFERED} if table == "exposure" else frozenset()
     for name in columns:
         if kind_of(table, name) is None and name not in more:
             raise InvalidInput(
@@ -271,10 +272,10 @@ def _with_sides(table: str, parts: Sequence[Table], campaign: MappingABC[str, st
 
 
 def currency_code(given: Any) -> str:
-    """Return a code of ISO 4217, or raise :class:`InvalidInput`."""
+    """Return a code of ISO 4217, or the word for numbers of offers, or raise :class:`InvalidInput`."""
     code = Kinds.text(given, "currency")
-    if not re.fullmatch(r"[A-Z]{3}", code):
-        raise InvalidInput(f"must be a code of ISO 4217, such as EUR; got {code!r}", field="currency")
+    if code != OFFERS and not re.fullmatch(r"[A-Z]{3}", code):
+        raise InvalidInput(f"must be a code of ISO 4217, such as EUR, or {OFFERS}; got {code!r}", field="currency")
     return code
 
 

@@ -13,6 +13,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "decided_at": ("decided", "sent", "shown", "offered", "gesendet", "date"),
     "observed_at": ("observed", "settled", "redeemed", "result"),
     "face_value": ("face", "value", "wert", "discount", "incentive", "coupon", "voucher"),
+    "offer_id": ("offer", "segment", "arm", "variant", "treat", "group", "message", "gruppe", "angebot"),
     "redeemed": ("redeem", "used", "eingel", "accepted", "converted", "bought"),
     "cost_paid": ("cost", "paid", "kosten"),
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 
 from shadowprice.errors import InvalidInput
+from shadowprice.mapping.alternatives import alternatives, control, named_offer, unit_cost
 from shadowprice.mapping.guesses import (
     Proposed,
     drawn,
@@ -52,13 +53,16 @@ class Proposal:
 
     has_zone  whether every time of the files has its zone
     starts_at     of the campaign: the day after the log
-    budget_limit  of the campaign: the value that was redeemed on a mean day of the log, in the unit of the files
+    budget_limit  of the campaign: the value that was redeemed on a mean day of the log, in the unit of the files; where
+        ``counted``, the offers that were given
+    counted       whether costs and budget are numbers of offers, which have no amount
     """
 
     parts: Sequence[Part]
     has_zone: bool
     starts_at: str
     budget_limit: str
+    counted: bool = False
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -97,6 +101,7 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
             has_zone=zoned,
             starts_at=_day(day_after, zoned),
             budget_limit=_budget(db, made, (day_after - first).days),
+            counted="offer_id" in made.columns,
         )
 
 
@@ -131,14 +136,19 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     offered = named([each for each in free.values() if is_value(each, trials)], "face_value")
     if offered:
         take("face_value", offered[0].name, reason=f"{len(offered[0].values)} values", check=len(offered) > 1)
+    names_offers = None if offered else alternatives(list(free.values()))
+    if names_offers is not None:
+        columns["offer_id"], columns["cost"] = named_offer(names_offers), unit_cost(names_offers)
+        free.pop(names_offers.name)
     draws = [each for each in free.values() if each.kind == "number" and hinted(each, "propensity")]
     if draws:
         take("propensity", draws[0].name, reason="probability with which this value was drawn")
-    elif offered:
-        columns["propensity"] = drawn(offered[0])
+    elif offered or names_offers is not None:
+        columns["propensity"] = drawn(names_offers or offered[0])
     if "outcomes" not in found:
         columns |= _results(free, sent, times)
-    names = ["account_id", "face_value"] + ([] if "outcomes" in found else ["redeemed"])
+    names = ["account_id", "face_value" if names_offers is None else "offer_id"]
+    names += [] if "outcomes" in found else ["redeemed"]
     missing = [name for name in names if name not in columns]
     return Part(table="exposure", profile=trials, columns=columns, missing=missing, unused=tuple(free))
 
@@ -249,7 +259,15 @@ def _day(day: date, zoned: bool) -> str:
 
 
 def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
-    """Return the value that was redeemed on a mean day, or that was offered where results are in another file."""
+    """Return the value that was redeemed on a mean day, or that was offered where results are in another file.
+
+    Of offers without an amount, it is the number of those that were given and that cost something.
+    """
+    if "offer_id" in made.columns:
+        names = made.profile.cells(made.columns["offer_id"].own)
+        counted = f"SELECT count(*) FROM {view_of(made.profile.source)} WHERE {quoted(names.name)} <> ?"
+        ((given,),) = db.execute(counted, [control(names)]).fetchall()
+        return str(max(math.ceil(given / days), 1))
     if "face_value" not in made.columns:
         return ""
     value, redeemed = made.columns["face_value"].own, made.columns.get("redeemed")

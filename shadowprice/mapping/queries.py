@@ -11,9 +11,9 @@ import duckdb
 from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
-from shadowprice.mapping.description import FACE_VALUE, RESULTS, Column, Mapping, Table
+from shadowprice.mapping.description import COST, FACE_VALUE, OFFERED, RESULTS, Column, Mapping, Table
 from shadowprice.mapping.sources import ROW, quoted, view_of
-from shadowprice.tables.schema import TEXT, WHOLE, kind_of
+from shadowprice.tables.schema import TEXT, kind_of
 
 KINDS = {"customer": "coupon", "merchant": "commission"}
 """Kind of the offers of a side, where no file lists the offers."""
@@ -53,7 +53,7 @@ def table_parts(
     }
     made = parts["exposure"]
     if "outcome" not in parts:
-        parts["outcome"] = [_results(part) for part in made if set(part.columns) & RESULTS]
+        parts["outcome"] = [_results(part, mapping) for part in made if set(part.columns) & RESULTS]
     if "offer" not in parts:
         parts["offer"] = _offers(made)
     parts["exposure"] = [_offered(part) for part in made]
@@ -77,7 +77,7 @@ def _mapped(
         raise InvalidInput("needs offer_id, or face_value where no file lists the offers", field=f"{place}.columns")
     sql: dict[str, str] = {}
     for name, column in columns.items():
-        kind = kind_of(table, name) or (kind_of("outcome", name) if name in RESULTS else WHOLE) or TEXT
+        kind = kind_of(table, name) or kind_of("outcome" if name in RESULTS else "offer", name) or TEXT
         try:
             sql[name] = column_sql(column, name, kind, given.source, own.get(given.source.name, ()), mapping)
         except InvalidInput as error:
@@ -102,8 +102,12 @@ def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:
     return {name: column.label for name, column in columns.items()}
 
 
-def _results(part: Part) -> Part:
-    """Results that are columns of the offers that were made; a row without any has none yet."""
+def _results(part: Part, mapping: Mapping) -> Part:
+    """Results that are columns of the offers that were made; a row without any has none yet.
+
+    Without a column for it, the cost of the offer was paid: always where the campaign pays on grant, else for each
+    redemption.
+    """
     names = [name for name in part.columns if name in RESULTS]
     if "observed_at" not in names:
         raise InvalidInput("is missing: when the result was known", field="tables.exposure.columns.observed_at")
@@ -111,9 +115,16 @@ def _results(part: Part) -> Part:
     if "mature" not in names:
         selected += ", 'true' AS mature"
     if "cost_paid" not in names:
-        if not {"redeemed", FACE_VALUE} <= set(part.columns):
+        priced = [name for name in (COST, FACE_VALUE) if name in part.columns]
+        if "redeemed" not in part.columns or not priced:
             raise InvalidInput("is missing: what was paid", field="tables.exposure.columns.cost_paid")
-        selected += f", CASE WHEN redeemed = '1' THEN {FACE_VALUE} ELSE '0' END AS cost_paid"
+        granted = "false"
+        if "campaign" in mapping.tables:
+            bases = {side: mapping.tables["campaign"][0].columns.get(f"cost_basis_{side}") for side in SIDES}
+            sides = [f"'{side}'" for side, each in bases.items() if each and each.constant == "on_grant"]
+            granted = f"side IN ({', '.join(sides)})" if sides else granted
+        paid = f"coalesce({', '.join(priced)})"
+        selected += f", CASE WHEN redeemed = '1' OR {granted} THEN {paid} ELSE '0' END AS cost_paid"
     known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
     columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
     return Part(f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns, part.source, part.labels)
@@ -126,17 +137,23 @@ def _offered(part: Part) -> Part:
 
 
 def _offers(made: Sequence[Part]) -> list[Part]:
-    """Return the values that were offered, as the offers of each side."""
-    if any(FACE_VALUE not in part.columns for part in made):
+    """Return the offers that were made, of each side once."""
+    names = [name for name in OFFERED if any(name in part.columns for part in made)]
+    if not all({FACE_VALUE, COST} & set(part.columns) for part in made):
         raise InvalidInput(
-            "the table is missing: list the offers, or map face_value of the offers that were made",
+            "the table is missing: list the offers, or map face_value of the offers that were made; or offer_id and "
+            "cost where they have no value in money",
             field="tables.offer",
         )
-    cases = " ".join(f"WHEN '{side}' THEN '{kind}'" for side, kind in KINDS.items())
-    union = " UNION ALL BY NAME ".join(f"SELECT offer_id, side, {FACE_VALUE} FROM {part.query}" for part in made)
-    query = f"""(SELECT DISTINCT offer_id, side, {FACE_VALUE}, CASE side {cases} END AS kind, {_NO_ROW} FROM ({union})
-        ORDER BY side, TRY_CAST({FACE_VALUE} AS BIGINT), offer_id)"""
-    return [Part(query, ("offer_id", "side", "kind", FACE_VALUE), made[0].source, made[0].labels)]
+    cases = " ".join(f"WHEN side = '{side}' THEN '{kind}'" for side, kind in KINDS.items())
+    union = " UNION ALL BY NAME ".join(
+        f"SELECT {', '.join(['offer_id', 'side', *(name for name in names if name in part.columns)])} FROM {part.query}"
+        for part in made
+    )
+    kind = f"CASE {f'WHEN {FACE_VALUE} IS NULL' if FACE_VALUE in names else 'WHEN true'} THEN 'other' {cases} END"
+    query = f"""(SELECT DISTINCT offer_id, side, {", ".join(names)}, {kind} AS kind, {_NO_ROW} FROM ({union})
+        ORDER BY side, TRY_CAST({names[0]} AS BIGINT), offer_id)"""
+    return [Part(query, ("offer_id", "side", "kind", *names), made[0].source, made[0].labels)]
 
 
 def _may_hold(table: Table, side: str) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from shadowprice.currency import OFFERS
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.mapping.description import currency_code, time_zone
 from shadowprice.mapping.guesses import Proposed
@@ -22,12 +23,14 @@ _PLAIN = re.compile(r"[^\W\d_][\w./-]*(?: [\w./-]+)*|\d[\d.:-]*")
 def write_mapping(folder: Path, proposal: Proposal, *, currency: str, timezone: str, campaign: str) -> Path:
     """Write ``mapping.yaml`` into a folder and return its path; the folder is made where it is missing.
 
+    Without a ``currency``, amounts are in US dollars, and offers without an amount are counted.
+
     Raises:
         Conflict: there is a mapping already.
         InvalidInput: there is no such currency or time zone.
         Unavailable: the folder cannot be written.
     """
-    currency_code(currency)
+    currency_code(currency or OFFERS)
     time_zone(timezone, "timezone")
     path = folder / FILE
     text = "\n".join(lines(proposal, currency=currency, timezone=timezone, campaign=campaign)) + "\n"
@@ -45,7 +48,11 @@ def write_mapping(folder: Path, proposal: Proposal, *, currency: str, timezone: 
 def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) -> Iterator[str]:
     """Yield the lines of the mapping."""
     yield f"# A first mapping. Lines with {CHECK} are guesses that only you can confirm."
-    yield f"currency: {currency} # {CHECK}: of all amounts; they are in its major unit, or add `money: minor`"
+    code = currency or (OFFERS if proposal.counted else "USD")
+    unit = "of all amounts; they are in its major unit, or add `money: minor`"
+    if code == OFFERS:
+        unit = "costs and budget are numbers of offers; where they are money, its code of ISO 4217"
+    yield f"currency: {code} # {CHECK}: {unit}"
     if not proposal.has_zone:
         yield f"timezone: {timezone} # {CHECK}: of times without a zone"
     yield ""
@@ -59,8 +66,12 @@ def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) ->
     yield "  hours: 24"
     yield "  budget_name: incentives"
     yield "  budget_form: total"
-    yield f"  budget_limit: {proposal.budget_limit} # {CHECK}: value that was redeemed on a mean day of the log"
-    yield f"  cost_basis_customer: on_response # {CHECK}: paid when redeemed; on_grant: when given"
+    brought = "offers that were given" if proposal.counted else "value that was redeemed"
+    yield f"  budget_limit: {proposal.budget_limit} # {CHECK}: {brought} on a mean day of the log"
+    if proposal.counted:
+        yield f"  cost_basis_customer: on_grant # {CHECK}: counts when given; on_response: when redeemed"
+    else:
+        yield f"  cost_basis_customer: on_response # {CHECK}: paid when redeemed; on_grant: when given"
     yield ""
     yield "tables:"
     tables: dict[str, list[Part]] = {}

@@ -47,6 +47,7 @@ class SideReport:
     repaired       the same after the model was calibrated on validation rows
     slope          of response in value with confounders held fixed, from the data
     model_slope    of the model's curves, response per minor unit
+    offers         name of each level, where levels are numbers of offers and not amounts
     simulated      whether the responses come from a generator and not from people
     """
 
@@ -60,6 +61,7 @@ class SideReport:
     repaired: CalibrationTable | None = None
     slope: Slope | None = None
     model_slope: float | Estimate | None = None
+    offers: tuple[str, ...] = ()
     simulated: bool = False
 
     def __post_init__(self) -> None:

@@ -96,7 +96,7 @@ def evaluate_bundle(
             created_at=datetime.now(UTC),
             simulated=dataset.truth is not None,
             currency=Currency.of(dataset.currency),
-            sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
+            sides=side_reports(found, meta["recipe"], rows.offers, simulated=dataset.truth is not None),
             gate=verdict,
             notes=tuple(notes),
         )
@@ -106,14 +106,21 @@ def evaluate_bundle(
         return verdict.accepted, evaluation_metrics(part.sides)
 
 
-def side_reports(found: Evaluation, recipe: str, *, simulated: bool) -> tuple[SideReport, ...]:
-    """An evaluation as the report shows it."""
-    return tuple(_side_report(side, each, recipe, simulated) for side, each in found.sides.items())
+def side_reports(
+    found: Evaluation, recipe: str, offers: Mapping[Side, tuple[str, ...]], *, simulated: bool
+) -> tuple[SideReport, ...]:
+    """An evaluation as the report shows it; ``offers`` name the levels that are no amounts."""
+    return tuple(
+        _side_report(side, each, recipe, offers.get(side, ()), simulated) for side, each in found.sides.items()
+    )
 
 
-def _side_report(side: Side, found: SideEvaluation, recipe: str, simulated: bool) -> SideReport:
+def _side_report(
+    side: Side, found: SideEvaluation, recipe: str, offers: tuple[str, ...], simulated: bool
+) -> SideReport:
     return SideReport(
         side=side,
+        offers=offers,
         metrics={recipe: found.metrics},
         levels=found.by_level,
         hazard=found.change_points,

@@ -13,9 +13,20 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
-from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, rounded, signed
+from shadowprice.reports.wording import (
+    MISSING,
+    incentives,
+    interval,
+    level_names,
+    listed,
+    money,
+    number,
+    percent,
+    rounded,
+    signed,
+)
 
-LOWEST = "the lowest incentive for every request"
+LOWEST = "the lowest incentive"
 FLAT = "the best flat incentive at equal spend"
 UNITS: dict[Side, str] = {"customer": "redemptions", "merchant": "share ratios"}
 """Unit of the responses of a side; a share ratio of 1 is as many shares as in the period before."""
@@ -49,6 +60,7 @@ def headline(data: ReportData) -> Headline | None:
     run = data.scenarios[0]
     ours = run.policies[0]
     static = run.policy("static")
+    least = lowest(data.campaign)
     limit, used = run.budget.limit, run.used(ours)
     tiles = [
         Tile(
@@ -57,13 +69,14 @@ def headline(data: ReportData) -> Headline | None:
             f"{percent(used / limit if limit > 0 else np.nan)} of {money(limit, data.currency)}",
             used / limit if limit > 0 else None,
         ),
-        *_extra(run, data.currency),
+        *_extra(run, data.currency, least),
     ]
     sentence = f"{_spent(run, ours, data.currency)}"
     if run.gains:
-        sentence += f" and added {'; '.join(_added(gain, over) for over, gain in run.gains.items())}"
+        sentence += f" and added {'; '.join(_added(gain, over, least) for over, gain in run.gains.items())}"
     elif run.attainable is not None:
-        sentence += f" and added {_above(run.attainable.incremental(ours.value))} {data.value_unit} than {LOWEST}"
+        more = f"{_above(run.attainable.incremental(ours.value))} {data.value_unit}"
+        sentence += f" and added {more} than {least} for every request"
     sentence += "."
     if not run.gains and run.attainable is None:
         sentence += f" It brought {number(ours.value)} {data.value_unit}; the number due to incentives is not known."
@@ -84,6 +97,17 @@ def headline(data: ReportData) -> Headline | None:
     return Headline(sentence, tuple(tiles), run.simulated)
 
 
+def lowest(campaign: Campaign | None) -> str:
+    """Name of the level that gains are counted from: the control where the only side has offers without an order."""
+    sides = [] if campaign is None else list(campaign.sides.values())
+    return sides[0].offers[0] if len(sides) == 1 and not sides[0].ordered else LOWEST
+
+
+def unordered(campaign: Campaign | None) -> tuple[Side, ...]:
+    """Sides whose levels have no order."""
+    return () if campaign is None else tuple(side for side, terms in campaign.sides.items() if not terms.ordered)
+
+
 def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
     """Dates, budget, levels and terms of a campaign, label → text."""
     budget, limit = campaign.budget, money(campaign.budget.limit, currency)
@@ -98,7 +122,10 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         facts["Set aside for late redemptions"] = money(campaign.late_reserve, currency)
     for side, terms in campaign.sides.items():
         paid = "when the account responds" if terms.cost_basis == "on_response" else "for certain"
-        facts[f"Incentives of {side}s"] = listed(money(level, currency) for level in terms.incentives)
+        names, costs = level_names(terms, currency), (money(cost, currency) for cost in terms.unit_costs)
+        if terms.amounts or terms.costs:
+            names = tuple(f"{name} (costs {cost})" for name, cost in zip(names, costs, strict=True))
+        facts[f"{'Offers' if terms.amounts else 'Incentives'} of {side}s"] = listed(names)
         facts[f"Paid to {side}s"] = paid + (f", for {terms.most_units} units at most" if terms.most_units > 1 else "")
         if terms.weight != 1:
             facts[f"Worth of one {ONE[side]}"] = number(terms.weight)
@@ -165,25 +192,26 @@ def solve_sentence(solves: Sequence[Solve]) -> str:
 
 def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
     limit = money(run.budget.limit, currency)
+    paid = "paid" if currency.symbol else "gave"
     if run.budget.form == "total":
-        return f"The campaign paid {money(ours.total, currency)} of its budget of {limit}"
+        return f"The campaign {paid} {money(ours.total, currency)} of its budget of {limit}"
     what = "request" if run.budget.form == "per_account" else "response"
     used = money(run.used(ours), currency)
-    return f"The campaign paid {money(ours.total, currency)}, {used} per {what} against a limit of {limit},"
+    return f"The campaign {paid} {money(ours.total, currency)}, {used} per {what} against a limit of {limit},"
 
 
 def _above(value: float) -> str:
     return f"{rounded(abs(value))} {'fewer' if value < 0 else 'more'}"
 
 
-def _added(gain: Gain, over: Over) -> str:
+def _added(gain: Gain, over: Over, least: str) -> str:
     """Added responses of each side with their interval, in words."""
     sides = [
         f"{_above(found.responses.value)} {UNITS[side]} {interval(found.responses)}"
         for side, found in gain.sides.items()
     ]
     if over == "lowest":
-        return f"{listed(sides)} than {LOWEST}"
+        return f"{listed(sides)} than {least} for every request"
     if len(sides) == 1:
         return f"{sides[0]} than {FLAT}"
     # At equal spend one side may get more of the money than in the flat mixture, and the other one less.
@@ -192,13 +220,13 @@ def _added(gain: Gain, over: Over) -> str:
     return f"{_above(whole.value)} responses by weight {interval(whole)} than {FLAT} ({listed(parts)})"
 
 
-def _extra(run: Scenario, currency: Currency) -> list[Tile]:
+def _extra(run: Scenario, currency: Currency, least: str) -> list[Tile]:
     """Tiles of what was added: responses of each side and their cost."""
     tiles: list[Tile] = []
     if "lowest" in run.gains:
         flat = run.gains.get("flat")
         for side, found in run.gains["lowest"].sides.items():
-            aside = f"over the lowest incentive, 95 % interval {interval(found.responses)}"
+            aside = f"over {least}, 95 % interval {interval(found.responses)}"
             tiles.append(Tile(f"Extra {UNITS[side]}", signed(found.responses.value), aside))
         if flat is not None:
             over = flat.whole.responses
@@ -207,9 +235,7 @@ def _extra(run: Scenario, currency: Currency) -> list[Tile]:
             tiles.append(Tile("Over the best flat incentive", signed(over.value), aside))
         for side, found in run.gains["lowest"].sides.items():
             each = found.cost_each
-            aside = (
-                f"{_bounds(each, currency)}; {money(found.cost.value, currency)} more than the lowest incentive costs"
-            )
+            aside = f"{_bounds(each, currency)}; {money(found.cost.value, currency)} more than {least} costs"
             tiles.append(Tile(f"Cost per extra {ONE[side]}", money(each.value, currency), aside))
     return tiles
 
@@ -230,9 +256,7 @@ def _marginal(run: Scenario, ours: Policy, currency: Currency) -> list[Tile]:
     brings = [f"{number(currency.unit * price / weight, 3)} {UNITS[side]}" for side, weight in weights.items()]
     if not costs:
         return []
-    return [
-        Tile(f"One more {currency.symbol}1 brings", " or ".join(brings), f"{'; '.join(costs)} (λ, mean of the day)")
-    ]
+    return [Tile(f"One more {currency.one} brings", " or ".join(brings), f"{'; '.join(costs)} (λ, mean of the day)")]
 
 
 def mean_price(run: Scenario, policy: Policy) -> float:

@@ -13,22 +13,26 @@ from shadowprice.currency import Currency
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.wording import clipped, money, number
+from shadowprice.reports.wording import MISSING, clipped, money, number
 
 
-def mix(found: Mix, side: str, currency: Currency) -> str:
-    """Mix of a side by level, by segment and by hour, as SVG with one panel each."""
+def mix(found: Mix, side: str, levels_of_side: Sequence[str], unit: str = "money") -> str:
+    """Mix of a side by level, by segment and by hour, as SVG with one panel each.
+
+    Args:
+        found: the mix.
+        side: of the market.
+        levels_of_side: name of each level.
+        unit: of what the levels cost.
+    """
     levels = found.by(side, "level", "incentive")
-    names = [
-        "none" if level < 0 else money(paid, currency)
-        for level, paid in zip(levels["level"], levels["incentive"], strict=True)
-    ]
+    names = ["none" if level < 0 else dict(enumerate(levels_of_side)).get(level, MISSING) for level in levels["level"]]
     shades = dict(zip(levels["level"], np.linspace(0.15, 1.0, len(levels)), strict=True))
     with svg.figure(10.6, 3.6, ncols=3, width_ratios=[1.4, 1.3, 2.1]) as (drawn, (by_level, by_segment, by_hour)):
         place = np.arange(len(levels))
         requests, paid = (levels[name] / max(levels[name].sum(), 1) for name in ("requests", "cost"))
         by_level.bar(place - 0.2, requests, width=0.38, color=svg.MUTED, label="requests")
-        by_level.bar(place + 0.2, paid, width=0.38, color=svg.MODEL, label="money")
+        by_level.bar(place + 0.2, paid, width=0.38, color=svg.MODEL, label=unit)
         by_level.set_xticks(place, names, rotation=45, ha="right")
         by_level.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         by_level.set_title("Share by incentive")
@@ -71,7 +75,7 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
             ha="right",
         )
         value.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
-        price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.symbol}1 brings")
+        price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.one} brings")
         return svg.to_svg(drawn, "budget-curve", "Extra responses and price of money against the budget")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,10 @@ def _figures(data: ReportData) -> dict[str, str]:
     if len(data.scenarios) > 1:
         figures["values"] = spending_figures.values(data.scenarios, data.value_unit)
     if data.mix is not None:
-        figures |= {f"mix-{side}": money_figures.mix(data.mix, side, data.currency) for side in data.mix.sides()}
+        for side in data.mix.sides():
+            names = level_names(data, side)
+            unit = "money" if data.currency.symbol else data.currency.major
+            figures[f"mix-{side}"] = money_figures.mix(data.mix, side, names, unit)
     if data.curve:
         now = current(data)
         limit = now.budget if now is not None else np.nan
@@ -96,7 +100,9 @@ def _figures(data: ReportData) -> dict[str, str]:
     for side in data.sides:
         name, levels = side.side, side.levels
         if levels is not None:
-            figures[f"response-{name}"] = response_figures.response_by_level(levels, name, data.currency, side.hazard)
+            figures[f"response-{name}"] = response_figures.response_by_level(
+                levels, name, data.currency, side.hazard, side.offers
+            )
         if levels is not None and side.hazard is not None and side.hazard.free.hazard.size:
             figures[f"hazard-{name}"] = response_figures.hazard_by_level(
                 side.hazard, name, data.currency, levels.levels, side.model_hazard, side.true_hazard
@@ -135,6 +141,9 @@ def _environment(data: ReportData) -> Environment:
         "solve_sentence": headline.solve_sentence(data.solves),
         "metric_names": metric_names,
         "campaign_facts": lambda: headline.campaign_facts(data.campaign, data.currency) if data.campaign else {},
+        "level_names": lambda side: level_names(data, side),
+        "lowest": headline.lowest(data.campaign),
+        "unordered": headline.unordered(data.campaign),
         "current": current(data),
         "value_unit": value_unit(data),
         "units": headline.UNITS,
@@ -142,6 +151,14 @@ def _environment(data: ReportData) -> Environment:
         "per_major": lambda slope: per_major(slope, data.currency.unit),
     }
     return pages
+
+
+def level_names(data: ReportData, side: str) -> Sequence[str]:
+    """Name of each level of a side; without a campaign, by the amounts of the mix."""
+    if data.campaign is not None and side in data.campaign.sides:
+        return wording.level_names(data.campaign.sides[side], data.currency)
+    known = {} if data.mix is None else dict(data.mix.by(side, "level", "incentive")[["level", "incentive"]].to_numpy())
+    return [wording.money(known.get(level, np.nan), data.currency) for level in range(max(known, default=-1) + 1)]
 
 
 def current(data: ReportData) -> Answer | None:

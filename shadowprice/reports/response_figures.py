@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.reports import svg
-from shadowprice.reports.wording import incentives, number
+from shadowprice.reports.wording import clipped, incentives, number
 
 Array = NDArray[np.float64]
 
@@ -22,20 +23,31 @@ HALF = (5.3, 3.5)
 
 
 def response_by_level(
-    found: ResponseByLevel, side: str, currency: Currency, changes: ChangePoints | None = None
+    found: ResponseByLevel,
+    side: str,
+    currency: Currency,
+    changes: ChangePoints | None = None,
+    offers: Sequence[str] = (),
 ) -> str:
-    """Observed mean response with intervals, mean prediction and truth against incentive value, as SVG."""
+    """Observed mean response with intervals, mean prediction and truth by incentive value, or by ``offers``, as SVG."""
     x, unit = incentives(found.levels, currency)
+    line: dict[str, Any] = {"linestyle": "none"} if offers else {}
     scale, label = _response(side)
     with svg.figure(*HALF) as (drawn, axes):
         if found.truth is not None:
-            axes.plot(x, scale * found.truth, color=svg.TRUTH, linestyle=svg.DASHED, label="truth")
-        axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model")
+            dashed = {"marker": "_", "markersize": 14, **line} if offers else {"linestyle": svg.DASHED}
+            axes.plot(x, scale * found.truth, color=svg.TRUTH, label="truth", **dashed)
+        axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model", **line)
         _bars(axes, x, scale * found.observed, scale * found.low, scale * found.high, "observed, 95 % interval")
         known = [scale * each for each in (found.low, found.high, found.predicted, found.truth) if each is not None]
         axes.set_ylim(*(ends := svg.shows_change(np.concatenate(known))))
-        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Response, {label}{', not from 0' if ends[0] > 0 else ''}")
-        _amounts(axes, x)
+        shown = "" if offers else f"Incentive, {unit}"
+        axes.set(xlabel=shown, ylabel=f"Response, {label}{', not from 0' if ends[0] > 0 else ''}")
+        if offers:
+            axes.set_xticks(x, [clipped(name, 18) for name in offers])
+            axes.set_xlim(-0.5, x[-1] + 0.5)
+        else:
+            _amounts(axes, x)
         if changes is not None:
             _mark(axes, changes, x, found.levels)
         svg.ticks(axes, "y", number)
@@ -89,7 +101,7 @@ def hazard_by_level(
         # The rate of a level where nearly all respond is near infinity and would flatten the rest.
         top = np.minimum(free.hazard, 3 * chosen.hazard.max(initial=0.0)).max(initial=0.0)
         axes.set_ylim(0, 1.45 * currency.unit * top or 1.0)
-        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Hazard rate, per {currency.symbol}1")
+        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Hazard rate, per {currency.one}")
         _amounts(axes, shown)
         _mark(axes, found, shown, amounts)
         svg.ticks(axes, "y", number)

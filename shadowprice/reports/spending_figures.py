@@ -31,7 +31,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
         _price(price, scenario, currency, edges)
         _spend(spend, scenario, currency, edges)
         arrivals.set_title("Requests in the hour")
-        price.set_title(f"Price of money λ: {clipped(unit)} that {currency.symbol}1 must bring")
+        price.set_title(f"Price of money λ: {clipped(unit)} that {currency.one} must bring")
         spend.set_title("Paid so far")
         svg.ticks(arrivals, "y", number, most=3)
         svg.ticks(price, "y", number, most=4)

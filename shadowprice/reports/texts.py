@@ -59,11 +59,14 @@ def _levels(side: SideReport, currency: Currency) -> str:
     if table is None:
         return ""
     amounts, unit = incentives(table.levels, currency)
-    head = [f"incentive, {unit}", "rows", "observed", "model"] + ["truth"] * (table.truth is not None)
+    names = side.offers or tuple(map(number, amounts))
+    head = ["offer" if side.offers else f"incentive, {unit}", "rows", "observed", "model"] + ["truth"] * (
+        table.truth is not None
+    )
     rows = []
-    for j, amount in enumerate(amounts):
+    for j, name in enumerate(names):
         seen = Estimate(float(table.observed[j]), float(table.low[j]), float(table.high[j]))
-        row = [number(amount), number(table.rows[j]), estimate(seen), number(table.predicted[j])]
+        row = [name, number(table.rows[j]), estimate(seen), number(table.predicted[j])]
         rows.append(row + ([number(table.truth[j])] if table.truth is not None else []))
     return _table(head, rows)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.campaign import Terms
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 
@@ -15,11 +16,23 @@ MISSING = "–"
 
 
 def money(minor: float, currency: Currency) -> str:
-    """Minor units as an amount of major units, with the decimals of the currency."""
+    """Minor units as an amount of major units, with the decimals of the currency; or a number of offers.
+
+    >>> money(1250, Currency.of("USD")), money(1250, Currency.of("offers")), money(0.5, Currency.of("offers"))
+    ('$12.50', '1,250 offers', '0.5 offers')
+    """
     if not math.isfinite(minor):
         return MISSING
+    if not currency.symbol:
+        count = number(round(minor) if abs(minor) >= 100 else float(minor), 3)
+        return f"{count} {currency.one}" if minor == 1 else f"{count} {currency.major}"
     sign = "−" if minor < 0 else ""
     return f"{sign}{currency.symbol}{abs(minor) / currency.unit:,.{currency.digits}f}"
+
+
+def level_names(terms: Terms, currency: Currency) -> tuple[str, ...]:
+    """Name of each level of a side: its offer where levels are numbers of offers, otherwise its amount."""
+    return terms.offers if terms.amounts else tuple(money(paid, currency) for paid in terms.incentives)
 
 
 def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:

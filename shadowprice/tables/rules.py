@@ -157,7 +157,7 @@ def _levels(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
             f"SELECT (SELECT count(order_index) FROM offer WHERE {own}), (SELECT count(*) FROM ({cheapest}))"
         ).fetchall()
         if not numbered and ties > 1:
-            reason = "must be 0 for the control: several offers cost least, and levels have no order"
+            reason = "must be 0 for the control: several offers cost least, and no order tells which comes first"
             yield "offer", "order_index", None, reason
 
 

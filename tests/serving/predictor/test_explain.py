@@ -105,7 +105,7 @@ def test_the_command_prints_the_explanation(world, client, capsys):
     assert command.main(words) == 0
     shown = capsys.readouterr().out
     [one] = wanted["explanations"]
-    assert f"c1, customer: incentive {one['incentive']} (level {one['level']})" in shown
+    assert f"c1, customer: {one['offer_id']}, incentive {one['incentive']} (level {one['level']})" in shown
     assert all(f"{level['response']:.4g}" in shown for level in one["levels"])
     assert command.main([*words, "--context", "x_weather=1"]) == 1
     assert "x_weather" in capsys.readouterr().err
