@@ -18,6 +18,16 @@ def check_levels(levels: ArrayLike, *, ordered: bool = True) -> NDArray[np.int64
     ``ordered`` levels are amounts of one thing and ascend strictly; offers without an order, such as vouchers for
     different goods, may have the same amount.
     """
+    array = check_amounts(levels)
+    if not ordered and np.any(np.diff(array) < 0):
+        raise InvalidInput("must be ascending; sort the offers by amount", field="levels")
+    if ordered and np.any(np.diff(array) <= 0):
+        raise InvalidInput("must be strictly ascending; sort them and drop duplicates", field="levels")
+    return array
+
+
+def check_amounts(levels: ArrayLike) -> NDArray[np.int64]:
+    """Amounts of levels in any order as int64 minor units, refused unless whole and not negative."""
     array = np.asarray(levels)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InvalidInput("must be a non-empty list of amounts in minor units", field="levels")
@@ -25,12 +35,8 @@ def check_levels(levels: ArrayLike, *, ordered: bool = True) -> NDArray[np.int64
         raise InvalidInput("must be whole minor units (cents), not fractions", field="levels")
     if np.abs(array.astype(np.float64)).max() > 2**53:
         raise InvalidInput("must be below 2^53 minor units", field="levels")
-    if array[0] < 0:
+    if array.min() < 0:
         raise InvalidInput("must not be negative", field="levels")
-    if not ordered and np.any(np.diff(array) < 0):
-        raise InvalidInput("must be ascending; sort the offers by amount", field="levels")
-    if ordered and np.any(np.diff(array) <= 0):
-        raise InvalidInput("must be strictly ascending; sort them and drop duplicates", field="levels")
     return array.astype(np.int64)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.allocation.kernel import Bounds, scan
 from shadowprice.campaign import BudgetForm
-from shadowprice.curves import check_levels
+from shadowprice.curves import check_amounts
 from shadowprice.errors import InvalidProblem
 
 Matrix = NDArray[np.float64]
@@ -39,9 +39,9 @@ class ResponseCost:
 def on_response(levels: ArrayLike, response: ArrayLike | None = None) -> ResponseCost:
     """The cost of an incentive paid only when the account responds: levels (J,) × response (J, N).
 
-    ``response`` defaults to the problem's value.
+    The levels are costs in any order; several may be equal or 0. ``response`` defaults to the problem's value.
     """
-    return ResponseCost(check_levels(levels, ordered=False), None if response is None else np.asarray(response))
+    return ResponseCost(check_amounts(levels), None if response is None else np.asarray(response))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -33,6 +33,7 @@ KINDS = (
     "few count",
     "one ulp apart",
     "float64",
+    "without an order",
 )
 PER_KIND = 26
 BLOCKS = 10
@@ -61,6 +62,9 @@ def draw(kind: str, seed: int) -> Instance:
         response = np.round(response * 4) / 4
     elif kind == "duplicates":
         response = response[:, rng.integers(0, max(1, accounts // 5), accounts)]
+    elif kind == "without an order":  # alternatives: several are free, and several cost the same
+        levels = rng.choice([0, 0, 1, 1, 65, 200], size=depth)
+        response = rng.random((depth, accounts))
     elif kind == "not monotone":
         response = rng.random((depth, accounts))
     elif kind == "clustered":
@@ -99,7 +103,7 @@ def draw(kind: str, seed: int) -> Instance:
     least = np.where(allowed, paid, np.inf).min(axis=0).sum()
     most = np.where(allowed, paid, -np.inf).max(axis=0).sum()
     share = {"tiny budget": 1e-9, "huge budget": 1e15}.get(kind, rng.uniform(0, 1.1))
-    limit = least + share * (most - least) if form == "total" else share * levels[-1]
+    limit = least + share * (most - least) if form == "total" else share * levels.max()
     if kind == "all infeasible":
         limit = least * 0.5 if form == "total" else 1e-3
     if kind == "tiny budget" and form != "total":

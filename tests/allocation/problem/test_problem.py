@@ -38,7 +38,7 @@ def total(**changes: object) -> Resource:
         ("money.limit", lambda: total(limit=np.inf)),
         ("money.carry", lambda: total(carry=np.nan)),
         ("cost", lambda: total(cost=np.ones((2, 3, 1)))),
-        ("levels", lambda: total(cost=on_response([20, 10]))),
+        ("levels", lambda: total(cost=on_response([-20, 10]))),
         ("levels", lambda: total(cost=on_response([0.5, 10]))),
         ("money.cost", lambda: Problem(VALUE, [total(cost=[1, 2, 3])])),
         ("money.cost", lambda: Problem(VALUE, [total(cost=np.ones((3, 3)))])),
