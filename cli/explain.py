@@ -56,11 +56,11 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
     if one["levels"]:
-        table = Table("", "level", "offer", "incentive", "response", "expected cost", "score", "propensity", "allowed")
+        table = Table("", "level", "offer", "response", "expected cost", "score", "propensity", "allowed")
         for each in one["levels"]:
             table.add_row(
                 "→" if each["level"] == one["level"] else "",
-                *(str(each.get(name, "")) for name in ("level", "offer_id", "incentive")),
+                *(str(each[name]) for name in ("level", "offer_id")),
                 *(f"{each[name]:.4g}" for name in ("response", "expected_cost", "score", "propensity")),
                 "yes" if each["allowed"] else "no",
             )

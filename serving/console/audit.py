@@ -12,7 +12,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.price import PriceRecord
 from shadowprice.reports.why import Choice, why
-from shadowprice.reports.wording import money
+from shadowprice.reports.wording import level_names
 
 
 def level_rows(
@@ -54,7 +54,12 @@ def why_of(
 ) -> str:
     """Say in one sentence why a request got its level; ``levels`` are those of :func:`level_rows`."""
     side = decision["side"]
-    choices = [Choice(money(each["incentive"], currency), each["response"], each["cost"]) for each in levels]
-    weight = campaign.sides[side].weight if side in campaign.sides else 1.0
+    terms = campaign.sides.get(side)
+    names = () if terms is None else level_names(terms, currency)
+    choices = [Choice(name, each["response"], each["cost"]) for name, each in zip(names, levels, strict=False)]
+    weight = 1.0 if terms is None else terms.weight
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
-    return why(choices, decision["level"], scarcity, decision["reason"], currency, ratio=side == "merchant")
+    ordered = terms is None or terms.ordered
+    return why(
+        choices, decision["level"], scarcity, decision["reason"], currency, ratio=side == "merchant", ordered=ordered
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -34,7 +36,18 @@ def environment(currency: Currency, campaign: Campaign) -> Environment:
         "per_major": lambda found: per_major(found, currency.unit),
     }
     names = {side: wording.level_names(terms, currency) for side, terms in campaign.sides.items()}
-    pages.globals |= {"currency": currency, "level_names": names, "unordered": unordered(campaign)}
+
+    def offered(decision: Mapping[str, Any]) -> str:
+        """Name of the level of a decision; the money of one that the campaign does not have."""
+        known = dict(enumerate(names.get(decision["side"], ())))
+        return known.get(decision["level"], wording.money(decision["incentive"], currency))
+
+    pages.globals |= {
+        "currency": currency,
+        "level_names": names,
+        "offered": offered,
+        "unordered": unordered(campaign),
+    }
     return pages
 
 

@@ -34,7 +34,16 @@ OTHERWISE = {
 """Reason of a decision that is not the best choice at the price → why."""
 
 
-def why(choices: Sequence[Choice], chosen: int, price: float, reason: str, currency: Currency, *, ratio: bool) -> str:
+def why(
+    choices: Sequence[Choice],
+    chosen: int,
+    price: float,
+    reason: str,
+    currency: Currency,
+    *,
+    ratio: bool,
+    ordered: bool = True,
+) -> str:
     """Say why an account got level ``chosen``: by how much it raises the response, and what the next level would cost.
 
     Args:
@@ -44,6 +53,7 @@ def why(choices: Sequence[Choice], chosen: int, price: float, reason: str, curre
         reason: of the decision.
         currency: of the costs.
         ratio: whether the response is a ratio and no probability.
+        ordered: whether a higher level is more of one thing; if not, the lowest is the control.
 
     Example:
         >>> levels = [Choice("$0.00", 0.12, 0), Choice("$1.00", 0.25, 25), Choice("$2.00", 0.26, 52)]
@@ -61,7 +71,8 @@ response, above the $2.00 that one is worth now.'
     if chosen and own.response > lowest.response:
         told = f"because it raises the expected response from {shown(lowest.response)} to {shown(own.response)}"
     else:
-        told = "the lowest incentive" if chosen == 0 else f"with an expected response of {shown(own.response)}"
+        least = "the lowest incentive" if ordered else "the control"
+        told = least if chosen == 0 else f"with an expected response of {shown(own.response)}"
     return f"{given}, {told}{_next(choices, chosen, price, currency)}."
 
 

@@ -151,7 +151,9 @@ def test_who_got_what_is_drawn_before_somebody_asks(
 ) -> None:
     drawn: list[str] = []
     draw = money_figures.mix
-    monkeypatch.setattr(money_figures, "mix", lambda found, side, *words: drawn.append(side) or draw(found, side, *words))
+    monkeypatch.setattr(
+        money_figures, "mix", lambda found, side, *words: drawn.append(side) or draw(found, side, *words)
+    )
     app = million()
 
     async def once() -> tuple[httpx.Response, float]:
