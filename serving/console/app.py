@@ -115,17 +115,15 @@ class Console:
         values: dict[str, Any] = {"sides": [], "log": None}
         if len(cells):
             mix, start = mix_of_cells(cells, self._campaign)
+            names: dict[str, tuple[str, ...]] = {
+                side: level_names(terms, self._currency) for side, terms in self._campaign.sides.items()
+            }
+            unit = "money" if self._currency.symbol else self._currency.major
             figures = {
                 side: Markup(
                     self._drawer.draw(
                         ("mix", side, int(mix.requests.sum()), int(mix.cost.sum()), float(mix.responses.sum())),
-                        partial(
-                            money_figures.mix,
-                            mix,
-                            side,
-                            level_names(self._campaign.terms(side), self._currency),
-                            "money" if self._currency.symbol else self._currency.major,
-                        ),
+                        partial(money_figures.mix, mix, side, names.get(side, ()), unit),
                     )
                 )
                 for side in mix.sides()

@@ -265,8 +265,8 @@ def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
     """
     if "offer_id" in made.columns:
         names = made.profile.cells(made.columns["offer_id"].own)
-        counted = f"SELECT count(*) FROM {view_of(made.profile.source)} WHERE {quoted(names.name)} <> ?"
-        ((given,),) = db.execute(counted, [control(names)]).fetchall()
+        costly = f"SELECT count(*) FROM {view_of(made.profile.source)} WHERE {quoted(names.name)} <> ?"
+        ((given,),) = db.execute(costly, [control(names)]).fetchall()
         return str(max(math.ceil(given / days), 1))
     if "face_value" not in made.columns:
         return ""

@@ -89,10 +89,10 @@ def _figures(data: ReportData) -> dict[str, str]:
     if len(data.scenarios) > 1:
         figures["values"] = spending_figures.values(data.scenarios, data.value_unit)
     if data.mix is not None:
-        for side in data.mix.sides():
-            names = level_names(data, side)
-            unit = "money" if data.currency.symbol else data.currency.major
-            figures[f"mix-{side}"] = money_figures.mix(data.mix, side, names, unit)
+        unit = "money" if data.currency.symbol else data.currency.major
+        figures |= {
+            f"mix-{side}": money_figures.mix(data.mix, side, level_names(data, side), unit) for side in data.mix.sides()
+        }
     if data.curve:
         now = current(data)
         limit = now.budget if now is not None else np.nan
@@ -155,8 +155,9 @@ def _environment(data: ReportData) -> Environment:
 
 def level_names(data: ReportData, side: str) -> Sequence[str]:
     """Name of each level of a side; without a campaign, by the amounts of the mix."""
-    if data.campaign is not None and side in data.campaign.sides:
-        return wording.level_names(data.campaign.sides[side], data.currency)
+    for name, terms in () if data.campaign is None else data.campaign.sides.items():
+        if name == side:
+            return wording.level_names(terms, data.currency)
     known = {} if data.mix is None else dict(data.mix.by(side, "level", "incentive")[["level", "incentive"]].to_numpy())
     return [wording.money(known.get(level, np.nan), data.currency) for level in range(max(known, default=-1) + 1)]
 

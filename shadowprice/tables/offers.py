@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.typing import NAType
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput
@@ -70,11 +71,11 @@ def offers_of(tables: Tables, side: Side) -> Offered:
     return Offered(tuple(ids), order, tuple(amounts), tuple(costs))
 
 
-def _order(own: pd.DataFrame, said: object) -> Order:
+def _order(own: pd.DataFrame, said: bool | NAType) -> Order:
     """Return where the order of offers comes from; ``said`` is the campaign's word, unknown where it gives none."""
-    face, known = own["face_value"], not pd.isna(said)
+    face = own["face_value"]
     if (own["kind"] == FUND).any():
         return "funds"
-    if face.notna().all() and face.is_unique and (not known or said):
+    if face.notna().all() and face.is_unique and (isinstance(said, NAType) or said):
         return "face_value"
-    return "order_index" if known and said else "none"
+    return "order_index" if not isinstance(said, NAType) and said else "none"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from shadowprice.responses.calibration import logit_shift, mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.hazard import soft_threshold
-from shadowprice.responses.layers.heads import PerLevelHead
+from shadowprice.responses.layers.heads import Head, PerLevelHead
 from shadowprice.responses.weights import means_by_level
 
 DEVIATION = 3e-4
@@ -30,8 +31,8 @@ class PerLevelLayer(ResponseLayer):
     """Embedding (n, D) → logits (n, J), in any order of the levels; cross entropy at the assigned level."""
 
     ordered = False
-    estimator = staticmethod(logit_shift)
-    head = staticmethod(partial(PerLevelHead, probability=True))
+    estimator: ClassVar[Callable[..., float]] = staticmethod(logit_shift)
+    head: ClassVar[Callable[..., Head]] = staticmethod(partial(PerLevelHead, probability=True))
 
     def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
         super().__init__(levels)
