@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +14,11 @@ from dataclasses import replace
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
+from benchmarks.faults import framing
+from benchmarks.faults.framing import CALLERS
 from serving.predictor.ledger.client import Authoriser, Proposals
 from shadowprice.errors import ShadowpriceError
 
-CALLERS = 4
 BODY_ITEMS = 1_300_000
 HALF_OPEN = 500
 PATHS = ("/v1/authorizations", "/v1/outcomes", "/v1/releases")
@@ -63,24 +63,22 @@ def conflicting_requests(url: str, campaign: str, stop: Event) -> None:
 
 def half_open_connections(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
     """Open connections whose headers never end, and open those again that the ledger closes."""
-    place = urlsplit(url)
-    held: list[socket.socket] = []
-    while not stop.wait(0.05):
-        while len(held) < HALF_OPEN // CALLERS:
-            try:
-                held.append(socket.create_connection((place.hostname or "", place.port or 80), timeout=1))
-                held[-1].sendall(b"POST /v1/outcomes HTTP/1.1\r\nHost: ledger\r\n")
-            except OSError:
-                break
-        held = [each for each in held if not _closed(each)]
-    for each in held:
-        each.close()
+    framing.hold(url, b"POST /v1/outcomes HTTP/1.1\r\nHost: ledger\r\n", HALF_OPEN // CALLERS, stop)
 
 
 ATTACKS: dict[str, Attack] = {
     "hostile bodies": hostile_bodies,
     "conflicting ids": conflicting_ids,
     "half-open connections": half_open_connections,
+}
+WITHOUT_TOKEN: dict[str, Attack] = {
+    "endless trailers": framing.endless_trailers,
+    "many trailers": framing.many_trailers,
+    "tiny chunks": framing.tiny_chunks,
+    "chunk extensions": framing.chunk_extensions,
+    "pipelines": framing.pipelines,
+    "stuck bodies": framing.stuck_bodies,
+    "silent connections": framing.silent_connections,
 }
 REUSED = Proposals(
     request_id=["hostile"],
@@ -128,23 +126,13 @@ def _post(url: str, path: str, body: bytes) -> None:
         connection.close()
 
 
-def _closed(connection: socket.socket) -> bool:
-    connection.setblocking(False)
-    try:
-        return connection.recv(4096) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    finally:
-        connection.setblocking(True)
-
-
 def main() -> None:
     """Attack as the arguments say: name, address, campaign and seconds; at the lowest priority."""
     name, url, campaign, seconds = sys.argv[1:]
     os.nice(19)
-    attackers = Attackers((ATTACKS | {"conflicting requests": conflicting_requests})[name], url, campaign)
+    attackers = Attackers(
+        (ATTACKS | WITHOUT_TOKEN | {"conflicting requests": conflicting_requests})[name], url, campaign
+    )
     time.sleep(float(seconds))
     attackers.stop()
 

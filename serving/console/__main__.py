@@ -6,16 +6,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
-
 from operations.common.workspace import read_campaign
 from serving.client.client import LedgerClient
 from serving.console.app import create_app
 from serving.console.budget import Questions
 from serving.console.login import Provider
 from serving.http.access import check_exposed
-from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
+from serving.http.server import BoundedServer
 from serving.http.tokens import Tokens, read_secret
 from serving.settings import Settings, setting
 from shadowprice.currency import Currency
@@ -79,16 +77,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     with ledger:
-        uvicorn.run(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            **bounds(),
-            timeout_keep_alive=65,
-            timeout_graceful_shutdown=5,
-        )
+        BoundedServer(app, settings.host, settings.port).run()
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from serving.http.rates import Amounts, Rates
 from serving.http.refused import Forbidden, NotJson, Unauthorised
-from serving.http.tokens import ANYONE, Caller, Role, Tokens
+from serving.http.tokens import ANYONE, VISITOR, Caller, Role, Tokens
 from shadowprice.errors import InvalidInput
 
 RoleOf = Callable[[str, str], Role | None]
@@ -53,7 +53,7 @@ class Access:
         headers = dict(scope["headers"])
         role = self._role_of(scope["method"], scope["path"])
         if role is None:
-            caller = ANYONE
+            caller = VISITOR
         elif (signed_in := scope.get("caller")) is not None:
             caller = self._counted(signed_in, role)
         else:

@@ -34,6 +34,8 @@ Handler = Callable[[bytes, Caller], Awaitable[bytes]]
 
 REQUEST_SECONDS = 10.0
 """A body that takes longer to arrive, or an answer that takes longer to find, is given up."""
+ADMITTED = "shadowprice.admitted"
+"""Key of a scope: a function to call when its request was admitted and answered."""
 UNREAD = (401, 403, 408, 413, 415, 429)
 """Statuses of refusals before the whole body is read."""
 
@@ -88,8 +90,10 @@ class RequestHandler:
                 logger.exception("POST %s failed", scope["path"])
                 status, content = 500, b'{"error":"internal error; see the log of the service"}'
             if handler is None:
-                await self._application(scope, _replaying(body, receive), _paused(send, len(body), hold))
+                await self._application(scope, _replaying(body, receive), _paused(send, len(body), hold, scope))
             else:
+                if status == 200:
+                    _admit(scope)
                 await _send(send, status, content)
 
     async def _read(self, receive: Receive, hold: Hold) -> bytes:
@@ -127,13 +131,29 @@ def pause(status: int, size: int) -> float:
     return max(0, size - SMALL_BODY) / PAUSE_BYTES + (CONFLICT_SECONDS if status == Conflict.status else 0.0)
 
 
-def _paused(send: Send, size: int, hold: Hold) -> Send:
-    """Send an answer after the :func:`pause` of its status, without the bytes of its body."""
+def _admit(scope: Scope) -> None:
+    """Tell the connection that it has an admitted caller, whose request was answered."""
+    if scope["caller"].roles:
+        scope.get(ADMITTED, _nothing)()
+
+
+def _nothing() -> None:
+    """Serve a scope that comes from no connection of ours."""
+
+
+def _paused(send: Send, size: int, hold: Hold, scope: Scope | None = None) -> Send:
+    """Send an answer after the :func:`pause` of its status, without the bytes of its body.
+
+    scope  of a request that may be answered well
+    """
 
     async def later(event: MutableMapping[str, Any]) -> None:
-        if event["type"] == "http.response.start" and (seconds := pause(event["status"], size)):
-            hold.release()
-            await asyncio.sleep(seconds)
+        if event["type"] == "http.response.start":
+            if scope is not None and event["status"] < 400:
+                _admit(scope)
+            if seconds := pause(event["status"], size):
+                hold.release()
+                await asyncio.sleep(seconds)
         await send(event)
 
     return later

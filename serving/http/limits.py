@@ -28,8 +28,20 @@ MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 SMALL_BODY = 64 * 1024
 """Bytes of a body that are always admitted: the number of connections bounds their sum."""
 MAX_CONNECTIONS = 1000
+MAX_STRANGERS = MAX_CONNECTIONS // 4
+"""Connections of one peer that wait for a request and have had none admitted."""
 MAX_HEAD_BYTES = 64 * 1024
-"""Bytes of a request line with its headers."""
+"""Bytes of one request that are no body: its line, headers, chunk sizes and trailers."""
+MAX_PIPELINED = 8
+"""Requests of one connection that wait while an earlier one is answered."""
+STRANGER_SHARE = 0.1
+"""Share of an event loop's time for connections without an admitted request, while admitted callers are served."""
+STRANGER_SECONDS = 0.002
+"""Time that such connections may take at once."""
+ACCEPT_SECONDS = 60e-6
+"""Time that accepting a connection takes."""
+STRANGER_WINDOW = 0.1
+"""Seconds after the last admitted request in which the share holds."""
 HEAD_SECONDS = 10.0
 """A request line with its headers that takes longer to arrive is given up."""
 EXCHANGE_SECONDS = 120.0

@@ -9,12 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import uvicorn
-
 from operations.common.workspace import campaign_files, read_campaign
 from serving.http.access import check_exposed
 from serving.http.draining import DRAINING, DrainingServer
-from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens
 from serving.ledger.api.app import Background, serve
@@ -103,17 +100,7 @@ def main() -> int:
         # The application closes the stores.
         opened.pop_all()
     app = serve(ledgers, tokens=tokens, calls_per_second=settings.calls_per_second, background=background)
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,
-        **bounds(),
-        timeout_keep_alive=65,
-        timeout_graceful_shutdown=5,
-    )
-    server = DrainingServer(config, settings.drain_seconds)
+    server = DrainingServer(app, settings.host, settings.port, settings.drain_seconds)
     for ledger in ledgers:
         ledger.troubles.append(lambda: DRAINING if server.draining else None)
     server.run()

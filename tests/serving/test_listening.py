@@ -153,7 +153,7 @@ def test_requests_one_behind_the_other_are_all_answered():
 
 def test_a_process_may_open_as_many_files_as_it_is_allowed():
     files = raise_file_limit()
-    assert bounds()["http"].limits.connections <= files // 2
+    assert bounds()["http"].door.limits.connections <= files // 2
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ from serving.http.admission import Admission
 from serving.http.described import answered, refused
 from serving.http.docs import add_docs
 from serving.http.handler import REQUEST_SECONDS, Handler, RequestHandler
-from serving.http.listening import bounds
+from serving.http.server import BoundedServer
 from serving.http.tokens import Caller, Role
 from serving.http.web import answering, error_response, parse_json
 from serving.predictor.api.answers import Explanations, Inference, Live, ModelReady, Models, Predictions
@@ -83,10 +83,9 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         self, *arguments: Any, host: str, access: Access, admission: Admission, seconds: float, **options: Any
     ) -> None:
         super().__init__(*arguments, **options)
-        self.config.host = host
-        self.config.access_log = False
-        for name, value in bounds().items():
-            setattr(self.config, name, value)
+        # In place of KServe's server, whose connections are not bounded.
+        self._server = BoundedServer(self.config.app, host, self.config.port)
+        self.config = self._server.config
         self._access = access
         self._admission = admission
         self._seconds = seconds
