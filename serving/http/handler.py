@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import orjson
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +26,7 @@ from serving.http.web import read_body, refusal
 from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
 
 logger = logging.getLogger("serving")
+Result = TypeVar("Result")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -34,10 +37,20 @@ Handler = Callable[[bytes, Caller], Awaitable[bytes]]
 
 REQUEST_SECONDS = 10.0
 """A body that takes longer to arrive, or an answer that takes longer to find, is given up."""
-ADMITTED = "shadowprice.admitted"
-"""Key of a scope: a function to call when its request was admitted and answered."""
+CONNECTION = "shadowprice.connection"
+"""Key of a scope: its :class:`Connection`."""
 UNREAD = (401, 403, 408, 413, 415, 429)
 """Statuses of refusals before the whole body is read."""
+
+
+class Connection(Protocol):
+    """Connection of a request, as its answer sees it."""
+
+    def admit(self) -> None:
+        """Note that a request was admitted and answered."""
+
+    def spend(self, seconds: float) -> None:
+        """Count processor time of the request."""
 
 
 class Gone(Exception):
@@ -94,7 +107,7 @@ class RequestHandler:
             else:
                 if status == 200:
                     _admit(scope)
-                await _send(send, status, content)
+                await send_answer(send, status, content)
 
     async def _read(self, receive: Receive, hold: Hold) -> bytes:
         try:
@@ -121,6 +134,20 @@ def in_framework(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
+async def in_thread(request: Request, work: Callable[[], Result]) -> Result:
+    """Run on a thread, and count its processor time as that of the request's connection."""
+    connection: Connection | None = request.scope.get(CONNECTION)
+
+    def timed() -> tuple[Result, float]:
+        started = time.thread_time()
+        return work(), time.thread_time() - started
+
+    result, seconds = await run_in_threadpool(timed)
+    if connection is not None:
+        connection.spend(seconds)
+    return result
+
+
 def pause(status: int, size: int) -> float:
     """Return the seconds before a refusal is sent: one connection cannot make a service parse garbage all the time.
 
@@ -133,12 +160,9 @@ def pause(status: int, size: int) -> float:
 
 def _admit(scope: Scope) -> None:
     """Tell the connection that it has an admitted caller, whose request was answered."""
-    if scope["caller"].roles:
-        scope.get(ADMITTED, _nothing)()
-
-
-def _nothing() -> None:
-    """Serve a scope that comes from no connection of ours."""
+    connection: Connection | None = scope.get(CONNECTION)
+    if connection is not None and scope["caller"].roles:
+        connection.admit()
 
 
 def _paused(send: Send, size: int, hold: Hold, scope: Scope | None = None) -> Send:
@@ -168,11 +192,18 @@ async def send_refusal(error: ShadowpriceError, send: Send) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, TooManyCalls | Overloaded):
         headers.append((b"retry-after", b"%d" % error.retry_after))
-    await _send(send, error.status, orjson.dumps(refusal(error)), headers)
+    await send_answer(send, error.status, orjson.dumps(refusal(error)), headers)
 
 
-async def _send(send: Send, status: int, content: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content)), *headers]
+async def send_answer(
+    send: Send,
+    status: int,
+    content: bytes,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    kind: bytes = b"application/json",
+) -> None:
+    """Send a whole answer."""
+    own = [(b"content-type", kind), (b"content-length", b"%d" % len(content)), *headers]
     await send({"type": "http.response.start", "status": status, "headers": own})
     await send({"type": "http.response.body", "body": content})
 

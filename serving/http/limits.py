@@ -46,6 +46,8 @@ HEAD_SECONDS = 10.0
 """A request line with its headers that takes longer to arrive is given up."""
 EXCHANGE_SECONDS = 120.0
 """A connection is closed when one request takes longer, from its headers to the last byte of the answer."""
+STUCK_SECONDS = 60.0
+"""A service whose event loop has not run for so long is not alive."""
 CONFLICT_SECONDS = 0.2
 """Pause before a conflict is answered: it has cost the ledger as much as a decision."""
 PAUSE_BYTES = 1024 * 1024

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from serving.http.handler import ADMITTED
+from serving.http.handler import CONNECTION
 from serving.http.limits import (
     ACCEPT_SECONDS,
     EXCHANGE_SECONDS,
@@ -149,9 +149,10 @@ class BoundedHttp(HttpToolsProtocol):
     def _timed(self, data: bytes) -> None:
         started = perf_counter()
         self._parse(data)
-        self._spend(perf_counter() - started)
+        self.spend(perf_counter() - started)
 
-    def _spend(self, seconds: float) -> None:
+    def spend(self, seconds: float) -> None:
+        """Count processor time of a stranger."""
         if not self.admitted:
             self._spent += seconds
             self.door.pace.charge(seconds)
@@ -187,7 +188,7 @@ class BoundedHttp(HttpToolsProtocol):
             raise Crowded
         super().on_message_begin()
         self._in_head = True
-        self.scope[ADMITTED] = self._admit  # type: ignore[literal-required]
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; a trailer comes after the request was admitted by its headers, and is dropped."""
@@ -220,11 +221,12 @@ class BoundedHttp(HttpToolsProtocol):
             return
 
         async def timed(*call: Any) -> None:
-            await Timed(app(*call), self._spend)
+            await Timed(app(*call), self.spend)
 
         super()._start_asgi_task(cycle, timed)
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
+        """Note that a request was admitted and answered: its caller is no stranger."""
         pace = self.door.pace
         pace.serve()
         if not self.admitted:

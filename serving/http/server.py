@@ -85,17 +85,20 @@ class BoundedServer(uvicorn.Server):
     """uvicorn's server behind a :class:`Listener`.
 
     beat  monotonic time at which the event loop was seen running; 0 before
+
+    Raises:
+        Unavailable: the port is taken.
     """
 
     def __init__(self, app: Any, host: str, port: int, **options: Any) -> None:
         settings = {"log_config": None, "access_log": False, "timeout_keep_alive": 65, "timeout_graceful_shutdown": 5}
         super().__init__(uvicorn.Config(app, host=host, port=port, **settings, **bounds(), **options))
         self.beat = 0.0
+        self._listening = _bound(host, port)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - uvicorn's
         """Start the application, then listen."""
         config = self.config
-        listening = _bound(config.host, config.port)
         await super().startup(sockets=[])
         state, protocol = self.lifespan.state, config.http_protocol_class
 
@@ -103,8 +106,8 @@ class BoundedServer(uvicorn.Server):
             made: Any = protocol
             return made(config=config, server_state=self.server_state, app_state=state)  # type: ignore[no-any-return]
 
-        listening.listen(config.backlog)
-        servers: list[Any] = [Listener(listening, connection, protocol.door.pace)]  # type: ignore[attr-defined]
+        self._listening.listen(config.backlog)
+        servers: list[Any] = [Listener(self._listening, connection, protocol.door.pace)]  # type: ignore[attr-defined]
         self.servers = servers
 
     async def on_tick(self, counter: int) -> bool:
