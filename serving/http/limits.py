@@ -46,6 +46,20 @@ HEAD_SECONDS = 10.0
 """A request line with its headers that takes longer to arrive is given up."""
 EXCHANGE_SECONDS = 120.0
 """A connection is closed when one request takes longer, from its headers to the last byte of the answer."""
+MAX_MESSAGE_BYTES = 1024 * 1024
+"""Bytes of a gRPC message: 1,000 requests with the longest identifiers have 800 kB."""
+MAX_CALLS = 200
+"""gRPC calls at a time of all connections."""
+MAX_STREAMS = 50
+"""gRPC calls at a time of one connection."""
+MAX_VISITS = 16
+"""gRPC calls at a time that need no token."""
+VISIT_SECONDS = 5.0
+"""A gRPC call that needs no token is ended after this time."""
+WINDOW_BYTES = 64 * 1024
+"""Bytes of a gRPC connection that are kept before a call asks for them."""
+IDLE_SECONDS = 60.0
+"""A gRPC connection without a call is closed after this time."""
 STUCK_SECONDS = 60.0
 """A service whose event loop has not run for so long is not alive."""
 CONFLICT_SECONDS = 0.2
