@@ -15,7 +15,7 @@ PART = 64 * 1024
 """Bytes that an attack sends at once."""
 PIPELINED = 1000
 """Requests that a pipeline sends at once."""
-HEAD = b"%b /healthz HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+HEAD = b"%b /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 

@@ -63,7 +63,7 @@ def conflicting_requests(url: str, campaign: str, stop: Event) -> None:
 
 def half_open_connections(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
     """Open connections whose headers never end, and open those again that the ledger closes."""
-    framing.hold(url, b"POST /v1/outcomes HTTP/1.1\r\nHost: ledger\r\n", HALF_OPEN // CALLERS, stop)
+    framing.hold(url, b"POST /v1/outcomes HTTP/1.1\r\nHost: localhost\r\n", HALF_OPEN // CALLERS, stop)
 
 
 ATTACKS: dict[str, Attack] = {

@@ -60,7 +60,8 @@ def drive(
     """
     path = V1 if protocol == "v1" else V2
     secret = f"Authorization: Bearer {token}\r\n" if token else ""
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{secret}Content-Type: application/json\r\nContent-Length: ".encode()
+    kind = "Content-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{secret}{kind}Content-Length: ".encode()
     poll = select.epoll()
     sockets: dict[int, socket.socket] = {}
     waiting: dict[int, bytes] = {}

@@ -152,9 +152,10 @@ class Console:
         opened, given = self._questions.open(), request.query_params
         answers, problem = {"Today's": opened.current}, ""
         try:
-            change = change_of(given, opened.question, self._currency)
-            if change is not None:
-                answers["As asked"] = opened.question.solver.ask(change)
+            with self._questions.asking():
+                change = change_of(given, opened.question, self._currency)
+                if change is not None:
+                    answers["As asked"] = opened.question.solver.ask(change)
         except InvalidInput as error:
             problem = str(error)
         sides = list(self._campaign.sides)

@@ -12,8 +12,8 @@ from serving.http.handler import RequestHandler
 from serving.http.limits import MAX_HEAD_BYTES
 from serving.http.listening import Limits, bounded_http, bounds, raise_file_limit
 
-REQUEST = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
+REQUEST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 async def echo(body, caller):

@@ -29,7 +29,7 @@ def test_each_campaign_is_asked_by_its_name(kit, tmp_path):
     }  # fmt: skip
 
     async def check():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             first = (await client.post("/v1/authorizations", json=decide("autumn", "r1"))).json()["decisions"]
             second = (await client.post("/v1/authorizations", json=decide("winter", "r1"))).json()["decisions"]
             assert (first["reason"], first["level"]) == (["tie"], [1])
