@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import wraps
 from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote_to_bytes
 
 import orjson
 from starlette.concurrency import run_in_threadpool
@@ -23,7 +24,7 @@ from serving.http.limits import CONFLICT_SECONDS, MAX_BODY_BYTES, PAUSE_BYTES, S
 from serving.http.refused import BodyTooLarge, Overloaded, TooManyCalls, TooSlow, Unauthorised
 from serving.http.tokens import Caller
 from serving.http.web import read_body, refusal
-from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
+from shadowprice.errors import Conflict, InvalidRequest, ShadowpriceError, Unavailable
 
 logger = logging.getLogger("serving")
 Result = TypeVar("Result")
@@ -90,6 +91,7 @@ class RequestHandler:
         body = b""
         with self._admission.hold() as hold:
             try:
+                _check_address(scope)
                 scope["caller"] = self._access.admit(scope)
                 body = await self._read(receive, hold)
                 if handler is not None:
@@ -156,6 +158,17 @@ def pause(status: int, size: int) -> float:
     if not 400 <= status < 500:
         return 0.0
     return max(0, size - SMALL_BODY) / PAUSE_BYTES + (CONFLICT_SECONDS if status == Conflict.status else 0.0)
+
+
+def _check_address(scope: Scope) -> None:
+    """Refuse an address that is no text: a framework would put other characters into its identifiers."""
+    address = scope.get("raw_path", b"") + scope.get("query_string", b"")
+    if b"%" not in address:
+        return
+    try:
+        unquote_to_bytes(address).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("must be UTF-8, percent-encoded", field="address") from None
 
 
 def _admit(scope: Scope) -> None:
