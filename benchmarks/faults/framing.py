@@ -8,9 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from urllib.parse import urlsplit
 
-import grpc
-from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
-
 CALLERS = 4
 """Threads that run an attack at the same time."""
 STUCK = 1100
@@ -60,6 +57,10 @@ def pipelines(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - a
 
 def grpc_messages(url: str, campaign: str, stop: Event) -> None:
     """Send gRPC messages of 3.8 MB to a port, three at a time, without a token."""
+    # Here, since KServe takes seconds to import and no other attack needs it.
+    import grpc
+    from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
+
     channel = grpc.insecure_channel(urlsplit(url).netloc, options=[("grpc.max_send_message_length", -1)])
     infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
     tensor = messages.ModelInferRequest.InferInputTensor(name="request_id", datatype="BYTES", shape=[1])

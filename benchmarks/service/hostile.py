@@ -1,7 +1,7 @@
 """Honest callers beside hostile ones: ``python -m benchmarks hostile``.
 
-For each attack the honest load runs alone and under the attack, in turns; attackers stand still meanwhile. They run on
-the same machine at the lowest priority, so that it is the services that are measured and not the attackers' own work.
+For each attack the honest load runs while a bystander is attacked and while a service is, in turns. The attackers run
+on the same machine at the lowest priority, and take the same from it in both: it is the services that are measured.
 Callers of the console load pages, all others ask the predictor. Probes are sent to the attacked service ten times a
 second, and the memory of each process is compared with the limit in the chart.
 """
@@ -30,7 +30,7 @@ from benchmarks.cells import Cells
 from benchmarks.faults.hostile import TOKEN_FILE, WITHOUT_TOKEN
 from benchmarks.service.deployment import Running, cpu_seconds, port_of, resident_mb, serving
 from benchmarks.service.load import generate
-from serving.local.launch import Service
+from serving.local.launch import Service, free_port
 
 ACCOUNTS = 2000
 CONNECTIONS = {"predictor": 8, "ledger": 8, "console": 2}
@@ -61,7 +61,7 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
 
 
 def measured(seconds: float, turns: int, wanted: str = "") -> dict[str, Any]:
-    """Ratios under each attack to the load alone, and the largest memory and time of a probe."""
+    """Ratios under each attack to that on a bystander, and the largest memory and time of a probe."""
     found: dict[str, Any] = {}
     limits = memory_limits()
     serial = 0
@@ -109,14 +109,23 @@ def _paired(
     limits: dict[str, float],
 ) -> dict[str, Any]:
     pairs, watched = [], Watched(running, service)
-    with attackers(running, attack, service) as under_attack:
+    port = free_port()
+    url = services(running)[service].url
+    if attack == "gRPC messages":
+        url = f"http://127.0.0.1:{running.predictor_grpc}"
+    with (
+        process("benchmarks.faults.bystander", str(port)),
+        attackers(attack, f"http://127.0.0.1:{port}") as beside,
+        attackers(attack, url) as under_attack,
+    ):
         for _ in range(turns):
-            alone = honest(service)
+            with beside():
+                base = honest(service)
             with under_attack(), watched:
-                pairs.append((alone, honest(service)))
+                pairs.append((base, honest(service)))
 
     def ratio(figure: str) -> float:
-        return float(np.median([under[figure] / alone[figure] for alone, under in pairs]))
+        return float(np.median([under[figure] / base[figure] for base, under in pairs]))
 
     kept, slower = ratio("per_second"), ratio("p99_ms")
     refused = sum(under["refused"] for _, under in pairs)
@@ -138,7 +147,7 @@ def _line(attack: str, service: str, each: dict[str, Any]) -> str:
     memory = " ".join(f"{name} {size:.0f}" for name, size in each["memory_mb"].items())
     name = f"{attack} at the {service}"
     return (
-        f"{name:42} throughput {each['throughput']:.2f} of alone, p99 {each['p99']:.2f} times, "
+        f"{name:42} throughput {each['throughput']:.2f}, p99 {each['p99']:.2f} times, "
         f"processor time a call {each['cpu']:.2f} times, refused {each['refused']}, "
         f"probe {each['probe_seconds']:.2f} s, MB {memory}, load {each['load']:.1f}: "
         f"{'met' if each['met'] else 'MISSED'}"
@@ -186,27 +195,30 @@ def _cpu(running: Running) -> float:
 
 
 @contextmanager
-def attackers(running: Running, attack: str, service: str) -> Iterator[Callable[[], Any]]:
+def process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a module that prints a line when it is ready, and end it with the context."""
+    with subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+@contextmanager
+def attackers(attack: str, url: str) -> Iterator[Callable[[], Any]]:
     """Start attackers that stand still; yields a context in which they attack."""
-    url = services(running)[service].url
-    if attack == "gRPC messages":
-        url = f"http://127.0.0.1:{running.predictor_grpc}"
-    command = [sys.executable, "-m", "benchmarks.faults.hostile", attack, url, "spring", "600"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    with process("benchmarks.faults.hostile", attack, url, "spring", "600") as started:
 
         @contextmanager
         def attacking() -> Iterator[None]:
-            process.send_signal(signal.SIGCONT)
+            started.send_signal(signal.SIGCONT)
             time.sleep(0.5)
             try:
                 yield
             finally:
-                process.send_signal(signal.SIGSTOP)
+                started.send_signal(signal.SIGSTOP)
 
-        process.send_signal(signal.SIGSTOP)
-        try:
-            yield attacking
-        finally:
-            process.kill()
+        started.send_signal(signal.SIGSTOP)
+        yield attacking

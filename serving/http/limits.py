@@ -46,8 +46,10 @@ RECEIVE_BYTES = 64 * 1024
 """Bytes of a connection that the kernel keeps."""
 REFUSAL_SECONDS = 0.1
 """Pause before a gRPC call is refused."""
-STRANGER_WINDOW = 0.1
-"""Seconds after the last admitted request in which the share holds."""
+STRANGER_WINDOW = 1.0
+"""Seconds after the last admitted request in which that share holds."""
+IDLE_SHARE = 0.5
+"""Share of such connections at other times."""
 HEAD_SECONDS = 10.0
 """A request line with its headers that takes longer to arrive is given up."""
 EXCHANGE_SECONDS = 120.0

@@ -9,20 +9,19 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from serving.http.limits import STRANGER_SECONDS, STRANGER_SHARE, STRANGER_WINDOW
+from serving.http.limits import IDLE_SHARE, STRANGER_SECONDS, STRANGER_SHARE, STRANGER_WINDOW
 
 Turn = Callable[[], None]
 
 
 class Pace:
-    """Bucket of seconds, which strangers spend and which fills by ``share`` of the time.
+    """Bucket of seconds, which strangers spend and which fills by a share of the time.
 
-    A stranger is a connection without an admitted request. Strangers wait only while admitted callers are served. The
+    A stranger is a connection without an admitted request. The share is small while admitted callers are served. The
     waiting peers take turns, so that one with many connections does not delay the others.
     """
 
-    def __init__(self, share: float = STRANGER_SHARE, clock: Callable[[], float] = perf_counter) -> None:
-        self._share = share
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
         self._left = STRANGER_SECONDS
         self._filled = clock()
@@ -41,12 +40,12 @@ class Pace:
     def free(self) -> bool:
         """Return whether a stranger may go on now."""
         now = self._clock()
-        if now - self._served > STRANGER_WINDOW:
-            self._left = STRANGER_SECONDS
-        else:
-            self._left = min(STRANGER_SECONDS, self._left + (now - self._filled) * self._share)
+        self._left = min(STRANGER_SECONDS, self._left + (now - self._filled) * self._share(now))
         self._filled = now
         return self._left > 0
+
+    def _share(self, now: float) -> float:
+        return STRANGER_SHARE if now - self._served < STRANGER_WINDOW else IDLE_SHARE
 
     def wait(self, peer: str, turn: Turn) -> None:
         """Call ``turn`` when it is the peer's turn."""
@@ -55,8 +54,8 @@ class Pace:
 
     def _schedule(self) -> None:
         if self._timer is None and self._waiting:
-            # Until the bucket is full, so that the loop wakes seldom; after the window all may go on.
-            seconds = min((STRANGER_SECONDS - self._left) / self._share, STRANGER_WINDOW)
+            # Until the bucket is full, so that the loop wakes seldom.
+            seconds = (STRANGER_SECONDS - self._left) / self._share(self._clock())
             self._timer = asyncio.get_running_loop().call_later(seconds, self._next)
 
     def _next(self) -> None:
