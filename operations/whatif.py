@@ -134,12 +134,16 @@ class Question:
     solver: WhatIf
     workspace: Path = Path()
 
-    def members(self, name: str, table: Path | None) -> dict[Side, NDArray[np.bool_]]:
-        """side → bool (N,), the accounts of a side, of a group in the table, or without a table of a condition."""
+    def members(self, name: str, table: Path | None, seconds: float = math.inf) -> dict[Side, NDArray[np.bool_]]:
+        """side → bool (N,), the accounts of a side, of a group in the table, or without a table of a condition.
+
+        ``seconds`` bounds the evaluation of a condition on one side.
+        """
         if name in self.population:
             return {side: np.full(len(each.account_id), side == name) for side, each in self.population.items()}
         if table is None:
-            found = self._where(Condition(name, f"limits.{name} (neither a side nor in a table of groups)"))
+            condition = Condition(name, f"limits.{name} (neither a side nor in a table of groups)")
+            found = self._where(condition, seconds)
         else:
             try:
                 inside = pq.read_table(table, columns=["account_id"], filters=[("group", "=", name)])["account_id"]
@@ -153,7 +157,7 @@ class Question:
             raise InvalidInput(f"no account of the model is in group {name!r}", field="limits")
         return found
 
-    def _where(self, condition: Condition) -> dict[Side, NDArray[np.bool_]]:
+    def _where(self, condition: Condition, seconds: float) -> dict[Side, NDArray[np.bool_]]:
         """side → bool (N,), the accounts of which a condition over their own columns holds; none without the column."""
         if other := [noun for noun, _ in condition.reads if noun not in ("account", "side")]:
             raise InvalidInput(f"may read account and side, not {other[0]}", field="limits")
@@ -168,7 +172,7 @@ class Question:
                 found[side] = np.zeros(len(accounts), dtype=np.bool_)
                 continue
             values |= {("account", name): table.read(name, accounts) for name in names if table is not None}
-            found[side] = condition.holds(values, len(accounts))
+            found[side] = condition.holds(values, len(accounts), seconds)
         if len(faults) == len(found):
             raise faults[0]
         return found

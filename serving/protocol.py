@@ -281,17 +281,19 @@ def _context(name: str, values: Sequence[Any]) -> list[float | str | None]:
     """Values of one context column; None, NaN and the empty text stand for none."""
     if name[:2] not in CONTEXT_TYPES:  # no model reads it: the predictor refuses it with the names that are read
         return list(values)
+    kind: type[float] | type[str]
     if CONTEXT_TYPES[name[:2]] == "FP64":
         wrong = [row for row, value in enumerate(values) if value is not None and not _is_number(value)]
         rule = "must be a finite number; leave it out or send null where it is unknown"
-        found: list[float | str | None] = [None if value is None or value != value else value for value in values]
+        # Whole numbers too: JavaScript cannot write 200.0.
+        kind = float
     else:
         wrong = [row for row, value in enumerate(values) if value not in (None, "") and not is_identifier(value)]
         rule = f"{IDENTIFIER_RULE}; leave it out or send null where it is unknown"
-        found = [value or None for value in values]
+        kind = str
     if wrong:
         raise InvalidRequest(rule, field=f"{CONTEXT}.{name}", rows=wrong[:5])
-    return found
+    return [None if value in (None, "") or value != value else kind(value) for value in values]
 
 
 def _is_number(value: object) -> bool:

@@ -6,20 +6,24 @@ import asyncio
 import http.client
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
+from benchmarks.faults import framing
+from benchmarks.faults.framing import CALLERS
+from serving.http.tokens import ledger_tokens, read_secret
 from serving.predictor.ledger.client import Authoriser, Proposals
 from shadowprice.errors import ShadowpriceError
 
-CALLERS = 4
 BODY_ITEMS = 1_300_000
+TOKEN_FILE = "SHADOWPRICE_TOKEN_FILE"
+"""Variable of the file with the token that callers of the predictor show."""
 HALF_OPEN = 500
 PATHS = ("/v1/authorizations", "/v1/outcomes", "/v1/releases")
 
@@ -40,7 +44,7 @@ def conflicting_ids(url: str, campaign: str, stop: Event) -> None:
     """Reuse one request id for another account in every call."""
 
     async def reuse() -> None:
-        with closing(Authoriser(url, campaign)) as authoriser:
+        with closing(Authoriser(url, campaign, ledger_tokens(os.environ))) as authoriser:
             account = 0
             while not stop.is_set():
                 account += 1
@@ -50,6 +54,20 @@ def conflicting_ids(url: str, campaign: str, stop: Event) -> None:
                     )
 
     asyncio.run(reuse())
+
+
+def whole_numbers(url: str, campaign: str, stop: Event) -> None:
+    """Ask a predictor with the whole numbers that honest callers send as 1.0, 2.0, ….
+
+    Numbers of context are doubles, so the answers of others must not change.
+    """
+    serial = 0
+    while not stop.is_set():
+        serial += 1
+        instance = {"request_id": f"whole-{time.time_ns()}", "account_id": "c1", "side": "customer"}
+        context = {"x_basket": serial % 10, "c_channel": "app"}
+        body = json.dumps({"instances": [{**instance, "context": context}]}).encode()
+        _post(url, f"/v1/models/{campaign}:predict", body)
 
 
 def conflicting_requests(url: str, campaign: str, stop: Event) -> None:
@@ -63,24 +81,26 @@ def conflicting_requests(url: str, campaign: str, stop: Event) -> None:
 
 def half_open_connections(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
     """Open connections whose headers never end, and open those again that the ledger closes."""
-    place = urlsplit(url)
-    held: list[socket.socket] = []
-    while not stop.wait(0.05):
-        while len(held) < HALF_OPEN // CALLERS:
-            try:
-                held.append(socket.create_connection((place.hostname or "", place.port or 80), timeout=1))
-                held[-1].sendall(b"POST /v1/outcomes HTTP/1.1\r\nHost: ledger\r\n")
-            except OSError:
-                break
-        held = [each for each in held if not _closed(each)]
-    for each in held:
-        each.close()
+    framing.hold(url, b"POST /v1/outcomes HTTP/1.1\r\nHost: localhost\r\n", HALF_OPEN // CALLERS, stop)
 
 
 ATTACKS: dict[str, Attack] = {
     "hostile bodies": hostile_bodies,
     "conflicting ids": conflicting_ids,
     "half-open connections": half_open_connections,
+}
+"""Attacks on a ledger, by callers with a token where it asks for one."""
+OF_PREDICTOR: dict[str, Attack] = {"conflicting requests": conflicting_requests, "whole numbers": whole_numbers}
+"""Attacks on a predictor, by callers with a token where it asks for one."""
+WITHOUT_TOKEN: dict[str, Attack] = {
+    "endless trailers": framing.endless_trailers,
+    "many trailers": framing.many_trailers,
+    "tiny chunks": framing.tiny_chunks,
+    "chunk extensions": framing.chunk_extensions,
+    "gRPC messages": framing.grpc_messages,
+    "pipelines": framing.pipelines,
+    "stuck bodies": framing.stuck_bodies,
+    "silent connections": framing.silent_connections,
 }
 REUSED = Proposals(
     request_id=["hostile"],
@@ -120,7 +140,10 @@ def _post(url: str, path: str, body: bytes) -> None:
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
     try:
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        if token := read_secret(Path(os.environ[TOKEN_FILE]) if TOKEN_FILE in os.environ else None):
+            headers["Authorization"] = f"Bearer {token}"
+        connection.request("POST", path, body, headers)
         connection.getresponse().read()
     except (OSError, http.client.HTTPException):
         return
@@ -128,23 +151,13 @@ def _post(url: str, path: str, body: bytes) -> None:
         connection.close()
 
 
-def _closed(connection: socket.socket) -> bool:
-    connection.setblocking(False)
-    try:
-        return connection.recv(4096) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    finally:
-        connection.setblocking(True)
-
-
 def main() -> None:
     """Attack as the arguments say: name, address, campaign and seconds; at the lowest priority."""
     name, url, campaign, seconds = sys.argv[1:]
     os.nice(19)
-    attackers = Attackers((ATTACKS | {"conflicting requests": conflicting_requests})[name], url, campaign)
+    # Who started this may stop it until it is wanted.
+    print("ready", flush=True)
+    attackers = Attackers((ATTACKS | WITHOUT_TOKEN | OF_PREDICTOR)[name], url, campaign)
     time.sleep(float(seconds))
     attackers.stop()
 

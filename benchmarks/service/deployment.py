@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
+from serving.local.launch import Deployment, Service, free_port, start_console, start_ledger, start_predictor
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.graphs.scaling import Scaling
+from shadowprice.limits import Rule
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
@@ -43,6 +44,7 @@ class Running:
     trivial: Service | None
     trivial_grpc: int
     start_seconds: float
+    console: Service | None = None
 
 
 @contextmanager
@@ -62,7 +64,7 @@ def environment(**values: str) -> Iterator[None]:
 def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
     """Campaign, model, features of ``accounts`` customers in the online store of the environment, and a price.
 
-    With ``context`` the model has a request tower, which reads a basket and a channel.
+    With ``context`` the model has a request tower, which reads a basket and a channel, and a rule reads the basket.
     """
     from feature_repo.columns import FeatureColumns
     from feature_repo.online import publish_embeddings
@@ -74,6 +76,7 @@ def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
         sides={"customer": Terms(levels=LEVELS)},
         budget=Budget(form="total", limit=10**14),
         starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+        rules=(Rule(name="basket", expression="context.x_basket * 2.0 > 1000.0"),) if context else (),
     )
     (folder / "campaign.json").write_text(json.dumps(campaign.to_dict()))
     deployment = Deployment.of_run(folder, folder / "campaign.json")
@@ -136,6 +139,7 @@ def serving(
     settings: Mapping[str, str] | None = None,
     *,
     with_trivial: bool = True,
+    with_console: bool = False,
     context: bool = False,
 ) -> Iterator[Running]:
     """Start all services, with Redis as the online store, and stop them when the context ends."""
@@ -163,7 +167,12 @@ def serving(
             trivial = Service("trivial predictor", command, http, "/v2/health/ready", log)
             stack.callback(trivial.stop)
             trivial.wait_ready(120.0)
-        yield Running(predictor, grpc, ledger, trivial, trivial_grpc, seconds)
+        console = None
+        if with_console:
+            console = start_console(deployment, free_port(), ledger.url)
+            stack.callback(console.stop)
+            console.wait_ready(60.0)
+        yield Running(predictor, grpc, ledger, trivial, trivial_grpc, seconds, console)
 
 
 def _tower(draw: Callable[..., NDArray[np.float32]]) -> ServedTower:

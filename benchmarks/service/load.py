@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-V1, V2 = "/v1/models/spring:predict", "/v2/models/spring/infer"
+V1, V2, PAGE = "/v1/models/spring:predict", "/v2/models/spring/infer", "/campaigns/spring"
 
 
 def names(batch: int, serial: int, accounts: int) -> tuple[list[str], list[str]]:
@@ -28,7 +28,7 @@ def names(batch: int, serial: int, accounts: int) -> tuple[list[str], list[str]]
 def body(protocol: str, batch: int, serial: int, accounts: int, context: bool = False) -> bytes:
     """The body of one call for ``batch`` accounts; request ids are new, accounts walk through all of them.
 
-    ``context`` adds values to each request, in V1.
+    ``context`` adds values to each request, in V1. A ``page`` is one of the console, and has no body.
     """
     ids, account_ids = names(batch, serial, accounts)
     if protocol == "v1":
@@ -58,9 +58,11 @@ def drive(
 
     Request ids start at ``serial``, so that no two runs against one ledger share any.
     """
-    path = V1 if protocol == "v1" else V2
+    path = {"v1": V1, "v2": V2, "page": PAGE}[protocol]
     secret = f"Authorization: Bearer {token}\r\n" if token else ""
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{secret}Content-Type: application/json\r\nContent-Length: ".encode()
+    kind = "Content-Type: application/json\r\n"
+    method = "GET" if protocol == "page" else "POST"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{secret}{kind}Content-Length: ".encode()
     poll = select.epoll()
     sockets: dict[int, socket.socket] = {}
     waiting: dict[int, bytes] = {}
@@ -68,7 +70,7 @@ def drive(
 
     def send(number: int) -> None:
         nonlocal serial
-        content = body(protocol, batch, serial, accounts, context)
+        content = b"" if protocol == "page" else body(protocol, batch, serial, accounts, context)
         serial += 1
         waiting[number] = b""
         sent[number] = time.perf_counter()
@@ -96,7 +98,7 @@ def drive(
             if len(answer) < end + 4 + length:
                 continue
             times.append(time.perf_counter() - sent[number])
-            refused += not answer.startswith(b"HTTP/1.1 200")
+            refused += not answer.startswith(b"HTTP/1.1 200") or b'"ineligible"' in answer
             send(number)
     elapsed = now - started
     for connection in sockets.values():

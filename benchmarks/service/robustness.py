@@ -150,7 +150,7 @@ class Caller:
         """The status of the answer; 0 when the connection was closed without one."""
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=30)
-        message = b"%b %b HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n%b" % (
+        message = b"%b %b HTTP/1.1\r\nHost: localhost\r\n%bContent-Length: %d\r\n\r\n%b" % (
             method.encode(), path.encode(), headers, len(content), content,
         )  # fmt: skip
         try:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import uvicorn
+from prometheus_client import REGISTRY
 
 from operations.common.workspace import read_campaign
 from serving.client.client import LedgerClient
-from serving.console.app import create_app
+from serving.console.app import create_app, ready
 from serving.console.budget import Questions
 from serving.console.login import Provider
 from serving.http.access import check_exposed
-from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
+from serving.http.probes import Probes, probing
+from serving.http.server import BoundedServer
 from serving.http.tokens import Tokens, read_secret
 from serving.settings import Settings, setting
 from shadowprice.currency import Currency
@@ -48,6 +50,7 @@ class ConsoleSettings(Settings, program="serving.console"):
     public_url: str = setting("address of the console in a browser, for single sign-on", "")
     host: str = setting("address to listen on", "127.0.0.1")
     port: int = setting("port to listen on", 8082, variable="HTTP_PORT")
+    probe_port: int = setting("port for probes and metrics alone; 0: none", 0)
     calls_per_second: float = setting(
         "most calls of each caller; 0: no limit", 0.0, variable="CONSOLE_CALLS_PER_SECOND"
     )
@@ -63,10 +66,11 @@ def main() -> int:
         tokens = Tokens.of(settings.token_file)
         check_exposed(settings.host, tokens)
         ledger = LedgerClient(settings.ledger_url, campaign.name)
+        prices = PriceStore(settings.prices_dir)
         app = create_app(
             campaign,
             ledger,
-            PriceStore(settings.prices_dir),
+            prices,
             log=settings.log_dir,
             currency=Currency.of(settings.currency),
             tokens=tokens,
@@ -75,20 +79,13 @@ def main() -> int:
             questions=None if settings.workspace is None else Questions.of(settings.workspace),
             provider=_provider(settings),
         )
+        server = BoundedServer(app, settings.host, settings.port)
+        probes = Probes(lambda: server.beat, partial(ready, campaign, prices), REGISTRY)
+        with ledger, probing(settings.host, settings.probe_port, probes):
+            server.run()
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with ledger:
-        uvicorn.run(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            **bounds(),
-            timeout_keep_alive=65,
-            timeout_graceful_shutdown=5,
-        )
     return 0
 
 

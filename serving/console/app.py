@@ -28,7 +28,7 @@ from serving.console.pages import environment
 from serving.console.state import State, Totals, read_state
 from serving.console.workspace import Workspace
 from serving.http.access import Access
-from serving.http.handler import Application, RequestHandler
+from serving.http.handler import Application, RequestHandler, in_thread
 from serving.http.tokens import Tokens
 from serving.http.web import answering, json_response
 from shadowprice.campaign import Campaign
@@ -157,9 +157,10 @@ class Console:
         opened, given = self._questions.open(), request.query_params
         answers, problem = {"Today's": opened.current}, ""
         try:
-            change = change_of(given, opened.question, self._currency)
-            if change is not None:
-                answers["As asked"] = opened.question.solver.ask(change)
+            with self._questions.asking():
+                change = change_of(given, opened.question, self._currency)
+                if change is not None:
+                    answers["As asked"] = opened.question.solver.ask(change)
         except InvalidInput as error:
             problem = str(error)
         sides = list(self._campaign.sides)
@@ -265,10 +266,6 @@ class Console:
         )
         return Response(text, status, HEADERS, "text/html")
 
-    def ready(self) -> None:
-        """Read the price store, or raise ``Unavailable``. A ledger that does not answer is shown on the pages."""
-        self._prices.records()
-
     def _state(self) -> State:
         return read_state(self._campaign, self._ledger, self._prices)
 
@@ -284,6 +281,12 @@ class Console:
         name = request.path_params["name"]
         if name != self._campaign.name:
             raise NotFound(f"campaign {name!r} is not kept here; this is {self._campaign.name!r}")
+
+
+def ready(campaign: Campaign, prices: PriceStore) -> dict[str, str]:
+    """Read the newest price, or raise ``Unavailable``. A ledger that does not answer is shown on the pages."""
+    prices.latest(campaign.name)
+    return {"status": "ready", "campaign": campaign.name}
 
 
 def create_app(
@@ -319,7 +322,14 @@ def create_app(
         yield
         warmed.cancel()
 
-    app = FastAPI(title="shadowprice console", docs_url=None, redoc_url=None, openapi_url=None, lifespan=warming)
+    app = FastAPI(
+        title="shadowprice console",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        lifespan=warming,
+    )
     for route, page in (
         ("/", console.campaigns),
         ("/campaigns/{name}", console.campaign),
@@ -336,12 +346,11 @@ def create_app(
     async def healthz(_: Request) -> Response:
         return json_response({"status": "alive"})
 
-    async def readyz(_: Request) -> Response:
+    async def readyz(request: Request) -> Response:
         try:
-            await run_in_threadpool(console.ready)
+            return json_response(await in_thread(request, partial(ready, campaign, prices)))
         except ShadowpriceError as error:
             return json_response({"error": str(error)}, error.status)
-        return json_response({"status": "ready", "campaign": campaign.name})
 
     app.add_api_route("/healthz", healthz, methods=["GET"])
     app.add_api_route("/readyz", readyz, methods=["GET"])
@@ -354,6 +363,6 @@ def create_app(
 
 def _endpoint(console: Console, page: Callable[[Request], Page | Response]) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(console.answer, page, request)
+        return await in_thread(request, partial(console.answer, page, request))
 
     return endpoint

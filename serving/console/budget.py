@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +15,18 @@ from starlette.datastructures import QueryParams
 
 from operations.common.workspace import MODEL
 from operations.whatif import Question, open_what_if
+from serving.http.limits import MAX_MINOR_UNITS
 from shadowprice.currency import Currency
-from shadowprice.errors import InvalidRequest
+from shadowprice.errors import InvalidRequest, Unavailable
 from shadowprice.pacing.what_if import Answer, Change, GroupLimit
 
+AMOUNT = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
+"""An amount in major units, without an exponent: 1e999999999 would overflow."""
+MOST_FIELDS = 200
+WHERE_SECONDS = 2.0
+"""Longest evaluation of a group's condition."""
+TURN_SECONDS = 5.0
+"""A question waits so long for the one before it."""
 SHARES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Budgets of the curve, as shares of the campaign's own."""
 Opener = Callable[[], Question]
@@ -43,6 +53,7 @@ class Questions:
         self._newest = newest
         self._lock = threading.Lock()
         self._opened: tuple[object, Opened] | None = None
+        self._asking = threading.Lock()
 
     @classmethod
     def of(cls, workspace: Path) -> Questions:
@@ -63,6 +74,20 @@ class Questions:
                 self._opened = model, Opened(question, curve[SHARES.index(1.0)], curve)
             return self._opened[1]
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Keep other questions waiting: each takes a processor for seconds.
+
+        Raises:
+            Unavailable: another question takes too long.
+        """
+        if not self._asking.acquire(timeout=TURN_SECONDS):
+            raise Unavailable("another question is being answered; ask again later")
+        try:
+            yield
+        finally:
+            self._asking.release()
+
 
 def change_of(given: QueryParams, question: Question, currency: Currency) -> Change | None:
     """Return the change that a form asks for: None where it has no field that is filled.
@@ -73,6 +98,8 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
         InvalidRequest: names the field that is no amount of the currency, or no level.
     """
     campaign = question.campaign
+    if len(given) > MOST_FIELDS:
+        raise InvalidRequest(f"has more than {MOST_FIELDS} fields", field="query")
     budget = _amount(given, "budget", currency)
     groups = []
     limits, caps, levels = {}, {}, {}
@@ -91,7 +118,7 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
             levels[side] = tuple(_level(each, f"levels_{side}") for each in offered)
     where, limit = given.get("where", "").strip(), _amount(given, "limit_where", currency)
     if where and limit is not None:
-        groups.append(GroupLimit("group", limit, question.members(where, None)))
+        groups.append(GroupLimit("group", limit, question.members(where, None, WHERE_SECONDS)))
     elif where or limit is not None:
         raise InvalidRequest("give a group and what it may cost together", field="where")
     if budget is None and not limits and not groups and not caps and not levels:
@@ -103,11 +130,10 @@ def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:
     text = given.get(field, "").strip().replace(",", "")
     if not text:
         return None
-    try:
-        minor = Decimal(text) * currency.unit
-    except InvalidOperation:
-        raise InvalidRequest("must be an amount of money such as 1200.50", field=field) from None
-    if not minor.is_finite() or minor != minor.to_integral_value() or not 0 <= minor <= 10**15:
+    if not AMOUNT.fullmatch(text):
+        raise InvalidRequest("must be an amount of money such as 1200.50", field=field)
+    minor = Decimal(text) * currency.unit
+    if minor != minor.to_integral_value() or minor > MAX_MINOR_UNITS:
         raise InvalidRequest(f"must be an amount of at most {currency.digits} decimals, 0 or more", field=field)
     return int(minor)
 

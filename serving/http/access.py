@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from serving.http.rates import Amounts, Rates
 from serving.http.refused import Forbidden, NotJson, Unauthorised
-from serving.http.tokens import ANYONE, Caller, Role, Tokens
+from serving.http.tokens import ANYONE, VISITOR, Caller, Role, Tokens
 from shadowprice.errors import InvalidInput
 
 RoleOf = Callable[[str, str], Role | None]
@@ -48,12 +48,14 @@ class Access:
         Raises:
             Unauthorised, Forbidden: the token is missing or wrong, or has another role.
             TooManyCalls: the caller has used up its calls or its money.
-            Forbidden: a browser's page sent the request. NotJson: its content type is not JSON.
+            Forbidden: a page of another site sent the request, or any page a POST. NotJson: its content type is not
+                JSON.
         """
         headers = dict(scope["headers"])
+        self._check_site(headers)
         role = self._role_of(scope["method"], scope["path"])
         if role is None:
-            caller = ANYONE
+            caller = VISITOR
         elif (signed_in := scope.get("caller")) is not None:
             caller = self._counted(signed_in, role)
         else:
@@ -65,6 +67,21 @@ class Access:
             if headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1") not in JSON:
                 raise NotJson(f"must be one of {list(JSON)}", field="content-type")
         return caller
+
+    def _check_site(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse what a browser sends for a page of another site.
+
+        A person may follow a link to a service with tokens, which asks for one. A service without tokens answers under
+        a name of this machine alone, because any other name may be of a page that had it point here.
+        """
+        host = headers.get(b"host", b"localhost").decode("latin-1")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        foreign = headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
+        follows = self._tokens is not None and headers.get(b"sec-fetch-mode") == b"navigate"
+        if (foreign and not follows) or (origin and origin.partition("://")[2] != host):
+            raise Forbidden("origin: requests of a page of another site are refused")
+        if self._tokens is None and not is_loopback(_name(host)):
+            raise Forbidden(f"host: without tokens this service answers as localhost or 127.0.0.1, not as {host!r}")
 
     def caller(self, authorization: str, role: Role) -> Caller:
         """Return the caller that an ``Authorization`` header names, and count the call.
@@ -100,7 +117,7 @@ def check_exposed(host: str, tokens: Tokens | None) -> None:
     Raises:
         InvalidInput: other machines reach ``host``, and there are no tokens.
     """
-    if tokens is None and not _is_loopback(host):
+    if tokens is None and not is_loopback(host):
         raise InvalidInput(
             f"must name a file with tokens where the service listens on {host}; "
             "without tokens it listens on 127.0.0.1 only",
@@ -108,7 +125,13 @@ def check_exposed(host: str, tokens: Tokens | None) -> None:
         )
 
 
-def _is_loopback(host: str) -> bool:
+def _name(host: str) -> str:
+    """Return the name or address in a ``Host`` header."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or address is one of this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import signal
 from threading import Timer
 from types import FrameType
+from typing import Any
 
-import uvicorn
+from serving.http.server import BoundedServer
 
 DRAINING = "the service is about to stop; another replica answers"
 """Reason why a service that drains is not ready."""
 
 
-class DrainingServer(uvicorn.Server):
-    """uvicorn's server, which after SIGTERM still answers for ``seconds``: a load balancer sees meanwhile that it ends.
+class DrainingServer(BoundedServer):
+    """Server that after SIGTERM still answers for ``seconds``: a load balancer sees meanwhile that it ends.
 
     Then it takes no connection, answers the calls in progress and closes idle connections. A second signal ends the
     wait.
     """
 
-    def __init__(self, config: uvicorn.Config, seconds: float) -> None:
-        super().__init__(config)
+    def __init__(self, app: Any, host: str, port: int, seconds: float) -> None:
+        super().__init__(app, host, port)
         self.draining = False
         self._seconds = seconds
 

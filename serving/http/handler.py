@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote_to_bytes
 
 import orjson
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,9 +24,10 @@ from serving.http.limits import CONFLICT_SECONDS, MAX_BODY_BYTES, PAUSE_BYTES, S
 from serving.http.refused import BodyTooLarge, Overloaded, TooManyCalls, TooSlow, Unauthorised
 from serving.http.tokens import Caller
 from serving.http.web import read_body, refusal
-from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
+from shadowprice.errors import Conflict, InvalidRequest, ShadowpriceError, Unavailable
 
 logger = logging.getLogger("serving")
+Result = TypeVar("Result")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -34,8 +38,20 @@ Handler = Callable[[bytes, Caller], Awaitable[bytes]]
 
 REQUEST_SECONDS = 10.0
 """A body that takes longer to arrive, or an answer that takes longer to find, is given up."""
+CONNECTION = "shadowprice.connection"
+"""Key of a scope: its :class:`Connection`."""
 UNREAD = (401, 403, 408, 413, 415, 429)
 """Statuses of refusals before the whole body is read."""
+
+
+class Connection(Protocol):
+    """Connection of a request, as its answer sees it."""
+
+    def admit(self) -> None:
+        """Note that a request was admitted and answered."""
+
+    def spend(self, seconds: float) -> None:
+        """Count processor time of the request."""
 
 
 class Gone(Exception):
@@ -75,6 +91,7 @@ class RequestHandler:
         body = b""
         with self._admission.hold() as hold:
             try:
+                _check_address(scope)
                 scope["caller"] = self._access.admit(scope)
                 body = await self._read(receive, hold)
                 if handler is not None:
@@ -88,9 +105,11 @@ class RequestHandler:
                 logger.exception("POST %s failed", scope["path"])
                 status, content = 500, b'{"error":"internal error; see the log of the service"}'
             if handler is None:
-                await self._application(scope, _replaying(body, receive), _paused(send, len(body), hold))
+                await self._application(scope, _replaying(body, receive), _paused(send, len(body), hold, scope))
             else:
-                await _send(send, status, content)
+                if status == 200:
+                    _admit(scope)
+                await send_answer(send, status, content)
 
     async def _read(self, receive: Receive, hold: Hold) -> bytes:
         try:
@@ -117,6 +136,20 @@ def in_framework(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
+async def in_thread(request: Request, work: Callable[[], Result]) -> Result:
+    """Run on a thread, and count its processor time as that of the request's connection."""
+    connection: Connection | None = request.scope.get(CONNECTION)
+
+    def timed() -> tuple[Result, float]:
+        started = time.thread_time()
+        return work(), time.thread_time() - started
+
+    result, seconds = await run_in_threadpool(timed)
+    if connection is not None:
+        connection.spend(seconds)
+    return result
+
+
 def pause(status: int, size: int) -> float:
     """Return the seconds before a refusal is sent: one connection cannot make a service parse garbage all the time.
 
@@ -127,13 +160,37 @@ def pause(status: int, size: int) -> float:
     return max(0, size - SMALL_BODY) / PAUSE_BYTES + (CONFLICT_SECONDS if status == Conflict.status else 0.0)
 
 
-def _paused(send: Send, size: int, hold: Hold) -> Send:
-    """Send an answer after the :func:`pause` of its status, without the bytes of its body."""
+def _check_address(scope: Scope) -> None:
+    """Refuse an address that is no text: a framework would put other characters into its identifiers."""
+    address = scope.get("raw_path", b"") + scope.get("query_string", b"")
+    if b"%" not in address:
+        return
+    try:
+        unquote_to_bytes(address).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("must be UTF-8, percent-encoded", field="address") from None
+
+
+def _admit(scope: Scope) -> None:
+    """Tell the connection that it has an admitted caller, whose request was answered."""
+    connection: Connection | None = scope.get(CONNECTION)
+    if connection is not None and scope["caller"].roles:
+        connection.admit()
+
+
+def _paused(send: Send, size: int, hold: Hold, scope: Scope | None = None) -> Send:
+    """Send an answer after the :func:`pause` of its status, without the bytes of its body.
+
+    scope  of a request that may be answered well
+    """
 
     async def later(event: MutableMapping[str, Any]) -> None:
-        if event["type"] == "http.response.start" and (seconds := pause(event["status"], size)):
-            hold.release()
-            await asyncio.sleep(seconds)
+        if event["type"] == "http.response.start":
+            if scope is not None and event["status"] < 400:
+                _admit(scope)
+            if seconds := pause(event["status"], size):
+                hold.release()
+                await asyncio.sleep(seconds)
         await send(event)
 
     return later
@@ -148,11 +205,18 @@ async def send_refusal(error: ShadowpriceError, send: Send) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, TooManyCalls | Overloaded):
         headers.append((b"retry-after", b"%d" % error.retry_after))
-    await _send(send, error.status, orjson.dumps(refusal(error)), headers)
+    await send_answer(send, error.status, orjson.dumps(refusal(error)), headers)
 
 
-async def _send(send: Send, status: int, content: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content)), *headers]
+async def send_answer(
+    send: Send,
+    status: int,
+    content: bytes,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    kind: bytes = b"application/json",
+) -> None:
+    """Send a whole answer."""
+    own = [(b"content-type", kind), (b"content-length", b"%d" % len(content)), *headers]
     await send({"type": "http.response.start", "status": status, "headers": own})
     await send({"type": "http.response.body", "body": content})
 

@@ -28,12 +28,48 @@ MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 SMALL_BODY = 64 * 1024
 """Bytes of a body that are always admitted: the number of connections bounds their sum."""
 MAX_CONNECTIONS = 1000
+MAX_STRANGERS = MAX_CONNECTIONS // 4
+"""Connections of one peer that wait for a request and have had none admitted."""
 MAX_HEAD_BYTES = 64 * 1024
-"""Bytes of a request line with its headers."""
+"""Bytes of one request that are no body: its line, headers, chunk sizes and trailers."""
+MAX_PIPELINED = 8
+"""Requests of one connection that wait while an earlier one is answered."""
+STRANGER_SHARE = 0.1
+"""Share of an event loop's time for connections without an admitted request, while admitted callers are served."""
+STRANGER_SECONDS = 0.002
+"""Time that such connections may take at once."""
+ACCEPT_SECONDS = 60e-6
+"""Time that accepting a connection takes."""
+BYTE_SECONDS = 0.5e-9
+"""Time that reading a byte takes."""
+RECEIVE_BYTES = 64 * 1024
+"""Bytes of a connection that the kernel keeps."""
+REFUSAL_SECONDS = 0.1
+"""Pause before a gRPC call is refused."""
+STRANGER_WINDOW = 1.0
+"""Seconds after the last admitted request in which that share holds."""
+IDLE_SHARE = 0.5
+"""Share of such connections at other times."""
 HEAD_SECONDS = 10.0
 """A request line with its headers that takes longer to arrive is given up."""
 EXCHANGE_SECONDS = 120.0
 """A connection is closed when one request takes longer, from its headers to the last byte of the answer."""
+MAX_MESSAGE_BYTES = 1024 * 1024
+"""Bytes of a gRPC message: 1,000 requests with the longest identifiers have 800 kB."""
+MAX_CALLS = 200
+"""gRPC calls at a time of all connections."""
+MAX_STREAMS = 50
+"""gRPC calls at a time of one connection."""
+MAX_VISITS = 16
+"""gRPC calls at a time that need no token."""
+VISIT_SECONDS = 5.0
+"""A gRPC call that needs no token is ended after this time."""
+WINDOW_BYTES = 64 * 1024
+"""Bytes of a gRPC connection that are kept before a call asks for them."""
+IDLE_SECONDS = 60.0
+"""A gRPC connection without a call is closed after this time."""
+STUCK_SECONDS = 60.0
+"""A service whose event loop has not run for so long is not alive."""
 CONFLICT_SECONDS = 0.2
 """Pause before a conflict is answered: it has cost the ledger as much as a decision."""
 PAUSE_BYTES = 1024 * 1024

@@ -1,4 +1,4 @@
-"""HTTP connections with a bound on their number, their headers and their time."""
+"""HTTP connections with a budget of bytes and of time, and a bound on their number."""
 
 from __future__ import annotations
 
@@ -6,11 +6,32 @@ import asyncio
 import resource
 from collections import OrderedDict
 from dataclasses import dataclass
+from ipaddress import IPv6Address
+from time import perf_counter
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from serving.http.limits import EXCHANGE_SECONDS, HEAD_SECONDS, MAX_CONNECTIONS, MAX_HEAD_BYTES
+from serving.http.handler import CONNECTION
+from serving.http.limits import (
+    ACCEPT_SECONDS,
+    BYTE_SECONDS,
+    EXCHANGE_SECONDS,
+    HEAD_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    MAX_PIPELINED,
+    MAX_STRANGERS,
+)
+from serving.http.pacing import Pace, Timed
+
+SLICE = 4096
+"""Bytes that are parsed before the limits are checked again."""
+
+
+class Crowded(Exception):
+    """More requests on a connection than may wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,62 +39,202 @@ class Limits:
     """Limits of the connections of one server.
 
     connections       most connections at a time
+    strangers         most of one peer that wait for a request and have had none admitted
     head_seconds      for a request line with its headers to arrive
     exchange_seconds  from the headers to the last byte of the answer
     """
 
     connections: int = MAX_CONNECTIONS
+    strangers: int = MAX_STRANGERS
     head_seconds: float = HEAD_SECONDS
     exchange_seconds: float = EXCHANGE_SECONDS
 
 
-class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's protocol with :class:`Limits`.
+class Door:
+    """Connections of one server that wait for a request; each of them may have to make place for another.
 
-    A connection beyond the limit closes the one that has been idle longest. Where none is idle, the new
-    connection is refused with 503.
+    strangers  those without an admitted request, by peer, the oldest first
+    idle       those with one, the longest idle first
     """
 
-    limits: ClassVar[Limits]
-    idle: ClassVar[OrderedDict[BoundedHttp, None]]
-    """Connections without a request in progress, the longest idle first."""
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.pace = Pace()
+        self.strangers: dict[str, OrderedDict[BoundedHttp, None]] = {}
+        self.idle: OrderedDict[BoundedHttp, None] = OrderedDict()
 
+    def enter(self, connection: BoundedHttp) -> None:
+        """Add a connection that waits."""
+        if connection.admitted:
+            self.idle[connection] = None
+            return
+        own = self.strangers.setdefault(connection.peer, OrderedDict())
+        own[connection] = None
+        if len(own) > self.limits.strangers:
+            next(iter(own)).drop()
+
+    def leave(self, connection: BoundedHttp) -> None:
+        """Remove a connection, which waits no longer."""
+        self.idle.pop(connection, None)
+        own = self.strangers.get(connection.peer)
+        if own is not None:
+            own.pop(connection, None)
+            if not own:
+                del self.strangers[connection.peer]
+
+    def make_place(self) -> bool:
+        """Close a waiting connection: a stranger of the peer with the most of them, else the one idle longest."""
+        waiting = max(self.strangers.values(), key=len, default=self.idle)
+        if waiting:
+            next(iter(waiting)).drop()
+        return bool(waiting)
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's protocol behind a :class:`Door`.
+
+    Bytes that are no body are bounded, whatever the framing, and so is the time of each exchange. A connection without
+    an admitted request waits for its turn while admitted callers are served.
+    """
+
+    door: ClassVar[Door]
+
+    peer = ""
+    admitted = False
     _deadline: asyncio.TimerHandle | None = None
-    _head_bytes = 0
+    _waits = True
+    """Whether the connection waits for the rest of a request."""
+    _framing = 0
+    """Bytes of the current request that are no body."""
+    _in_head = False
+    _crowded = False
+    _spent = ACCEPT_SECONDS
+    _held = b""
+    """Bytes that arrived before the connection's turn."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, if there is a place for the connection."""
         super().connection_made(transport)
-        if len(self.connections) > self.limits.connections:
-            if not self.idle:
-                self._refuse(503, "too many connections")
-                return
-            next(iter(self.idle))._drop()
-        self.idle[self] = None
-        self._allow(self.limits.head_seconds)
+        self.peer = _peer(self.client)
+        if len(self.connections) > self.door.limits.connections and not self.door.make_place():
+            self._refuse(503, "too many connections")
+            return
+        self.door.enter(self)
+        self._allow(self.door.limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self.idle.pop(self, None)
-        self._stop_timer()
+        self._leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request."""
-        if self in self.idle and self._deadline is None:
-            self._allow(self.limits.head_seconds)
-        super().data_received(data)
-        if self in self.idle:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(431, "request line and headers are too long")
+        """Read a part of a request, or keep it until it is the connection's turn."""
+        pace = self.door.pace
+        self.spend(len(data) * BYTE_SECONDS)
+        if self.admitted:
+            pace.serve()
+            self._parse(data)
+        elif self._crowded or self._held or not pace.free():
+            if not self._held and not self._crowded:
+                pace.wait(self.peer, self._take_turn)
+            self.flow.pause_reading()
+            self._held = b"" if self._crowded else self._held + data
+        else:
+            self._timed(data)
+
+    def _take_turn(self) -> None:
+        if self.parser is not None and not self.transport.is_closing():
+            data, self._held = self._held, b""
+            self.flow.resume_reading()
+            self._timed(data)
+
+    def _timed(self, data: bytes) -> None:
+        started = perf_counter()
+        self._parse(data)
+        self.spend(perf_counter() - started)
+
+    def spend(self, seconds: float) -> None:
+        """Count processor time of a stranger."""
+        if not self.admitted:
+            self._spent += seconds
+            self.door.pace.charge(seconds)
+
+    def _parse(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if self._waits and self._deadline is None:
+            self._allow(self.door.limits.head_seconds)
+        view = memoryview(data)
+        for start in range(0, len(data), SLICE):
+            part = view[start : start + SLICE]
+            self._framing += len(part)
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade:
+                self._refuse(400, "upgrades are not offered")
+            except httptools.HttpParserError:
+                if self._crowded:
+                    # The requests that wait are answered, and the connection ends with the last of them.
+                    self.pipeline[0][0].keep_alive = False
+                    self.flow.pause_reading()
+                    return
+                self._refuse(400, "this is no HTTP request")
+            if self._framing > MAX_HEAD_BYTES:
+                self._refuse(431, "request line, headers, chunk sizes and trailers are too long")
+            if self.transport.is_closing():
+                return
+
+    def on_message_begin(self) -> None:
+        """Begin a request line."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._crowded = True
+            raise Crowded
+        super().on_message_begin()
+        self._in_head = True
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; a trailer comes after the request was admitted by its headers, and is dropped."""
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin a request."""
-        self.idle.pop(self, None)
-        self._head_bytes = 0
-        self._allow(self.limits.exchange_seconds)
+        self._in_head = False
+        if self.admitted:
+            self.door.leave(self)
+        self._allow(self.door.limits.exchange_seconds)
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._framing -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Hold a whole request, whose answer does not depend on the peer."""
+        self._framing = 0
+        self._waits = False
+        self.door.leave(self)
+        super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self.admitted:
+            super()._start_asgi_task(cycle, app)
+            return
+
+        async def timed(*call: Any) -> None:
+            await Timed(app(*call), self.spend)
+
+        super()._start_asgi_task(cycle, timed)
+
+    def admit(self) -> None:
+        """Note that a request was admitted and answered: its caller is no stranger."""
+        pace = self.door.pace
+        pace.serve()
+        if not self.admitted:
+            self.door.leave(self)
+            self.admitted = True
+            pace.charge(-self._spent)
 
     def on_response_complete(self) -> None:
         """End a request; the next one may already have been read."""
@@ -81,11 +242,18 @@ class BoundedHttp(HttpToolsProtocol):
         # A transport that is closing may wait for a peer who does not read: the timer stays.
         if self.cycle.response_complete and not self.transport.is_closing():
             self._stop_timer()
-            self.idle[self] = None
+            self._spent = 0.0
+            self._waits = True
+            self.door.enter(self)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that asks for nothing more."""
-        self._drop()
+        self.drop()
+
+    def drop(self) -> None:
+        """Close the connection without an answer."""
+        self.transport.abort()
+        self._leave()
 
     def _allow(self, seconds: float) -> None:
         self._stop_timer()
@@ -97,10 +265,10 @@ class BoundedHttp(HttpToolsProtocol):
             self._deadline = None
 
     def _late(self) -> None:
-        if self in self.idle and self._head_bytes:
+        if self._in_head:
             self._refuse(408, "the request line and headers did not arrive in time")
         else:
-            self._drop()
+            self.drop()
 
     def _refuse(self, status: int, reason: str) -> None:
         body = b'{"error":"%b"}' % reason.encode()
@@ -110,19 +278,21 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.close()
         self._leave()
 
-    def _drop(self) -> None:
-        self.transport.abort()
-        self._leave()
-
     def _leave(self) -> None:
-        self.idle.pop(self, None)
+        self.door.leave(self)
         self.connections.discard(self)
         self._stop_timer()
 
 
+def _peer(client: tuple[str, int] | None) -> str:
+    """Return the address that a peer's connections are counted by: one host has a whole /64 of IPv6."""
+    host = client[0] if client else ""
+    return IPv6Address(host.partition("%")[0]).exploded[:19] if ":" in host else host
+
+
 def bounded_http(limits: Limits) -> type[BoundedHttp]:
     """Return the protocol of one server."""
-    return type("BoundedHttp", (BoundedHttp,), {"limits": limits, "idle": OrderedDict()})
+    return type("BoundedHttp", (BoundedHttp,), {"door": Door(limits)})
 
 
 def bounds() -> dict[str, Any]:
@@ -130,7 +300,8 @@ def bounds() -> dict[str, Any]:
 
     A connection is a file: where few are allowed, half of them are left for the stores.
     """
-    limits = Limits(connections=min(MAX_CONNECTIONS, raise_file_limit() // 2))
+    connections = min(MAX_CONNECTIONS, raise_file_limit() // 2)
+    limits = Limits(connections=connections, strangers=max(1, min(MAX_STRANGERS, connections // 4)))
     return {"http": bounded_http(limits), "ws": "none"}
 
 

@@ -44,6 +44,8 @@ class Caller:
 
 ANYONE = Caller("anyone", frozenset(ROLES))
 """Every caller of a service without tokens."""
+VISITOR = Caller("visitor", frozenset())
+"""Caller of a route that needs no role."""
 
 
 class Tokens:

@@ -9,15 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import uvicorn
-
 from operations.common.workspace import campaign_files, read_campaign
 from serving.http.access import check_exposed
 from serving.http.draining import DRAINING, DrainingServer
-from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
+from serving.http.probes import Probes, probing
 from serving.http.tokens import Tokens
-from serving.ledger.api.app import Background, serve
+from serving.ledger.api.app import Background, Ledgers, serve
 from serving.ledger.api.ledger import Ledger, Trouble
 from serving.ledger.background import checking, sweeping
 from serving.ledger.durability import ONE_IF_ANY
@@ -52,6 +50,7 @@ class LedgerSettings(StoreSettings, program="serving.ledger"):
     token_file: Path | None = setting("file with the tokens that callers must show", None, variable="LEDGER_TOKEN_FILE")
     host: str = setting("address to listen on", "127.0.0.1")
     port: int = setting("port to listen on", 8081, variable="HTTP_PORT")
+    probe_port: int = setting("port for probes and metrics alone; 0: none", 0)
     hard_stop: Literal["on", "off"] = setting("refuse money the budget does not have", "on")
     calls_per_second: float = setting("most calls of each caller; 0: no limit", 0.0, variable="LEDGER_CALLS_PER_SECOND")
     sweep_seconds: float = setting("how often expired authorizations are released", 5.0)
@@ -105,21 +104,17 @@ def main() -> int:
             return 2
         # The application closes the stores.
         opened.pop_all()
-    app = serve(ledgers, tokens=tokens, calls_per_second=settings.calls_per_second, background=background)
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,
-        **bounds(),
-        timeout_keep_alive=65,
-        timeout_graceful_shutdown=5,
-    )
-    server = DrainingServer(config, settings.drain_seconds)
-    for ledger in ledgers:
-        ledger.troubles.append(lambda: DRAINING if server.draining else None)
-    server.run()
+    kept = Ledgers(ledgers)
+    app = serve(kept, tokens=tokens, calls_per_second=settings.calls_per_second, background=background)
+    try:
+        server = DrainingServer(app, settings.host, settings.port, settings.drain_seconds)
+        for ledger in ledgers:
+            ledger.troubles.append(lambda: DRAINING if server.draining else None)
+        with probing(settings.host, settings.probe_port, Probes(lambda: server.beat, kept.check_ready, kept.registry)):
+            server.run()
+    except ShadowpriceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

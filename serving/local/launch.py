@@ -74,6 +74,7 @@ class Services:
 class Service:
     """A process of ours that serves on a port, its output in a log file; it ends when this one does.
 
+    port, ready_path   of the service; ``probed`` gives it a port for probes alone, which is asked for readiness
     host, launcher  address it listens on, and what its command is put behind, where that is not this machine's own
     """
 
@@ -87,10 +88,17 @@ class Service:
         *,
         host: str = HOST,
         launcher: Sequence[str] = (),
+        probed: bool = False,
     ) -> None:
         self.name = name
         self.url = f"http://{host}:{port}"
+        self.probe_url = self.url
         self._ready_url = self.url + ready_path
+        if probed:
+            probe_port = free_port()
+            command = [*command, "--probe-port", str(probe_port)]
+            self.probe_url = f"http://{host}:{probe_port}"
+            self._ready_url = self.probe_url + "/readyz"
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -154,7 +162,7 @@ def start_ledger(deployment: Deployment, port: int, *, host: str = HOST, launche
         *("--host", host, "--port", str(port)),
     ]
     log = deployment.logs_dir / "ledger.log"
-    return Service("ledger", command, port, "/readyz", log, host=host, launcher=launcher)
+    return Service("ledger", command, port, "/readyz", log, host=host, launcher=launcher, probed=True)
 
 
 def start_predictor(deployment: Deployment, port: int, ledger_url: str) -> Service:
@@ -169,7 +177,7 @@ def start_predictor(deployment: Deployment, port: int, ledger_url: str) -> Servi
         *("--window", deployment.window),
         *("--host", HOST, "--http-port", str(port)),
     ]
-    return Service("predictor", command, port, "/v2/health/ready", deployment.logs_dir / "predictor.log")
+    return Service("predictor", command, port, "/v2/health/ready", deployment.logs_dir / "predictor.log", probed=True)
 
 
 def start_console(deployment: Deployment, port: int, ledger_url: str) -> Service:
@@ -187,7 +195,7 @@ def start_console(deployment: Deployment, port: int, ledger_url: str) -> Service
     workspace = deployment.model_dir.parent
     if (workspace / POPULATION).is_dir():
         command += ["--workspace", str(workspace)]
-    return Service("console", command, port, "/readyz", deployment.logs_dir / "console.log")
+    return Service("console", command, port, "/readyz", deployment.logs_dir / "console.log", probed=True)
 
 
 @contextmanager

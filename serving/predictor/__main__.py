@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Thread
 
+from prometheus_client import REGISTRY
+
 from operations.common.workspace import read_campaign, read_columns, read_groups
 from serving.http.access import Access, check_exposed
 from serving.http.logs import quiet_logs
+from serving.http.probes import Probes, probing
 from serving.http.tokens import Tokens, ledger_tokens
 from serving.predictor.api.rest import PredictorServer, decisions
 from serving.predictor.bundle import Bundle
@@ -53,20 +56,21 @@ def main() -> int:
         if len(served) == 1:
             (only,) = served
             check_models(only.workspace.model_dir, only.campaign, PriceStore(only.workspace.prices_dir))
+        server = PredictorServer(
+            [each.model for each in served],
+            config.host,
+            config.http_port,
+            config.grpc_port or None,
+            access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
+            seconds=config.request_seconds,
+        )
+        for each in served:
+            Thread(target=_warm_up, args=(config, each), name=f"warm-up {each.campaign.name}", daemon=True).start()
+        with probing(config.host, config.probe_port, Probes(server.beat, server.check_ready, REGISTRY)):
+            server.run()
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    server = PredictorServer(
-        [each.model for each in served],
-        config.host,
-        config.http_port,
-        config.grpc_port or None,
-        access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
-        seconds=config.request_seconds,
-    )
-    for each in served:
-        Thread(target=_warm_up, args=(config, each), name=f"warm-up {each.campaign.name}", daemon=True).start()
-    server.run()
     return 0
 
 

@@ -45,6 +45,7 @@ class Config(Settings, program="serving.predictor"):
     )
     host: str = setting("address to listen on", "127.0.0.1")
     http_port: int = setting("port to listen on", 8080)
+    probe_port: int = setting("port for probes and metrics alone; 0: none", 0)
     max_instances: int = setting("most requests in one call", MAX_ITEMS, positive=True)
     poll_seconds: float = setting("how often the price store is looked at", 0.5, positive=True)
     grpc_port: int = setting("port to listen on for gRPC; 0: none", 0)

@@ -25,7 +25,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.price import PriceRecord
 
 STAGES = ("decode", "features", "curve", "decide", "authorise", "encode", "total")
-DEGRADED = ("features", "stale_price", "unauthorised")
+DEGRADED = ("features", "stale_price", "unauthorised", "rule")
 REJECTED = ("unsound", "older", "model")
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 Key = TypeVar("Key", str, tuple[str, ...])

@@ -277,8 +277,10 @@ class Predictor:
         now: datetime,
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
-        terms = self.campaign.terms(side)
+        terms, faults = self.campaign.terms(side), self.coverage.faults
         wanted = await want(self.campaign, self.coverage, active, side, rows, requests, treated, self.metrics.stage)
+        if self.coverage.faults > faults:
+            self.metrics.degraded("rule")
         read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
         level, columns = decision.level, np.arange(len(rows))

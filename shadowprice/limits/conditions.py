@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -12,16 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput, MissingExtra
+from shadowprice.limits.expression import Expression, Part, all_true, position
 
-MOST_CHARACTERS = 2000
-"""Length of an expression."""
+logger = logging.getLogger(__name__)
 REMEMBERED = 1 << 16
 """Results that are kept, by expression and values: an expression is evaluated once for equal values."""
+
+CHECKED = 256
+"""Evaluations between two looks at the clock."""
 
 Reading = tuple[str, str]
 """What a condition reads: the noun and the name of its value, such as ``("account", "c_region")``."""
 OFFER = {"offer_id": "", "level": 0, "incentive": 0}
 """Values of an offer, each with one of its type."""
+SAMPLES = ((0.0, ""), (1.0, "a"), (-2.5, "7"), (1e9, "2026-01-31T12:00:00Z"))
+"""Numbers and texts that an expression is tried on."""
 _STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _READING = re.compile(r"(?<![\w.])(account|partner|context|offer|side)\b(?:\s*\.\s*(\w+))?")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
@@ -38,10 +47,12 @@ class Condition:
 
     It reads ``account.x_*`` and ``account.c_*`` (columns of the account table), the same of ``partner``, values of
     ``context``, ``side``, and ``offer.offer_id``, ``offer.level`` and ``offer.incentive``. ``c_*`` are texts, ``x_*``
-    are numbers. A value that is not known is absent: test it with ``has(account.x_age)``.
+    are doubles, also where a caller sends a whole number. A value that is not known is absent: test it with
+    ``has(account.x_age)``.
 
     Raises:
-        InvalidInput: no expression, an unknown name, or no truth value; names the position, from 1 on.
+        InvalidInput: no expression, one that costs too much, an unknown name, a part that cannot be evaluated on
+            values of the right types, or no truth value; names the position, from 1 on.
         MissingExtra: the library that evaluates expressions is not installed.
 
     Example:
@@ -52,11 +63,11 @@ class Condition:
     source: str
     field: str
     of_offer: bool = False
+    _faults: list[int] = dataclass_field(default_factory=lambda: [0], init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given: Any = self.source
-        if not isinstance(given, str) or not 0 < len(given) <= MOST_CHARACTERS:
-            raise self._wrong(f"must be an expression of at most {MOST_CHARACTERS} characters")
+        expression = Expression(given if isinstance(given, str) else "", self._wrong)
         try:
             program = _program(self.source)
         except ValueError as error:
@@ -74,17 +85,24 @@ class Condition:
             if noun != "side" and not fits:
                 takes = sorted(OFFER) if noun == "offer" else ["x_… (a number)", "c_… (a text)"]
                 raise self._wrong(f"{_at(text, match)}no {match[0]!r}; {noun} has {takes}")
-        self._try(program)
+        # A part that an evaluation of the whole leaves out is tried by itself.
+        for part in [*expression.parts(), Part(self.source, True)]:
+            self._try(part)
 
-    def _try(self, program: Any) -> None:
-        """Evaluate on values of the right types, present and absent."""
-        typical = {("side", ""): "customer"} | {(noun, name): _typical(noun, name) for noun, name in self.reads}
-        try:
-            found = program.execute(_context(typical.items()))
-        except Exception as error:  # the library raises several types
-            raise self._wrong(f"cannot be evaluated: {error}; compare c_… with texts, and x_… with numbers") from error
-        if not isinstance(found, bool):
-            raise self._wrong(f"must be true or false, not {found!r}")
+    def _try(self, part: Part) -> None:
+        """Evaluate on values of the right types; a fault of the types shows with all of them."""
+        fault = ""
+        for number, text in SAMPLES:
+            values = {(noun, name): _typical(noun, name, number, text) for noun, name in self.reads}
+            try:
+                found = _compiled(part.source).execute(_context((values | {("side", ""): "customer"}).items()))
+            except Exception as error:  # the library raises several types
+                fault = f"cannot be evaluated: {error}; compare c_… with texts, and x_… with doubles such as 2.0"
+                continue
+            if part.truth and not all_true(found):
+                raise self._wrong(f"must be true or false, not {found!r}: {part.source}")
+            return
+        raise self._wrong(fault if part.source == self.source else f"{fault}: {part.source}")
 
     @property
     def _text(self) -> str:
@@ -99,21 +117,48 @@ class Condition:
         """Values that the expression reads, in order of their names."""
         return tuple(sorted({(noun, name or "") for noun, name in _READING.findall(self._text)}))
 
-    def holds(self, values: Mapping[Reading, Sequence[Any]], requests: int) -> NDArray[np.bool_]:
+    @property
+    def faults(self) -> int:
+        """Requests so far for which the evaluation failed although all values were known."""
+        return self._faults[0]
+
+    def holds(
+        self, values: Mapping[Reading, Sequence[Any]], requests: int, seconds: float = math.inf
+    ) -> NDArray[np.bool_]:
         """Evaluate for n requests.
 
         Args:
             values: what it reads → (n,) values, None where one is not known.
             requests: n.
+            seconds: that it may take.
 
         Returns:
-            bool (n,): what cannot be evaluated holds, so that a rule forbids and a budget counts. Equal values are
-            evaluated once. O(n).
+            bool (n,): what cannot be evaluated holds, so that a rule forbids and a budget counts. Where all values are
+            known that is a fault of the expression, which is logged once and counted in :attr:`faults`. Equal values
+            are evaluated once. O(n).
+
+        Raises:
+            InvalidInput: it took longer than ``seconds``.
         """
-        if not self.reads:
-            return np.full(requests, _holds(self.source, (), ()))
-        rows = zip(*(values[each] for each in self.reads), strict=True)
-        return np.fromiter((_holds(self.source, self.reads, row) for row in rows), dtype=np.bool_, count=requests)
+        columns = [_typed(noun, name, values[noun, name]) for noun, name in self.reads]
+        rows = zip(*columns, strict=True) if columns else [()] * requests
+        found = np.ones(requests, dtype=np.bool_)
+        deadline = time.monotonic() + seconds
+        for place, row in enumerate(rows):
+            held = _holds(self.source, self.reads, row)
+            if held is None:
+                self._count(row)
+            else:
+                found[place] = held
+            if not place % CHECKED and time.monotonic() > deadline:
+                raise self._wrong(f"took longer than {seconds:g} s; ask for a simpler condition")
+        return found
+
+    def _count(self, row: tuple[Any, ...]) -> None:
+        self._faults[0] += 1
+        if self.faults == 1:
+            values = {".".join(filter(None, each)): value for each, value in zip(self.reads, row, strict=True)}
+            logger.error("%s: cannot be evaluated for %s; it counts as true", self.field, values)
 
 
 def columns_of(conditions: Iterable[Condition], noun: str) -> list[str]:
@@ -122,11 +167,19 @@ def columns_of(conditions: Iterable[Condition], noun: str) -> list[str]:
 
 
 @lru_cache(REMEMBERED)
-def _holds(source: str, reads: tuple[Reading, ...], values: tuple[Any, ...]) -> bool:
+def _holds(source: str, reads: tuple[Reading, ...], values: tuple[Any, ...]) -> bool | None:
+    """Return what an expression gives; None for a fault of the expression. ``values`` have the types of columns."""
     try:
-        return _program(source).execute(_context(zip(reads, values, strict=True))) is not False
-    except Exception:  # absent values; the library raises several types
-        return True
+        found = _program(source).execute(_context(zip(reads, values, strict=True)))
+    except Exception:  # the library raises several types
+        return True if None in values else None
+    return found if isinstance(found, bool) else None
+
+
+def _typed(noun: str, name: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Return values of one column as doubles, texts or, of offers, whole numbers; None where one is not known."""
+    kind: Any = float if name.startswith("x_") else int if noun == "offer" and name != "offer_id" else str
+    return [None if value is None else kind(value) for value in values]
 
 
 def _context(values: Iterable[tuple[Reading, Any]]) -> dict[str, Any]:
@@ -141,6 +194,10 @@ def _context(values: Iterable[tuple[Reading, Any]]) -> dict[str, Any]:
 
 @lru_cache(1024)
 def _program(source: str) -> Any:
+    return _compiled(source)
+
+
+def _compiled(source: str) -> Any:
     try:
         import cel
     except ImportError as error:
@@ -150,17 +207,14 @@ def _program(source: str) -> Any:
     return cel.compile(source)
 
 
-def _typical(noun: str, name: str) -> Any:
-    if noun == "offer":
-        return OFFER[name]
-    return "customer" if noun == "side" else 0.0 if name.startswith("x_") else ""
+def _typical(noun: str, name: str, number: float, text: str) -> Any:
+    if name in ("level", "incentive"):
+        return abs(int(number))
+    return "customer" if noun == "side" else number if name.startswith("x_") else text
 
 
 def _at(text: str, match: re.Match[str] | None) -> str:
-    if match is None:
-        return ""
-    line = text.count("\n", 0, match.start()) + 1
-    return f"at line {line}, column {match.start() - text.rfind(chr(10), 0, match.start())}: "
+    return "" if match is None else position(text, match.start())
 
 
 def known(values: Iterable[Any]) -> Iterator[Any]:

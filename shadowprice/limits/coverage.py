@@ -50,6 +50,11 @@ class Coverage:
     caps: Sequence[Cap] = ()
     newer: Mapping[Any, Attributes] = field(default_factory=dict)
 
+    @property
+    def faults(self) -> int:
+        """Evaluations so far that failed although all values were known."""
+        return sum(each.condition.faults for each in (*self.budgets, *self.rules) if each.condition is not None)
+
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner."""
         found: dict[Any, set[str]] = {side: set() for side in SIDES}

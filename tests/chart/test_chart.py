@@ -228,8 +228,6 @@ def test_all_missing_kinds_are_named_also_where_their_group_has_others(helm: str
         ("one-node", "predictor.featureReader", "packed", "features.online.store"),
         ("minimal", "campaign", "Summer_2027", "nameOverride"),
         ("kubeflow", "ledger.decisionLog.enabled", False, "watch.enabled"),
-        ("minimal", "networkPolicy.callers", [{"team": "shop"}], "both or neither"),
-        ("minimal", "networkPolicy.scrapers", [{"team": "watch"}], "both or neither"),
     ],
 )
 def test_values_that_do_not_go_together_are_refused_by_name(case: str, path: str, value: object, named: str) -> None:

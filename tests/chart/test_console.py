@@ -60,7 +60,7 @@ def test_the_console_reads_what_the_chart_mounts_and_can_write_nothing(monkeypat
     assert sign_on.admits({"groups": ["budget-owners"]})
     assert settings.ledger_url == "http://spring-ledger.growth.svc:8081"
     ports = {each["containerPort"] for each in spec["containers"][0]["ports"]}
-    assert ports == {settings.port}
+    assert ports == {settings.port, settings.probe_port}
     without = variables(pod(merged(VALUES, "ledger.decisionLog.enabled", False)))
     assert "SHADOWPRICE_LEDGER_LOG_DIR" not in without
 

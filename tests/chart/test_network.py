@@ -89,14 +89,38 @@ def test_nobody_calls_a_job(role: str) -> None:
 
 
 def test_services_answer_the_namespaces_that_are_named_and_the_release() -> None:
-    for namespace, expected in (("checkout", True), ("monitoring", True), ("shop", False)):
-        assert admitted(PRODUCTION, foreign(namespace), own("predictor"), 8080) is expected
-        assert admitted(PRODUCTION, foreign(namespace), own("ledger"), 8081) is expected
+    for namespace, calls, scrapes in (("checkout", True, False), ("monitoring", False, True), ("shop", False, False)):
+        for role, port in (("predictor", 8080), ("ledger", 8081)):
+            assert admitted(PRODUCTION, foreign(namespace), own(role), port) is calls
+            assert admitted(PRODUCTION, foreign(namespace), own(role), 8090) is scrapes
     assert admitted(PRODUCTION, own("predictor"), own("ledger"), 8081)
     assert not admitted(PRODUCTION, NEIGHBOUR, own("ledger"), 8081)
     assert not admitted(PRODUCTION, foreign("checkout"), own("predictor"), 22)
     open_to_all = {**PRODUCTION, "networkPolicy": {}}
     assert admitted(open_to_all, STRANGER, own("predictor"), 8080)
+    # Either list holds without the other.
+    called = merged(PRODUCTION, "networkPolicy.scrapers", [])
+    assert admitted(called, STRANGER, own("ledger"), 8090)
+    assert not admitted(called, STRANGER, own("ledger"), 8081)
+    scraped = merged(PRODUCTION, "networkPolicy.callers", [])
+    assert admitted(scraped, STRANGER, own("ledger"), 8081)
+    assert not admitted(scraped, STRANGER, own("ledger"), 8090)
+
+
+def test_no_probe_and_no_scrape_uses_the_port_of_the_callers() -> None:
+    objects = render(merged(PRODUCTION, "console.enabled", True))
+    of_deployments = [entry["spec"]["template"]["spec"] for entry in objects if entry["kind"] == "Deployment"]
+    of_predictors = [entry["spec"]["predictor"] for entry in objects if entry["kind"] == "InferenceService"]
+    containers = [each for spec in (*of_deployments, *of_predictors) for each in spec["containers"]]
+    assert {each["args"][-1] for each in containers} == {"serving.ledger", "serving.predictor", "serving.console"}
+    for container in containers:
+        assert {"name": "probes", "containerPort": 8090, "protocol": "TCP"} in container["ports"]
+        assert {"name": "SHADOWPRICE_PROBE_PORT", "value": "8090"} in container["env"]
+        for name, path in (("startup", "/healthz"), ("liveness", "/healthz"), ("readiness", "/readyz")):
+            asked = container[f"{name}Probe"]["httpGet"]
+            assert (asked["path"], asked["port"] in ("probes", 8090)) == (path, True)
+    [monitor] = [entry["spec"] for entry in objects if entry["kind"] == "PodMonitor"]
+    assert [each["port"] for each in monitor["podMetricsEndpoints"]] == ["probes"]
 
 
 def test_without_ray_there_is_no_policy_for_it() -> None:

@@ -169,8 +169,8 @@ def test_callers_of_grpc_are_let_in() -> None:
         ]
         return {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
 
-    assert ingress(MINIMAL) == {8080}
-    assert ingress(PRODUCTION) == {8080, 9000}
+    assert ingress(MINIMAL) == {8080, 8090}
+    assert ingress(PRODUCTION) == {8080, 8090, 9000}
 
 
 def test_the_pacer_for_an_alarm_reaches_the_hourly_solve() -> None:

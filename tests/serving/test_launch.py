@@ -47,7 +47,7 @@ def test_a_port_that_is_taken_is_reported(deployment):
         taken.listen()
         ledger = start_ledger(deployment, taken.getsockname()[1])
         try:
-            with pytest.raises(Unavailable, match=r"the ledger ended with status \d(.|\n)*address already in use"):
+            with pytest.raises(Unavailable, match=r"the ledger ended with status \d(.|\n)*Address already in use"):
                 ledger.wait_ready(30.0)
         finally:
             ledger.stop()

@@ -12,8 +12,8 @@ from serving.http.handler import RequestHandler
 from serving.http.limits import MAX_HEAD_BYTES
 from serving.http.listening import Limits, bounded_http, bounds, raise_file_limit
 
-REQUEST = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
+REQUEST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 async def echo(body, caller):
@@ -153,7 +153,7 @@ def test_requests_one_behind_the_other_are_all_answered():
 
 def test_a_process_may_open_as_many_files_as_it_is_allowed():
     files = raise_file_limit()
-    assert bounds()["http"].limits.connections <= files // 2
+    assert bounds()["http"].door.limits.connections <= files // 2
 
 
 @pytest.fixture(autouse=True)

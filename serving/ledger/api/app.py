@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, Metric, exposition
 from prometheus_client.registry import Collector
 from pydantic import TypeAdapter
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from serving.http.access import Access
 from serving.http.docs import add_docs
-from serving.http.handler import Application, RequestHandler, in_framework
+from serving.http.handler import Application, RequestHandler, in_framework, in_thread
 from serving.http.tokens import Caller, Tokens
 from serving.http.web import answering, json_response, read_body
 from serving.ledger.api.corrections import needs_administrator, read_corrections
@@ -45,13 +45,18 @@ class Ledgers:
 
     def __init__(self, ledgers: Sequence[Ledger]) -> None:
         self._ledgers = {each.campaign.name: each for each in ledgers}
-        self._registry = CollectorRegistry()
-        self._registry.register(Families([collector for each in ledgers for collector in each.collectors]))
+        self.registry = CollectorRegistry()
+        self.registry.register(Families([collector for each in ledgers for collector in each.collectors]))
 
     @property
     def names(self) -> list[str]:
         """Campaigns that are kept here."""
         return list(self._ledgers)
+
+    @property
+    def stores(self) -> list[Store]:
+        """Their stores."""
+        return [each.store for each in self._ledgers.values()]
 
     async def authorise(self, body: bytes, _: Caller) -> bytes:
         """POST /v1/authorizations."""
@@ -90,7 +95,8 @@ class Ledgers:
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""
         encoder, content_type = exposition.choose_encoder(request.headers.get("accept", ""))
-        return Response(await run_in_threadpool(encoder, self._registry), headers={"content-type": content_type})
+        text = await in_thread(request, partial(encoder, self.registry))
+        return Response(text, headers={"content-type": content_type})
 
     async def health(self, request: Request) -> Response:  # noqa: ARG002 - every endpoint takes the request
         """GET /healthz: the process answers."""
@@ -98,10 +104,15 @@ class Ledgers:
 
     async def readiness(self, request: Request) -> Response:
         """GET /readyz: every ledger, or that of the parameter ``campaign``, is ready."""
-        if len(self._ledgers) == 1 or "campaign" in request.query_params:
-            return json_response({"status": "ready", **await self._named(request).check_ready()})
-        ready = [await each.check_ready() for each in self._ledgers.values()]
-        return json_response({"status": "ready", "campaigns": ready})
+        if "campaign" in request.query_params:
+            named = self._named(request)
+            return json_response({"status": "ready", **await in_thread(request, named.check_ready)})
+        return json_response(await in_thread(request, self.check_ready))
+
+    def check_ready(self) -> dict[str, Any]:
+        """Return what readiness says of every ledger, or raise ``Unavailable``."""
+        ready = [each.check_ready() for each in self._ledgers.values()]
+        return {"status": "ready", **(ready[0] if len(ready) == 1 else {"campaigns": ready})}
 
     def _named(self, request: Request) -> Ledger:
         name = request.query_params.get("campaign")
@@ -150,11 +161,11 @@ def create_app(
 ) -> Application:
     """Return the application of one campaign's ledger; options as those of :class:`Ledger` and :func:`serve`."""
     ledger = Ledger(store, campaign, hard_stop, volumes, troubles, verdict)
-    return serve([ledger], tokens=tokens, calls_per_second=calls_per_second, background=background)
+    return serve(Ledgers([ledger]), tokens=tokens, calls_per_second=calls_per_second, background=background)
 
 
 def serve(
-    ledgers: Sequence[Ledger],
+    kept: Ledgers,
     *,
     tokens: Tokens | None = None,
     calls_per_second: float = 0.0,
@@ -165,18 +176,24 @@ def serve(
     ``tokens`` are those that callers must show, and ``calls_per_second`` the rate of each caller (0: no limit).
     ``background`` is what runs beside the endpoints while they are served, such as the sweep.
     """
-    kept = Ledgers(ledgers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         with ExitStack() as running:
-            for ledger in ledgers:
-                running.callback(ledger.store.close)
+            for store in kept.stores:
+                running.callback(store.close)
             for each in background:
                 running.enter_context(each())
             yield
 
-    app = FastAPI(title="shadowprice ledger", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="shadowprice ledger",
+        version="1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     app.openapi = partial(described, app, kept.names)  # type: ignore[method-assign]
     for route, endpoint, method in (
         (AUTHORISE, in_framework(kept.authorise), "POST"),

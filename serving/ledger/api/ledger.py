@@ -140,7 +140,7 @@ class Ledger:
         async with self._traffic_turn:
             return asdict(await run_in_threadpool(owners_now, self.campaign, self.store.owners, wanted, now))
 
-    async def check_ready(self) -> dict[str, Any]:
+    def check_ready(self) -> dict[str, Any]:
         """Return name and levels if it can read, its newest write succeeded, and its store has all that was recorded.
 
         Raises:
@@ -150,7 +150,7 @@ class Ledger:
             reason = trouble()
             if reason is not None:
                 raise Unavailable(reason)
-        await run_in_threadpool(self.store.totals)
+        self.store.totals()
         if not self.store.alive:
             raise Unavailable("the ledger's writer has stopped; restart the service")
         return {"campaign": self.campaign.name, "levels": offered(self.campaign)}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import struct
+from functools import partial
 from typing import Any
 
 from grpc import StatusCode, aio
@@ -17,74 +16,40 @@ from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
 from serving.http.access import Access
 from serving.http.admission import Admission
-from serving.http.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, MAX_HEAD_BYTES, is_identifier
+from serving.http.limits import (
+    HEAD_SECONDS,
+    IDENTIFIER_RULE,
+    IDLE_SECONDS,
+    MAX_CALLS,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    MAX_MESSAGE_BYTES,
+    MAX_STREAMS,
+    WINDOW_BYTES,
+    is_identifier,
+)
 from serving.http.tokens import Caller
+from serving.predictor.api.grpc_guard import Guard
 from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, check_count, checked_columns, type_of
-from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
+from shadowprice.errors import InvalidRequest, NotFound
 
-logger = logging.getLogger("serving")
-
-CODES = {
-    400: StatusCode.INVALID_ARGUMENT,
-    401: StatusCode.UNAUTHENTICATED,
-    403: StatusCode.PERMISSION_DENIED,
-    404: StatusCode.NOT_FOUND,
-    409: StatusCode.ALREADY_EXISTS,
-    413: StatusCode.INVALID_ARGUMENT,
-    422: StatusCode.INVALID_ARGUMENT,
-    429: StatusCode.RESOURCE_EXHAUSTED,
-    503: StatusCode.UNAVAILABLE,
-}
-"""What the statuses of our errors are called over gRPC."""
-MAX_STREAMS = 100
-"""Calls at a time of one connection."""
-MAX_CALLS = 400
-"""Calls at a time of all connections; one more is refused with RESOURCE_EXHAUSTED."""
 CONTENTS = {"INT64": "int64_contents", "INT32": "int_contents", "FP64": "fp64_contents", "BOOL": "bool_contents"}
 
 
 class Servicer(InferenceServicer):  # type: ignore[misc]
     """KServe's servicer, whose errors of callers are theirs, and whose models nobody loads or unloads from outside."""
 
-    def __init__(
-        self,
-        data_plane: DataPlane,
-        repository: ModelRepositoryExtension,
-        access: Access,
-        admission: Admission,
-        seconds: float,
-    ) -> None:
-        super().__init__(data_plane, repository)
-        self._access = access
-        self._admission = admission
-        self._seconds = seconds
-
-    async def ModelInfer(
-        self, request: messages.ModelInferRequest, context: aio.ServicerContext[Any, Any]
+    async def infer(
+        self, access: Access, request: messages.ModelInferRequest, caller: Caller
     ) -> messages.ModelInferResponse:
-        """Decide."""
-        try:
-            caller = self._access.caller(_authorisation(context), "decide")
-            with self._admission.hold() as hold:
-                hold.add(request.ByteSize())
-                async with asyncio.timeout(self._seconds):
-                    return await self._infer(request, caller)
-        except ShadowpriceError as error:
-            await context.abort(CODES.get(error.status, StatusCode.INTERNAL), str(error))
-        except TimeoutError:
-            await context.abort(StatusCode.UNAVAILABLE, f"no answer within {self._seconds:.0f} s")
-        except Exception:
-            logger.exception("gRPC ModelInfer failed")
-            await context.abort(StatusCode.INTERNAL, "internal error; see the log of the service")
-
-    async def _infer(self, request: messages.ModelInferRequest, caller: Caller) -> messages.ModelInferResponse:
+        """Decide, and charge the caller."""
         model = self._model(request.model_name)
         metrics = model.when_ready().metrics
         with metrics.stage("total"):
             with metrics.stage("decode"):
                 requests = decode(request, model.max_instances)
             answers = await model.predict(requests)
-            self._access.charge(caller, answers.authorized)
+            access.charge(caller, answers.authorized)
             with metrics.stage("encode"):
                 return encode(answers, model.name, request.id)
 
@@ -144,7 +109,8 @@ class GrpcServer:
         admission: Admission,
         seconds: float,
     ) -> None:
-        self._servicer = Servicer(data_plane, repository, access, admission, seconds)
+        self._servicer = Servicer(data_plane, repository)
+        self._guard = Guard(partial(self._servicer.infer, access), access, admission, seconds)
         self._address = address
         self._server: aio.Server | None = None
 
@@ -156,12 +122,19 @@ class GrpcServer:
         """
         # Two servers must not share a port, each with its own calls.
         options = [
-            ("grpc.max_receive_message_length", MAX_BODY_BYTES),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_concurrent_streams", MAX_STREAMS),
             ("grpc.max_metadata_size", MAX_HEAD_BYTES),
+            ("grpc.absolute_max_metadata_size", MAX_HEAD_BYTES),
+            ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+            ("grpc.max_connection_idle_ms", int(IDLE_SECONDS * 1000)),
+            ("grpc.server_handshake_timeout_ms", int(HEAD_SECONDS * 1000)),
+            # The window grows to megabytes where gRPC measures the connection.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
             ("grpc.so_reuseport", 0),
         ]
-        self._server = aio.server(options=options, maximum_concurrent_rpcs=MAX_CALLS)
+        self._server = aio.server(interceptors=[self._guard], options=options, maximum_concurrent_rpcs=MAX_CALLS)
         service.add_GRPCInferenceServiceServicer_to_server(self._servicer, self._server)
         described = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
         reflection.enable_server_reflection((described, reflection.SERVICE_NAME), self._server)
@@ -260,8 +233,3 @@ def _text(value: bytes) -> str | None:
         return value.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _authorisation(context: aio.ServicerContext[Any, Any]) -> str:
-    shown = next((value for key, value in context.invocation_metadata() or () if key == "authorization"), "")
-    return shown if isinstance(shown, str) else ""

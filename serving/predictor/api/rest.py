@@ -44,14 +44,14 @@ from serving.http.admission import Admission
 from serving.http.described import answered, refused
 from serving.http.docs import add_docs
 from serving.http.handler import REQUEST_SECONDS, Handler, RequestHandler
-from serving.http.listening import bounds
+from serving.http.server import BoundedServer
 from serving.http.tokens import Caller, Role
 from serving.http.web import answering, error_response, parse_json
 from serving.predictor.api.answers import Explanations, Inference, Live, ModelReady, Models, Predictions
 from serving.predictor.api.grpc_api import GrpcServer
 from serving.predictor.api.openapi import OWN_ERRORS, V1_BODY, V2_BODY
 from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
-from shadowprice.errors import InvalidRequest, NotFound
+from shadowprice.errors import InvalidRequest, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from serving.predictor.model import CampaignModel
@@ -61,13 +61,16 @@ class ReadyDataPlane(DataPlane):  # type: ignore[misc]
     """KServe's data plane, whose server is ready when its models are; KServe's own is ready at once."""
 
     async def ready(self) -> bool:
+        """Return :meth:`ready_now`."""
+        return self.ready_now()
+
+    def ready_now(self) -> bool:
         """Return whether a model is ready, and every other one too unless it waits for what is missing.
 
-        A campaign without a price must not keep the others from their callers.
+        A campaign without a price must not keep the others from their callers. Thread-safe.
         """
         models = list(self.model_registry.get_models().values())
-        ready = [await model.healthy() for model in models]
-        return any(ready) and all(each or model.waits for each, model in zip(ready, models, strict=True))
+        return any(model.ready for model in models) and all(model.ready or model.waits for model in models)
 
 
 class ContractServer(RESTServer):  # type: ignore[misc]
@@ -83,15 +86,21 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         self, *arguments: Any, host: str, access: Access, admission: Admission, seconds: float, **options: Any
     ) -> None:
         super().__init__(*arguments, **options)
-        self.config.host = host
-        self.config.access_log = False
-        for name, value in bounds().items():
-            setattr(self.config, name, value)
+        # In place of KServe's server, whose connections are not bounded.
+        self._server = BoundedServer(self.config.app, host, self.config.port)
+        self.config = self._server.config
         self._access = access
         self._admission = admission
         self._seconds = seconds
 
+    @property
+    def beat(self) -> float:
+        """Monotonic time at which the event loop was seen running; 0 before."""
+        return self._server.beat
+
     def _register_endpoints(self, app: FastAPI) -> None:
+        # A redirect would repeat the caller's Host header.
+        app.router.redirect_slashes = False
         v1, v2 = V1Endpoints(self.dataplane), V2Endpoints(self.dataplane)
         router = APIRouter()
         unready = {503: "Not ready, with the reason"}
@@ -250,6 +259,17 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
                 admission=admission,
                 seconds=seconds,
             )
+
+    def beat(self) -> float:
+        """Return the monotonic time at which the event loop was seen running; 0 before."""
+        seen: float = self._rest_server.beat
+        return seen
+
+    def check_ready(self) -> dict[str, Any]:
+        """Return what readiness says, or raise ``Unavailable``."""
+        if not self.dataplane.ready_now():
+            raise Unavailable("model, price and stores are still being read; the log says what is missing")
+        return {"status": "ready", "campaigns": sorted(self.dataplane.model_registry.get_models())}
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""

@@ -33,7 +33,7 @@ def get(tmp_path, kit):
         app = create_app(kit.campaign(), Down(), PriceStore(tmp_path / "prices"), tokens=Tokens(file))
 
         async def once() -> httpx.Response:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
                 return await client.get(path, headers=headers)
 
         return asyncio.run(once())

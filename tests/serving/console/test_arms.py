@@ -94,7 +94,7 @@ def page(log: Path, lift: Path, tmp_path: Path, campaign: Campaign = CAMPAIGN) -
     app = create_app(campaign, Down(), PriceStore(tmp_path / "prices"), log=log, lift=lift)
 
     async def once() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             return await client.get("/campaigns/spring/arms")
 
     return asyncio.run(once())

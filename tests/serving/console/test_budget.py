@@ -65,7 +65,7 @@ def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
 
     def ask(page: str = "budget", **form: object) -> httpx.Response:
         async def once() -> httpx.Response:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
                 return await client.get(f"/campaigns/spring/{page}", params=form)
 
         return asyncio.run(once())

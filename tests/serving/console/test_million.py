@@ -65,7 +65,7 @@ class Ledger:
 
 
 async def ask(app: Application, path: str) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here", timeout=60) as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", timeout=60) as client:
         return await client.get(path)
 
 

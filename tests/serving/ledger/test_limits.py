@@ -122,7 +122,7 @@ def test_the_use_of_a_budget_is_in_the_totals_and_metrics_over_http(open_ledger,
     body = {"campaign": ledger.campaign.name, "model_version": "m", "price_version": 1, "items": columns}
 
     async def check():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             told = (await client.get("/v1/totals")).json()["limits"]
             assert told == [{"budget": "customers", "period": "campaign", "limit": 120, "used": 50}]
             labels = f'{{budget="customers",campaign="{ledger.campaign.name}"}}'

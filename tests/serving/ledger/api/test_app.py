@@ -30,7 +30,7 @@ def client(ledger, tmp_path):
             file.write_text(token)
         tokens = None if token is None else Tokens(file)
         app = create_app(ledger.store, ledger.campaign, hard_stop=True, tokens=tokens)
-        return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger", headers=headers)
+        return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers)
 
     return make
 

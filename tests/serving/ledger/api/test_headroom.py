@@ -18,7 +18,7 @@ def scrape(ledger, tmp_path):
         app = create_app(ledger.store, ledger.campaign, hard_stop=True, volumes=volumes)
 
         async def ask():
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger") as client:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
                 return (await client.get("/metrics")).text
 
         page = asyncio.run(ask())

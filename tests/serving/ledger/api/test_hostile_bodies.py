@@ -118,7 +118,7 @@ def test_other_calls_are_answered_while_hostile_bodies_are_refused(ledger):
 
     async def scenario():
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://ledger", timeout=60) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
             calls = []
             for body in list(BODIES.values())[:8]:
                 calls.append(client.post("/v1/authorizations", content=body.encode(), headers=json_type))

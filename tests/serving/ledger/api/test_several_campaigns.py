@@ -8,7 +8,7 @@ from unittest.mock import ANY
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.ledger.api.app import Ledger, serve
+from serving.ledger.api.app import Ledger, Ledgers, serve
 from shadowprice.limits import Cap, Limits
 
 
@@ -17,7 +17,7 @@ def test_each_campaign_is_asked_by_its_name(kit, tmp_path):
     limits = Limits(caps=(Cap(name="wallet", per="account", count=1, campaigns=names),))
     peers = kit.peers({name: tmp_path / f"{name}.db" for name in names})
     opened = [kit.open(kit.campaign(name=name, limits=limits), peers.files[name], peers=peers) for name in names]
-    app = serve([Ledger(each.store, each.campaign) for each in opened])
+    app = serve(Ledgers([Ledger(each.store, each.campaign) for each in opened]))
 
     def decide(campaign, request_id):
         columns = {name: [value] for name, value in vars(kit.item(request_id)).items()}
@@ -29,7 +29,7 @@ def test_each_campaign_is_asked_by_its_name(kit, tmp_path):
     }  # fmt: skip
 
     async def check():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             first = (await client.post("/v1/authorizations", json=decide("autumn", "r1"))).json()["decisions"]
             second = (await client.post("/v1/authorizations", json=decide("winter", "r1"))).json()["decisions"]
             assert (first["reason"], first["level"]) == (["tie"], [1])
