@@ -12,6 +12,7 @@ import typer
 from cli.status import status_of
 from operations.common.workspace import PRICES, override_in, read_campaign
 from shadowprice.errors import NotFound
+from shadowprice.pacing.kept import remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord
@@ -36,6 +37,8 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
         print(json.dumps(json.loads(found.to_json()) | ({} if override is None else {"override": override})))
         return
     print(line(found))
+    if told := remark(found):
+        print(told)
     if override is not None:
         told = f"taken all the same by {override['by']}: {override['reason']}"
         print(f"the gate refused model {found.model_version}; {told}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.exploration import ExplorationReport
+from shadowprice.pacing.kept import remark
 from shadowprice.pacing.replay.compare import score
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
@@ -184,8 +185,8 @@ def certificate(campaign: Campaign, record: PriceRecord) -> str:
     ]
     if broken:
         return f"not certified: {' and '.join(broken)}"
-    held = "; the price was kept within a step of the last one" if record.status == "bounded" else ""
-    return f"certified{held}"
+    held = ["the price was kept within a step of the last one"] if record.status == "bounded" else []
+    return "; ".join(["certified", *held, *filter(None, [remark(record)])])
 
 
 def solve_summary(record: PriceRecord, seconds: float) -> dict[str, Any]:
