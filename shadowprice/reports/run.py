@@ -189,10 +189,9 @@ def certificate(campaign: Campaign, record: PriceRecord) -> str:
     return "; ".join(["certified", *held, *filter(None, [remark(record)])])
 
 
-def solve_summary(record: PriceRecord, seconds: float) -> dict[str, Any]:
+def solve_summary(record: PriceRecord) -> dict[str, Any]:
     """The ``solve`` part of summary.json."""
-    shown = {name: getattr(record, name) for name in CERTIFICATE}
-    return shown | {"seconds": seconds, "prices": dict(record.prices)}
+    return {name: getattr(record, name) for name in (*CERTIFICATE, "seconds")} | {"prices": dict(record.prices)}
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:

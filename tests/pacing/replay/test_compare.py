@@ -246,3 +246,25 @@ def test_lowest_levels_above_the_budget_leave_no_flat_mixture(make_setting: Call
 def test_no_share_is_stated_of_a_gain_that_hardly_exists() -> None:
     assert Attainable(lowest=50.0, flat=90.0, best=100.0).share(85.0) == pytest.approx(-0.5)
     assert np.isnan(Attainable(lowest=289.8, flat=290.10, best=290.14).share(289.8))
+
+
+def test_a_day_whose_cheapest_levels_cost_more_than_the_budget_is_compared_all_the_same(
+    make_setting: Callable[..., Setting],
+) -> None:
+    setting = make_setting(4, requests=2000)
+    cheapest = sum(
+        float(
+            setting.campaign.net_cost(side, people.of(setting.day.account_id[setting.day.side == side]).response)[
+                0
+            ].sum()
+        )
+        for side, people in setting.outcomes.truth.items()
+    )
+    campaign = replace(setting.campaign, budget=Budget(limit=round(0.9 * cheapest)))
+    short = replace(setting, campaign=campaign, outcomes=replace(setting.outcomes, campaign=campaign))
+    forecast = replace(
+        setting.forecast, expected={side: 0.8 * each for side, each in setting.forecast.expected.items()}
+    )
+    table = score(campaign, run_policies(replace(short, forecast=forecast)))
+    assert (table["expected_value_within_budget"] > 0).all()
+    assert table.loc["hindsight", "spend"] > 0.95 * campaign.budget.limit
