@@ -65,7 +65,8 @@ class FeaturizeJob(Job):
     workspace: Path = required("folder that outlives the run; gets the feature store, the campaign and the traffic")
     weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labelled rows")
     campaign_fields: Mapping[str, Any] = option(
-        {}, "fields that replace those of the campaign table, as JSON: exploration, alarm_exploration, experiment"
+        {},
+        "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, experiment",
     )
     keep_campaign: bool = option(False, "use the workspace's campaign, which is served, and leave its file as it is")
     workers: int = option(0, "Ray actors that join the features, 2 at least; with fewer this process joins them")

@@ -205,9 +205,7 @@ class Solver:
     The moments of prices are those of the campaign's pacer in either case.
     """
 
-    def __init__(
-        self, workspace: Path, on_alarm: str = "", canary: str = "", prices: PriceStore | None = None
-    ) -> None:
+    def __init__(self, workspace: Path, on_alarm: str = "", canary: str = "", prices: PriceStore | None = None) -> None:
         self.campaign = read_campaign(workspace)
         self.pacer = make_pacer(self.campaign.pacer)
         # Resolved once, so that version and heads belong together even if the link moves meanwhile.

@@ -8,6 +8,7 @@ from shadowprice.campaign.campaign import (
     NAME_RULE,
     AnswerShares,
     Campaign,
+    Policy,
 )
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Segment, Side, Terms
 from shadowprice.limits import BudgetForm
@@ -24,6 +25,7 @@ __all__ = [
     "BudgetForm",
     "Campaign",
     "CostBasis",
+    "Policy",
     "Segment",
     "Side",
     "Terms",

@@ -39,6 +39,7 @@ MODELS: Mapping[str, Entry] = {
     "sbbm": Entry("joint.network_models", "SbbmModel"),
     "dssm_c": Entry("joint.network_models", "DssmModel"),
     "gradient_logit": Entry("joint.network_models", "GradientLogitModel"),
+    "flat": Entry("flat.model", "FlatModel"),
     "linear": Entry("joint.network_models", "LinearModel"),
     "dnn": Entry("joint.network_models", "DnnModel"),
     "gbdt": Entry("tabular.gbdt", "GbdtModel"),
