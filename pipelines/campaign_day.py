@@ -91,9 +91,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
         )
     with (
         timed("serve and replay"),
-        launch(
-            Deployment.of_run(folder, folder / CAMPAIGN, ledger=REPLAY_LEDGER, prices=REPLAY_PRICES)
-        ) as services,
+        launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger=REPLAY_LEDGER, prices=REPLAY_PRICES)) as services,
     ):
         service = ServiceDay(services, folder, solver, traffic, MetricsSpend(services.metrics_urls))
         played = replay(
@@ -145,16 +143,14 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
     write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
 
 
-def refused(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """Return the page and the broken rules of a run whose model was refused; None where it was not.
-
-    The evaluation becomes the run's report.
-    """
+def refused(folder: Path) -> tuple[Path, ReportData] | None:
+    """Return the training run and the evaluation of a run whose model was refused; None where it was not."""
     try:
-        found = _evaluation(_training_run(folder))
+        training_run = _training_run(folder)
+        found = _evaluation(training_run)
     except (IndexError, FileNotFoundError):
         return None
-    return (store_report(found, folder), found.gate.reasons) if found.gate and not found.gate.accepted else None
+    return (training_run, found) if found.gate and not found.gate.accepted else None
 
 
 def warnings(folder: Path) -> tuple[str, ...]:

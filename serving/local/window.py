@@ -9,9 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from operations.common.workspace import CAMPAIGN, PRICES, SERVED
-from operations.measure import before_start
-from operations.publish import publish
-from operations.solve import Solver
 from serving.ledger.sqlite.database import claim
 from serving.local.launch import LEDGER
 from shadowprice.campaign import Campaign
@@ -51,6 +48,11 @@ def open_window(run: Path, now: datetime | None = None) -> bool:
         write_whole(run / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
     usable = newest_usable(PriceStore(run / PRICES).sound(campaign.name), campaign, at)
     if usable is None or (usable.stale(at) and not (run / LEDGER).exists()):
+        # Imported here because Feast takes seconds, and most starts need no price.
+        from operations.measure import before_start
+        from operations.publish import publish
+        from operations.solve import Solver
+
         publish(Solver(run).solve(before_start(campaign, Traffic.load(run))).record, run)
     return over
 

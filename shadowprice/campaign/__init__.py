@@ -2,6 +2,7 @@
 
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.campaign import (
+    FLAT,
     HOURS_LIMIT,
     MODEL_VERSION,
     NAME,
@@ -14,6 +15,7 @@ from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Segment,
 from shadowprice.limits import BudgetForm
 
 __all__ = [
+    "FLAT",
     "HOURS_LIMIT",
     "MODEL_VERSION",
     "MOST_RESPONSE",

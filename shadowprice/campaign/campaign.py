@@ -32,6 +32,7 @@ MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 
 Policy = Literal["personal", "flat"]
 """Way to decide: by the response of each account, or with the same chances for every account of a side."""
+FLAT: Policy = "flat"
 
 HOURS_LIMIT = 24 * 366
 """Most hours of a campaign."""
@@ -146,7 +147,7 @@ class Campaign:
         object.__setattr__(self, "rules", tuple(self.rules))
         if self.rules and not paid:
             raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")
-        if self.policy == "flat" and not paid:
+        if self.policy == FLAT and not paid:
             raise InvalidInput("a delivery has exact sizes; leave its policy out", field="campaign.policy")
         check_rules(self.rules, self.offer_ids)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import FLAT, Side
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import RAY, ray_workers
-from shadowprice.learning.recipes import FLAT, VALIDATION, Separate, Training, choose_training, flat
+from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training, flat
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train

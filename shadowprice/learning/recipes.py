@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shadowprice.campaign import Policy, Side
+from shadowprice.campaign import FLAT, Policy, Side
 from shadowprice.checks import require
 from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import InvalidInput, NotFound
@@ -34,8 +34,6 @@ class Separate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-FLAT = "flat"
-"""Recipe of the flat policy; it has no parameters to stop, calibrate or repair by held-out rows."""
 VALIDATION, ROLLING = "validation", "rolling"
 
 
@@ -66,6 +64,7 @@ class Training:
                 field="curve_repair",
             )
         if self.recipe == FLAT and (steps or self.calibration == ROLLING):
+            # It has no parameters to stop, calibrate or repair by held-out rows.
             raise InvalidInput("have nothing to do for the flat policy", field="curve_repair, calibration")
 
     def of_policy(self, policy: Policy) -> Training:
