@@ -46,19 +46,25 @@ def _way(folder: Path, training_run: Path, seed: int) -> str:
     if kind_of(training) != CAMPAIGN or read_campaign(folder).policy == FLAT:
         return ""
     started, place = time.perf_counter(), folder / "pipeline" / FOLDER
-    files = {name: place / name for name in ("evaluation", "page", "summary")}
+    evaluation, page = place / "evaluation", place / "page"
     try:
         run_here(TrainJob(training=training, model=place / "model", recipe=FLAT, seed=seed, workers=0))
-        accepted = run_here(
-            EvaluateJob(model=place / "model", training=training, tables=tables, workspace=folder, **files)
+        judged = EvaluateJob(
+            model=place / "model",
+            training=training,
+            tables=tables,
+            workspace=folder,
+            evaluation=evaluation,
+            page=page,
+            summary=place / "summary",
         )
-        if not accepted:
-            return f"the flat policy is not served either: see {files['page']}"
+        if not run_here(judged):
+            return f"the flat policy is not served either: {page}"
         run_here(
             RegisterJob(
                 model=place / "model",
                 workspace=folder,
-                evaluation=files["evaluation"],
+                evaluation=evaluation,
                 instead_of=training_run / "train" / "model",
                 refusal=training_run / "evaluate" / "evaluation",
             )

@@ -142,7 +142,7 @@ def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
 
 
 def instead_of(workspace: Path, model_version: str) -> dict[str, Any] | None:
-    """Return ``model_version`` and ``broken`` rules of the refused model that a flat policy replaces, if there is one."""
+    """Return ``model_version`` and ``broken`` rules of the refused model that a flat policy replaces; None without."""
     found: dict[str, Any] | None = _manifest(workspace, model_version).get("instead_of")
     return found
 

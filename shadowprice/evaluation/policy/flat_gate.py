@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from shadowprice.evaluation.policy.gate import Found, GateResult, Limits, side_checks
+from shadowprice.checks import require
+from shadowprice.evaluation.policy.gate import Check, Found, GateResult, Limits, side_checks
 from shadowprice.evaluation.policy.mending import MEANINGS
 
 
@@ -27,8 +28,12 @@ def flat_gate(
         confounded: sides whose levels had reasons: means by level tell nothing of the level there, and calibration by
             level is not asked for.
         rows: side → test rows, to tell how many would mend a broken rule.
+
+    Raises:
+        InvalidInput: no side.
     """
-    checks = []
+    require(candidate, "candidate", "needs the metrics of at least one side")
+    checks: list[Check] = []
     for side, found in candidate.items():
         own = {name: entry for name, entry in found.items() if name != "auc"}
         of_side = side_checks(side, own, {}, limits or Limits(), (rows or {}).get(side))

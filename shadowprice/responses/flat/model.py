@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
@@ -29,7 +30,7 @@ class FlatModel(ResponseModel):
 
     side         whose responses they are
     confounders  side → columns whose cells hold the reasons for a level fixed; the curve then rises by the slope within
-                 cells over weeks where that is identified, from the mean response at the lowest level
+                 cells over weeks where that is identified, through the mean response
 
     Complexity: O(rows · log rows).
     """
@@ -48,10 +49,10 @@ class FlatModel(ResponseModel):
         super().__init__(levels, seed)
         self.side = side
         self.confounders = tuple((confounders or {}).get(side, ()))
-        self.mean: np.ndarray | None = None
+        self.mean: NDArray[np.float64] | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
-        """Average the response by level; a level counts above the one below it only by a difference that is shown."""
+        """Average the response by level; a level counts above the lowest only by an effect that the rows show."""
         self.check_frame(frame)
         level, response = labels(frame)
         size = self.levels.size
@@ -80,20 +81,20 @@ class FlatModel(ResponseModel):
         """Read the means."""
         self.mean = state.arrays["mean"]
 
-    def _fitted(self) -> np.ndarray:
+    def _fitted(self) -> NDArray[np.float64]:
         if self.mean is None:
             raise InvalidInput("is not fitted; call fit first", field="model")
         return self.mean
 
-    def _within_cells(self, frame: pd.DataFrame, mean: float) -> np.ndarray:
+    def _within_cells(self, frame: pd.DataFrame, mean: float) -> NDArray[np.float64]:
         """Rise by the slope within cells where it is identified; levels that had reasons have no means to compare."""
         level, response = labels(frame)
         amounts = self.levels.astype(np.float64)
         try:
-            cells = [cell_names(frame, self.confounders)]
+            cells: list[ArrayLike] = [cell_names(frame, self.confounders)]
             slope, _ = slope_over_windows(response, amounts[level], cells, weeks(frame["snapshot_at"]))
         except InvalidInput:
             return np.full(amounts.size, mean)
         rise = slope.value if slope.identified else 0.0
-        found = np.maximum(mean + rise * (amounts - amounts[level].mean()), 0.0)
-        return np.minimum(found, 1.0) if self.side == "customer" else found
+        found = mean + rise * (amounts - amounts[level].mean())
+        return np.asarray(np.clip(found, 0.0, 1.0 if self.side == "customer" else np.inf))
