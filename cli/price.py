@@ -12,7 +12,7 @@ import typer
 from cli.status import status_of
 from operations.common.workspace import PRICES, instead_of, override_in, read_campaign
 from shadowprice.errors import NotFound
-from shadowprice.pacing.kept import remark
+from shadowprice.pacing.budgets.kept import remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord

@@ -23,8 +23,8 @@ from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
 from pipelines.campaign_day import play, refused, warnings
+from pipelines.days.instead import refusal
 from pipelines.days.week import check_days, play_days
-from pipelines.instead import refusal
 from pipelines.local import PipelineFailed, run
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import PriceRejected
-from shadowprice.pacing.kept import KEPT
+from shadowprice.pacing.budgets.kept import KEPT
 from shadowprice.price import PriceRecord
 
 STATUSES = ("optimal", "bounded", "steered", KEPT)

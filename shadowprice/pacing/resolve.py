@@ -24,8 +24,8 @@ from shadowprice.pacing.budgets.in_hand import (
     shares_of_budgets,
     used_of_budgets,
 )
+from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
 from shadowprice.pacing.budgets.periods import MOST_COLUMNS, parts_of, plans_of
-from shadowprice.pacing.kept import KEPT, exhausted, nothing_to_buy
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.window import solve_window
@@ -111,9 +111,9 @@ def resolve(
     then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
     over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
 
-    Where the rest of the window can spend no money (:func:`~shadowprice.pacing.kept.nothing_to_buy`), nothing is
-    solved: the record has the newest price and its certificate, a plan without spend, and the status ``kept``. The
-    price of a further budget stays likewise while its present period is exhausted.
+    Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
+    certificate, a plan without spend, and the status ``kept`` (:mod:`shadowprice.pacing.budgets.kept`). The price of a
+    further budget stays likewise while its present period is exhausted.
 
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or from the future,

@@ -9,7 +9,7 @@ import numpy as np
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound, PriceRejected
-from shadowprice.pacing.kept import KEPT, remark
+from shadowprice.pacing.budgets.kept import KEPT, remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports.budgets import further_budgets

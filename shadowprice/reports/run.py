@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.pacing.budgets.kept import remark
 from shadowprice.pacing.exploration import ExplorationReport
-from shadowprice.pacing.kept import remark
 from shadowprice.pacing.replay.compare import score
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay

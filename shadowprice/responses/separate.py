@@ -67,7 +67,7 @@ class SeparateModels(SidedModel):
 
     @property
     def personal(self) -> bool:
-        """Whether accounts have curves of their own on some side."""
+        """Return whether accounts have curves of their own on some side."""
         return any(model.personal for model in self.models.values())
 
     def fit(self, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame]) -> None:

@@ -89,7 +89,7 @@ class SidedModel(ABC):
 
     @property
     def personal(self) -> bool:
-        """Whether accounts have curves of their own on some side; False of a flat policy."""
+        """Return whether accounts have curves of their own on some side; False of a flat policy."""
         return True
 
     def unrepaired(self) -> SidedModel:

@@ -15,8 +15,8 @@ from scipy import optimize
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.limits import GroupBudget, Limits
+from shadowprice.pacing.budgets.kept import KEPT, SLACK, nothing_to_buy, remark
 from shadowprice.pacing.forecast import Forecast, Profile
-from shadowprice.pacing.kept import KEPT, SLACK, nothing_to_buy, remark
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.replay.compare import Setting, run_pacer
