@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from cli.status import status_of
-from operations.common.workspace import PRICES, override_in, read_campaign
+from operations.common.workspace import PRICES, instead_of, override_in, read_campaign
 from shadowprice.errors import NotFound
+from shadowprice.pacing.budgets.kept import remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord
@@ -31,14 +32,20 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
     found = PriceStore(workspace / PRICES).latest(name)
     if found is None:
         raise NotFound(f"campaign {name!r} has no price in {workspace / PRICES}; solve and publish one")
-    override = override_in(workspace, found.model_version)
+    override, refused = override_in(workspace, found.model_version), instead_of(workspace, found.model_version)
     if as_json:
-        print(json.dumps(json.loads(found.to_json()) | ({} if override is None else {"override": override})))
+        more = {"override": override, "instead_of": refused}
+        known = {name: each for name, each in more.items() if each is not None}
+        print(json.dumps(json.loads(found.to_json()) | known))
         return
     print(line(found))
+    if told := remark(found):
+        print(told)
     if override is not None:
         told = f"taken all the same by {override['by']}: {override['reason']}"
         print(f"the gate refused model {found.model_version}; {told}")
+    if refused is not None:
+        print(f"the flat policy decides, because the gate refused model {refused['model_version']}")
 
 
 @app.command()

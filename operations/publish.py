@@ -77,13 +77,18 @@ def _publish_canary(record: PriceRecord, workspace: Path) -> None:
 
 def publish(record: PriceRecord, workspace: Path) -> PriceRecord:
     """Add a record to the price store, which settles who was first, and point the feature store at it."""
-    prices = PriceStore(workspace / PRICES)
+    newest = add(record, workspace, PriceStore(workspace / PRICES))
+    publish_price(open_store(workspace / FEATURES), newest)
+    return newest
+
+
+def add(record: PriceRecord, workspace: Path, prices: PriceStore) -> PriceRecord:
+    """Add a record to a price store of a workspace's campaign; one that is the newest already stays."""
     check_price(record, read_campaign(workspace), datetime.now(UTC))
     newest = prices.latest(record.campaign, verified_only=True)
     # One that was published before an interruption stays, with the name of who published it.
     if newest is None or replace(newest, by=record.by).sealed() != record:
         newest = prices.publish(_signed(record))
-    publish_price(open_store(workspace / FEATURES), newest)
     return newest
 
 

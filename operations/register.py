@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,10 @@ class RegisterJob(Job):
     model: Path = reads("folder of the bundle, such as WORKSPACE/models/<version>")
     workspace: Path = required("folder that outlives the run")
     evaluation: Path | None = reads("JSON that the job evaluate wrote; its verdict goes into the model", optional=True)
+    instead_of: Path | None = reads(
+        "folder of a model that the gate refused, which a flat policy replaces", optional=True
+    )
+    refusal: Path | None = reads("JSON that the job evaluate wrote of that model", optional=True)
     campaign: Path | None = reads("folder with campaign.json of a campaign that starts with this model", optional=True)
     serve: bool = option(True, "whether the model is the newest from now on; a canary is registered and not served")
 
@@ -85,7 +90,15 @@ def run(job: RegisterJob) -> str:
         raise Conflict(f"the gate refuses model {version}: {'; '.join(verdict.reasons)}")
     if job.campaign is not None:
         _open(job.campaign, workspace)
-    _keep(model, workspace / VERSIONS / version, verdict)
+    more: dict[str, Any] = {}
+    if verdict is not None:
+        override = None if verdict.override is None else asdict(verdict.override)
+        more["gate"] = {"passed": verdict.passed, "broken": verdict.reasons, "override": override}
+    if job.instead_of is not None:
+        refusal = None if job.refusal is None else _verdict(job.refusal)
+        broken = () if refusal is None else refusal.reasons
+        more["instead_of"] = {"model_version": str(read_meta(job.instead_of)["model_version"]), "broken": broken}
+    _keep(model, workspace / VERSIONS / version, more)
     folder = workspace / FEATURES
     columns = read_columns(folder).with_model(version)
     store = create(folder, columns, configured_online(), project_of(read_campaign(workspace)))
@@ -143,16 +156,14 @@ def _verdict(evaluation: Path) -> GateResult | None:
     return None if found is None else from_json(GateResult, json.dumps(found))
 
 
-def _keep(model: Path, place: Path, verdict: GateResult | None) -> None:
-    """Copy a bundle with its verdict, whole or not at all; nothing is done where it is there already."""
+def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:
+    """Copy a bundle with more in its manifest, whole or not at all; nothing is done where it is there already."""
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.parent / f".{place.name}.{uuid.uuid4().hex}"
         shutil.copytree(model, draft, ignore=shutil.ignore_patterns("checkpoint", "ray", "progress.json"))
-        if verdict is not None:
-            override = None if verdict.override is None else asdict(verdict.override)
-            gate = {"passed": verdict.passed, "broken": verdict.reasons, "override": override}
-            write_whole(draft / META, json.dumps(read_meta(model) | {"gate": gate}, indent=1))
+        if more:
+            write_whole(draft / META, json.dumps(read_meta(model) | dict(more), indent=1))
         try:
             os.replace(draft, place)
         except OSError:  # somebody else was first

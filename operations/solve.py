@@ -201,11 +201,12 @@ class Solver:
     on_alarm   pacer that sets the price while the watch alarms on the registered model; empty: the campaign's
 
     canary     version of a model on trial to solve for; empty: the registered model
+    prices     prices to go on from; None: those of the workspace, or of the canary
 
     The moments of prices are those of the campaign's pacer in either case.
     """
 
-    def __init__(self, workspace: Path, on_alarm: str = "", canary: str = "") -> None:
+    def __init__(self, workspace: Path, on_alarm: str = "", canary: str = "", prices: PriceStore | None = None) -> None:
         self.campaign = read_campaign(workspace)
         self.pacer = make_pacer(self.campaign.pacer)
         # Resolved once, so that version and heads belong together even if the link moves meanwhile.
@@ -217,7 +218,7 @@ class Solver:
         self._towers, self._encoders = load_towers(model), load_encoders(model)
         self._defaults = stored_defaults(self.heads, self._towers)
         self._widths = {side: each.size for side, each in self._defaults.items()}
-        self.prices = PriceStore(workspace / PRICES / CANARY_PRICES if canary else workspace / PRICES)
+        self.prices = prices or PriceStore(workspace / PRICES / CANARY_PRICES if canary else workspace / PRICES)
         self._features, self._workspace = workspace / FEATURES, workspace
         self._coverage = self.campaign.coverage(read_columns(self.campaign, workspace))
         self._population = read_population(workspace / POPULATION / self.model_version, self.heads)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 
 from operations.common.ledger_reads import SAMPLE_ROWS
-from operations.common.workspace import CAMPAIGN, read_columns, read_groups
+from operations.common.workspace import CAMPAIGN, PRICE, PRICES, REPLAY_LEDGER, REPLAY_PRICES, read_columns, read_groups
 from operations.solve import Solver
 from operations.whatif import open_what_if
 from serving.local.launch import Deployment, launch
@@ -21,6 +22,7 @@ from shadowprice.learning.outcome_model import truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic, read_pairs
+from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
 from shadowprice.pacing.replay.day import Day, draw_day
 from shadowprice.pacing.replay.gains import gains
@@ -60,7 +62,10 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
     training_run = _training_run(folder)
     dataset = load_dataset(training_run / "prepare" / "tables")
     training = TrainingSet.load(training_run / "featurize" / "training")
-    solver, traffic = Solver(folder), Traffic.load(folder)
+    # The day has prices of its own: those of the run are for the window that is served.
+    rmtree(folder / REPLAY_PRICES, ignore_errors=True)
+    copytree(folder / PRICES, folder / REPLAY_PRICES)
+    solver, traffic = Solver(folder, prices=PriceStore(folder / REPLAY_PRICES)), Traffic.load(folder)
     campaign, pairs = solver.campaign, read_pairs(folder)
 
     def day(shock: Mapping[int, float] | None = None) -> Day:
@@ -86,7 +91,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
         )
     with (
         timed("serve and replay"),
-        launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger="replay-ledger.db")) as services,
+        launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger=REPLAY_LEDGER, prices=REPLAY_PRICES)) as services,
     ):
         service = ServiceDay(services, folder, solver, traffic, MetricsSpend(services.metrics_urls))
         played = replay(
@@ -134,20 +139,18 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
     with timed("report"):
         store_report(found.report(), folder)
     seconds["total"] = time.perf_counter() - started
-    write_whole(folder / "price.json", found.prices[-1].to_json())
+    write_whole(folder / PRICE, found.opening.to_json())
     write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
 
 
-def refused(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """Return the page and the broken rules of a run whose model was refused; None where it was not.
-
-    The evaluation becomes the run's report.
-    """
+def refused(folder: Path) -> tuple[Path, ReportData] | None:
+    """Return the training run and the evaluation of a run whose model was refused; None where it was not."""
     try:
-        found = _evaluation(_training_run(folder))
+        training_run = _training_run(folder)
+        found = _evaluation(training_run)
     except (IndexError, FileNotFoundError):
         return None
-    return (store_report(found, folder), found.gate.reasons) if found.gate and not found.gate.accepted else None
+    return (training_run, found) if found.gate and not found.gate.accepted else None
 
 
 def warnings(folder: Path) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
 from pipelines.campaign_day import play, refused, warnings
+from pipelines.days.instead import refusal
 from pipelines.days.week import check_days, play_days
 from pipelines.local import PipelineFailed, run
 from shadowprice.errors import ShadowpriceError
@@ -53,10 +54,7 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], days: int = 1) -> Path:
     except PipelineFailed as error:
         if (found := refused(folder)) is None:
             raise
-        page, reasons = found
-        raise ShadowpriceError(
-            f"the model did not pass the gate and is not served: {'; '.join(reasons)}; what would mend it: {page}"
-        ) from error
+        raise ShadowpriceError(refusal(folder, *found, arguments["seed"])) from error
     for warning in warnings(folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)}, usual=usual)

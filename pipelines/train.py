@@ -53,7 +53,8 @@ def train_pipeline(
         ray_job: ConfigMap with the RayJob that featurize and train run in; empty runs them in the steps' containers.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
-        campaign_fields: fields that replace those of the campaign table: exploration, alarm_exploration, experiment.
+        campaign_fields: fields that replace those of the campaign table: policy, exploration, alarm_exploration,
+            experiment.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)

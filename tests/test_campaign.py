@@ -195,3 +195,12 @@ def test_a_wrong_field_is_named(field: str, make: Callable[[], object]) -> None:
 
 def test_a_mean_may_be_a_fraction_of_a_minor_unit() -> None:
     assert Budget(form="per_account", limit=1.5).limit == 1.5
+
+
+def test_the_policy_of_a_campaign_is_kept_and_may_be_set_besides_the_table() -> None:
+    found = campaign().with_fields({"policy": "flat"})
+    assert found.policy == "flat"
+    assert Campaign.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert "policy" not in campaign().to_dict()
+    with pytest.raises(InvalidInput, match=r"campaign\.policy: must be one of .*'flat'.* got 'even'"):
+        campaign(policy="even")

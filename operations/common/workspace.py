@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput
@@ -29,13 +30,18 @@ POPULATION = "population"
 COLUMNS = "columns.json"
 """Distribution of the raw columns of the accounts that asked when a model was registered, in its population."""
 CAMPAIGN = "campaign.json"
+CURRENCY = "currency"
+"""Label of a campaign with the ISO 4217 code of its money."""
 PRICES = "prices"
+REPLAY_LEDGER, REPLAY_PRICES = "replay-ledger.db", "replay-prices"
+"""Ledger and prices of the replayed day of a run, which is no part of what is served."""
 GROUPS = "groups.npy"
 """Groups of accounts that an experiment assigns together; they stay for as long as the file does."""
 TIES = "ties"
 """Sums of the events of pairs of accounts, to which the next featurize job adds later events."""
 SERVED = "served"
 """Decision logs of a run on one machine, a folder for each of its ledgers."""
+REPORT = "report.html"
 PRICE = "price.json"
 """Price record in the folder that a solve writes."""
 LIFT = "lift.json"
@@ -131,11 +137,22 @@ def log_of(workspace: Path) -> Path:
 
 def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
     """Return reason and name of who took a registered model that the gate refused; None where nobody had to."""
-    try:
-        gate = json.loads((workspace / VERSIONS / model_version / "model.json").read_bytes()).get("gate")
-    except (OSError, ValueError):
-        return None
+    gate = _manifest(workspace, model_version).get("gate")
     return None if gate is None else gate["override"]
+
+
+def instead_of(workspace: Path, model_version: str) -> dict[str, Any] | None:
+    """Return ``model_version`` and ``broken`` rules of the refused model that a flat policy replaces; None without."""
+    found: dict[str, Any] | None = _manifest(workspace, model_version).get("instead_of")
+    return found
+
+
+def _manifest(workspace: Path, model_version: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((workspace / VERSIONS / model_version / "model.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def watch_alarms(workspace: Path, campaign: str, model_version: str) -> bool:

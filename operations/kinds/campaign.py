@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from operations.common.workspace import MODEL
+from operations.common.workspace import CAMPAIGN, MODEL, read_campaign
 from operations.evaluate import EvaluateJob
 from operations.kinds.base import Kind
 from operations.solve import Solved, SolveJob
@@ -24,12 +24,15 @@ class CampaignKind(Kind):
     """Response models of rows: recipes, response layers and response models by name."""
 
     def train(self, job: TrainJob) -> Mapping[str, float]:
-        """Fit a recipe, calibrate it, repair its curves and write its bundle."""
+        """Fit a recipe, calibrate it, repair its curves and write its bundle; the campaign's policy decides which."""
         config = TrainingConfig(seed=job.seed, precision=job.precision, device=job.device)
+        how = Training(job.recipe, job.curve_repair, job.calibration)
+        if job.workspace is not None and (job.workspace / CAMPAIGN).exists():
+            how = how.of_policy(read_campaign(job.workspace).policy)
         fit_bundle(
             job.training,
             job.model,
-            Training(job.recipe, job.curve_repair, job.calibration),
+            how,
             replace(config, epochs=job.epochs) if job.epochs else config,
             workers=job.workers,
         )

@@ -1,1 +1,1 @@
-"""Days of a run after the first: retrains beside a frozen model."""
+"""Steps of a run after its training: days with retrains beside a frozen model, or the flat policy of a refused one."""

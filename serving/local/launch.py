@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from operations.common.workspace import LIFT, POPULATION, SERVED, read_campaign
+from operations.common.workspace import LIFT, POPULATION, PRICES, SERVED, read_campaign
 from shadowprice.errors import Unavailable
 from shadowprice.lifeline import Child
 
 HOST = "127.0.0.1"
+LEDGER = "ledger.db"
 TAIL_LINES = 30
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -42,13 +43,21 @@ class Deployment:
     currency: str = "USD"
 
     @classmethod
-    def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db", currency: str = "USD") -> Deployment:
-        """The places of a run's folder; a rehearsal keeps its decisions in a ledger of another name."""
+    def of_run(
+        cls,
+        run: Path,
+        campaign_file: Path,
+        *,
+        ledger: str = LEDGER,
+        prices: str = PRICES,
+        currency: str = "USD",
+    ) -> Deployment:
+        """The places of a run's folder; a replayed day has a ledger and prices of its own."""
         return cls(
             campaign_file=campaign_file,
             model_dir=run / "model",
             features_dir=run / "features",
-            prices_dir=run / "prices",
+            prices_dir=run / prices,
             ledger_db=run / ledger,
             logs_dir=run / "logs",
             served_dir=run / SERVED / Path(ledger).stem,

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from operations.common.ledger_reads import SAMPLE_ROWS, read_cap_use
 from operations.measure import recent_requests, state_of
-from operations.publish import publish
+from operations.publish import add
 from operations.solve import Solver
 from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
 from serving.local.launch import Services
@@ -37,7 +37,7 @@ class ServiceDay:
     """The three sides of a replay, each over HTTP: ask, settle, price again.
 
     services, workspace         running services and the folder they were started on
-    solver, traffic             solver of the workspace and its expected traffic
+    solver, traffic             solver on the prices that the services read, and the expected traffic
     spend                       where the spend is read from: the services' metrics, or Prometheus
     single_seconds              time of every call with one request
     call_seconds                time of all calls together
@@ -123,7 +123,7 @@ class ServiceDay:
         spend = replace(self.spend.read(campaign.name), caps=caps)
         state = state_of(campaign, self.traffic, at, observed, spend, *recent)
         found = self.solver.solve(state)
-        publish(found.record, self.workspace)
+        add(found.record, self.workspace, self.solver.prices)
         wait_for_price(self.services, found.record.version)
         return found
 

@@ -9,7 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
+from operations.common.workspace import CAMPAIGN, CURRENCY, read_campaign
 from serving.local.launch import Deployment, launch
+from serving.local.policy import policy_in_words
+from serving.local.window import open_window
 from shadowprice.errors import ShadowpriceError
 
 
@@ -20,18 +23,26 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8080, help="of the predictor; ledger and console get the next two")
     given = parser.parse_args()
     folder = given.run.resolve()
-    if not (folder / "campaign.json").exists():
+    if not (folder / CAMPAIGN).exists():
         print(f"{given.run}: there is no run in this folder; run make quickstart first", file=sys.stderr)
         return 1
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        deployment = Deployment.of_run(folder, folder / "campaign.json", currency=_currency(folder))
+        told = policy_in_words(folder)
+        if open_window(folder):
+            told = [
+                f"a window of {read_campaign(folder).hours} hours begins: nothing is spent",
+                *policy_in_words(folder),
+            ]
+        deployment = Deployment.of_run(folder, folder / CAMPAIGN, currency=_currency(folder))
         ports = {"predictor_port": given.port, "ledger_port": given.port + 1, "console_port": given.port + 2}
         with launch(deployment, **ports) as services:
             print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
             print(f"console {services.console_url}")
+            for line in told:
+                print(line)
             print("Ctrl-C stops them.", flush=True)
             stop.wait()
     except ShadowpriceError as error:
@@ -41,9 +52,10 @@ def main() -> int:
 
 
 def _currency(run: Path) -> str:
-    """Currency of a run; a run of an earlier release does not name it."""
+    """Currency of a run; of one of an earlier release, that of its summary."""
     summary = run / "summary.json"
-    return str(json.loads(summary.read_bytes()).get("currency", "USD")) if summary.exists() else "USD"
+    found = read_campaign(run).labels.get(CURRENCY)
+    return found or (str(json.loads(summary.read_bytes()).get("currency", "USD")) if summary.exists() else "USD")
 
 
 if __name__ == "__main__":

@@ -2,17 +2,20 @@
 
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.campaign import (
+    FLAT,
     HOURS_LIMIT,
     MODEL_VERSION,
     NAME,
     NAME_RULE,
     AnswerShares,
     Campaign,
+    Policy,
 )
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Segment, Side, Terms
 from shadowprice.limits import BudgetForm
 
 __all__ = [
+    "FLAT",
     "HOURS_LIMIT",
     "MODEL_VERSION",
     "MOST_RESPONSE",
@@ -24,6 +27,7 @@ __all__ = [
     "BudgetForm",
     "Campaign",
     "CostBasis",
+    "Policy",
     "Segment",
     "Side",
     "Terms",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,10 @@ NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a l
 MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 """A model's version is a path and part of a feature view's name: it never leads to another folder."""
 
+Policy = Literal["personal", "flat"]
+"""Way to decide: by the response of each account, or with the same chances for every account of a side."""
+FLAT: Policy = "flat"
+
 HOURS_LIMIT = 24 * 366
 """Most hours of a campaign."""
 
@@ -46,7 +50,7 @@ NUMBERS = (
 )
 """Fields of a campaign that are read as numbers and have a default."""
 
-SETTABLE = ("exploration", "alarm_exploration", "experiment")
+SETTABLE = ("exploration", "alarm_exploration", "experiment", "policy")
 """Fields that an installation or a command line may set besides the campaign table."""
 
 
@@ -77,6 +81,8 @@ class Campaign:
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
     limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
+    policy says what a model learns: ``personal``, a curve for each account; ``flat``, one curve for all, from the
+    effects that the log shows.
     """
 
     name: str
@@ -96,6 +102,7 @@ class Campaign:
     experiment: Experiment | None = None
     limits: Limits = field(default_factory=Limits)
     rules: tuple[Rule, ...] = ()
+    policy: Policy = "personal"
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,6 +137,8 @@ class Campaign:
         for name in ("exploration", "alarm_exploration"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput("must lie in [0, 1)", field=f"campaign.{name}")
+        if self.policy not in get_args(Policy):
+            raise InvalidInput(f"must be one of {get_args(Policy)}, got {self.policy!r}", field="campaign.policy")
         if self.experiment is not None:
             self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
@@ -138,6 +147,8 @@ class Campaign:
         object.__setattr__(self, "rules", tuple(self.rules))
         if self.rules and not paid:
             raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")
+        if self.policy == FLAT and not paid:
+            raise InvalidInput("a delivery has exact sizes; leave its policy out", field="campaign.policy")
         check_rules(self.rules, self.offer_ids)
 
     def _check_experiment(self) -> None:
@@ -276,6 +287,7 @@ class Campaign:
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
             **({"limits": self.limits.to_dict()} if self.limits else {}),
             **({"rules": [each.to_dict() for each in self.rules]} if self.rules else {}),
+            **({} if self.policy == "personal" else {"policy": self.policy}),
         }
 
     @classmethod
@@ -283,7 +295,7 @@ class Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
             optional: dict[str, Any] = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
-            optional |= {name: data[name] for name in ("expected_requests", "late_reserve") if name in data}
+            optional |= {name: data[name] for name in ("expected_requests", "late_reserve", "policy") if name in data}
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("limits") is not None:

@@ -17,6 +17,7 @@ from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.policy.flat_gate import flat_gate
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
 from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
@@ -107,7 +108,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate on the test split.
 
-    Where the rows have balancing weights, every metric and the value of every policy is judged with them.
+    Where the rows have balancing weights, every metric and the value of every policy is judged with them. A flat policy
+    has rules of its own (:func:`~shadowprice.evaluation.policy.flat_gate.flat_gate`) and is compared with nobody.
 
     Args:
         model: the trained model.
@@ -166,6 +168,9 @@ def evaluate(
             )
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
     rows = {str(side): each.rows for side, each in sides.items()}
+    if not model.personal:
+        confounded = [side for side, reasons in (confounders or {}).items() if reasons]
+        return Evaluation(sides, flat_gate(found, limits, confounded=confounded, rows=rows))
     judge = partial(gate, found, limits=limits, extra=checks, rows=rows, unordered=data.unordered)
     if campaign is None:
         return Evaluation(sides, judge())

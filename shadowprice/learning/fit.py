@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import FLAT, Side
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import RAY, ray_workers
-from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training
+from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training, flat
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import check_repair, repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
@@ -76,6 +76,11 @@ def fit_model(
     the past weeks that calibration predicts. Arguments are those of :func:`fit_bundle`.
     """
     how.check()
+    if how.recipe == FLAT:
+        # All rows count, as on the page of evidence: there is nothing to hold any out for.
+        every = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
+        found = fit_separate(every, flat(data), config)
+        return found, FitResult(0, 0, held_out_loss(found, every, "train"), []), dict.fromkeys(data.rows, 0.0)
     if how.calibration == VALIDATION:
         model, result = train(data, how.recipe, config, checkpoint=checkpoint)
         corrections = calibrate(model, data)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import FLAT, Policy, Side
 from shadowprice.checks import require
 from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import InvalidInput, NotFound
@@ -68,6 +68,21 @@ class Training:
                 f"{steps.calibration!r} needs rows that the model has not seen; use calibration={VALIDATION!r} with it",
                 field="curve_repair",
             )
+        if self.recipe == FLAT and (steps or self.calibration == ROLLING):
+            # It has no parameters to stop, calibrate or repair by held-out rows.
+            raise InvalidInput("have nothing to do for the flat policy", field="curve_repair, calibration")
+
+    def of_policy(self, policy: Policy) -> Training:
+        """Return the training of a campaign's policy: ``flat`` has the recipe of that name and no other.
+
+        >>> Training("", "", "").of_policy("flat").recipe
+        'flat'
+        """
+        if policy != FLAT:
+            return self
+        none = f"leave {self.recipe!r} out: the policy of the campaign is flat, which has one recipe"
+        require(self.recipe in ("", FLAT), "recipe", none)
+        return replace(self, recipe=FLAT)
 
 
 DEFAULTS: Mapping[str, Training] = {"o2o": Training("gbdt_free", "effect+monotone", ROLLING)}
@@ -128,11 +143,17 @@ def gbdt_free(data: TrainingSet) -> Separate:
     return Separate(dict.fromkeys(data.rows, "gbdt"), {"level": "free"})
 
 
+def flat(data: TrainingSet) -> Separate:
+    """One curve for all accounts of a side, from the effects that the log shows: the policy ``flat``."""
+    return Separate(dict.fromkeys(data.rows, FLAT), {"confounders": data.confounders})
+
+
 RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
     "joint_gnn": joint_gnn,
     "joint_dnn_h": joint_dnn_h,
     "joint_dnn": joint_dnn,
     "gbdt_free": gbdt_free,
+    FLAT: flat,
 }
 
 

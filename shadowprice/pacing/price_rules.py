@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import PriceRejected
+from shadowprice.pacing.budgets.kept import KEPT
 from shadowprice.price import PriceRecord
 
-STATUSES = ("optimal", "bounded", "steered")
-"""Origins of a price: solved, solved and held within a step of the one before, or moved by a controller."""
+STATUSES = ("optimal", "bounded", "steered", KEPT)
+"""Origins of a price: solved, solved and held within a step of the one before, moved by a controller, or the one before
+where nothing can be bought."""
 CLOCKS = timedelta(minutes=10)
 """Largest difference between the clocks of a writer and a reader."""
 GRACE = timedelta(days=1)

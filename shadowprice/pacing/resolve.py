@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ from shadowprice.pacing.budgets.in_hand import (
     shares_of_budgets,
     used_of_budgets,
 )
+from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
 from shadowprice.pacing.budgets.periods import MOST_COLUMNS, parts_of, plans_of
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.spend import SpendReport
@@ -109,11 +111,15 @@ def resolve(
     then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
     over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
 
+    Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
+    certificate, a plan without spend, and the status ``kept`` (:mod:`shadowprice.pacing.budgets.kept`). The price of a
+    further budget stays likewise while its present period is exhausted.
+
     Raises:
-        NotCertified: the price may not be published and the last one stays: the spend is stale or
-            from the future, totals or the clock went back behind the newest price, no request is
-            expected, a side expected has no sample, the remaining budget does not pay for the cheapest
-            levels (infeasible), or gap or violation exceed the campaign's limits.
+        NotCertified: the price may not be published and the last one stays: the spend is stale or from the future,
+            totals or the clock went back behind the newest price, no request is expected and there is no price to
+            keep, a side expected has no sample, the remaining budget does not pay for the cheapest levels
+            (infeasible), or gap or violation exceed the campaign's limits.
         InvalidInput: a forecast that is not a list of numbers ≥ 0, curves of other levels.
     """
     started = time.perf_counter()
@@ -123,13 +129,34 @@ def resolve(
     left = remaining_budget(campaign, spend)
     if campaign.budget.form == "total" and left < 0:
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
+    in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
+    committed, asked = spend.spent + sum(held.values()), sum(spend.requests.values())
+    in_hand_of, used_of = in_hand_of_budgets(campaign, spend, held), used_of_budgets(campaign, spend, held)
+    to_come = {side: float(each.sum()) for side, each in ahead.items()}
+    moment: dict[str, Any] = {
+        "version": version,
+        "slot": slot,
+        "step": step,
+        "at": float(max(slot, 0)) if at is None else at,
+        "spent": spend.spent,
+        "remaining": round(left),
+        "requests": asked,
+        "expected": sum(to_come.values()),
+        "arrivals": (float(asked), *(asked + np.cumsum(sum(ahead.values()))).tolist()),
+        "pacing_error": pacing_error(newest, committed, at),
+        "pacing_errors": pacing_errors(newest, used_of, at),
+        "solved_at": now,
+        "expires_at": now + timedelta(hours=campaign.price_ttl_hours),
+    }
+    if newest is not None and newest.model_version == model_version and nothing_to_buy(campaign, in_hand, to_come):
+        plans = plans_of(campaign, ahead, slot, used_of, {name: {} for name in used_of}, at or 0.0)
+        plan, seconds = (committed,) * len(moment["arrivals"]), time.perf_counter() - started
+        kept = replace(newest, **moment, status=KEPT, plan=plan, plans=plans, seconds=seconds, by="", sha256="")
+        return Resolution(kept.sealed(), 0.0, seconds)
     curves = _sampled(samples, ahead, slot)
     caps = {side: CapsAhead(campaign, side, each, spend, ahead[side], slot, at) for side, each in curves.items()}
     expected = {side: float(ahead[side].sum()) for side in curves}
-    in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
-    committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    in_hand_of, used_of = in_hand_of_budgets(campaign, spend, held), used_of_budgets(campaign, spend, held)
     of_rows = {name: amount / ratio for name, amount in in_hand_of.items()}
     own_share = shares_of_budgets(campaign, spend)
     parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows, own_share, at or 0.0)
@@ -145,15 +172,17 @@ def resolve(
     found = solve_window(campaign, curves, expected, money, parts, rows, solver=solver, executor=executor)
     _certify(campaign, found.allocation, in_hand)
     solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
-    bounded = {name: within_a_step(price, newest, name) for name, price in solved.items()}
+    spent_up = exhausted(campaign, in_hand_of) if newest else ()
+    bounded = {
+        name: newest.prices.get(name, price) if newest and name in spent_up else within_a_step(price, newest, name)
+        for name, price in solved.items()
+    }
     profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
     by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
-    arrivals = sum(spend.requests.values()) + np.cumsum(sum(ahead[side] for side in curves))
-    to_come = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
+    of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
     record = PriceRecord(
         campaign=campaign.name,
-        version=version,
-        slot=slot,
+        **moment,
         prices=bounded,
         tie_share=found.allocation.tie_share if bounded == solved else 0.0,
         status=found.allocation.status if bounded == solved else "bounded",
@@ -161,24 +190,13 @@ def resolve(
         dual=found.dual,
         gap=found.allocation.gap,
         violation=found.allocation.violation,
-        spent=spend.spent,
-        remaining=round(left),
         sample_rows=sum(mine.accounts for mine in curves.values()),
         model_version=model_version,
-        solved_at=now,
-        expires_at=now + timedelta(hours=campaign.price_ttl_hours),
         window=campaign.starts_at,
-        step=step,
-        at=float(max(slot, 0)) if at is None else at,
-        requests=sum(spend.requests.values()),
-        expected=sum(expected.values()),
         plan=(committed, *(committed + np.cumsum(by_slot)).tolist()),
-        arrivals=(float(sum(spend.requests.values())), *arrivals.tolist()),
-        pacing_error=pacing_error(newest, committed, at),
         seconds=time.perf_counter() - started,
         spend_ratio=ratio,
-        plans=plans_of(campaign, ahead, slot, used_of, to_come, at or 0.0),
-        pacing_errors=pacing_errors(newest, used_of, at),
+        plans=plans_of(campaign, ahead, slot, used_of, of_budgets, at or 0.0),
     )
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 

@@ -86,6 +86,11 @@ class CampaignDay:
             raise PriceRejected(f"campaign {self.campaign.name!r} has no price that can be read: {list(self.damaged)}")
 
     @property
+    def opening(self) -> PriceRecord:
+        """Price of the whole window, before its first request: the one that is served."""
+        return next((each for each in reversed(self.prices) if each.slot < 0), self.prices[0])
+
+    @property
     def rows(self) -> dict[str, int]:
         """Rows of each table."""
         return {name: len(table) for name, table in self.dataset.tables.as_dict().items()}
@@ -169,7 +174,7 @@ class CampaignDay:
 
     def summary(self) -> dict[str, Any]:
         """summary.json, in JSON types."""
-        newest = self.prices[-1]
+        opening = self.opening
         shock = shown.pacing_summary(
             self.campaign, {**self.shocked, "service": self.shocked["hourly"]}, self.attainable_shocked
         )
@@ -183,7 +188,7 @@ class CampaignDay:
                 side.side: {name: _plain(found) for name, found in next(iter(side.metrics.values())).items()}
                 for side in self.evaluation.sides
             },
-            "solve": shown.solve_summary(newest, self.solve_seconds.get(newest.version, float("nan"))),
+            "solve": shown.solve_summary(opening),
             "serve": self.serving,
             "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable, self.gains),
             "exploration": shown.exploration_summary(self.exploration),

@@ -9,6 +9,7 @@ import numpy as np
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound, PriceRejected
+from shadowprice.pacing.budgets.kept import KEPT, remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports.budgets import further_budgets
@@ -83,7 +84,7 @@ def reasons(before: PriceRecord | None, record: PriceRecord) -> tuple[str, ...]:
     """Inputs of a solve that differ from those of the solve before, in words."""
     if before is None:
         return ("first price that is kept",)
-    found = []
+    found = [remark(record)] if record.status == KEPT else []
     if record.window != before.window:
         found.append("a new window")
     if record.model_version != before.model_version:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.pacing.budgets.kept import remark
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay.compare import score
 from shadowprice.pacing.replay.gains import Gain, Over
@@ -184,14 +185,13 @@ def certificate(campaign: Campaign, record: PriceRecord) -> str:
     ]
     if broken:
         return f"not certified: {' and '.join(broken)}"
-    held = "; the price was kept within a step of the last one" if record.status == "bounded" else ""
-    return f"certified{held}"
+    held = ["the price was kept within a step of the last one"] if record.status == "bounded" else []
+    return "; ".join(["certified", *held, *filter(None, [remark(record)])])
 
 
-def solve_summary(record: PriceRecord, seconds: float) -> dict[str, Any]:
+def solve_summary(record: PriceRecord) -> dict[str, Any]:
     """The ``solve`` part of summary.json."""
-    shown = {name: getattr(record, name) for name in CERTIFICATE}
-    return shown | {"seconds": seconds, "prices": dict(record.prices)}
+    return {name: getattr(record, name) for name in (*CERTIFICATE, "seconds")} | {"prices": dict(record.prices)}
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:

@@ -56,6 +56,7 @@ class ResponseModel(ABC):
     ordered     the levels have an order the model uses; without one, several offers may have the same amount
     binary      a customer's response is 0 or 1; a merchant's is a ratio in any case
     by_gradient  it is trained by gradient steps, which several processes can share
+    personal    accounts have curves of their own; without, there is one curve for all
     sides       the sides of the market whose response it can learn
 
     ``name`` and ``options`` are set by :func:`~shadowprice.responses.registry.make`; ``side``, the first of
@@ -68,6 +69,7 @@ class ResponseModel(ABC):
     ordered: ClassVar[bool] = True
     binary: ClassVar[bool] = True
     by_gradient: ClassVar[bool] = False
+    personal: ClassVar[bool] = True
     sides: ClassVar[tuple[Side, ...]] = ("customer",)
 
     def __init__(self, levels: Sequence[int], seed: int = 0) -> None:

@@ -39,6 +39,7 @@ MODELS: Mapping[str, Entry] = {
     "sbbm": Entry("joint.network_models", "SbbmModel"),
     "dssm_c": Entry("joint.network_models", "DssmModel"),
     "gradient_logit": Entry("joint.network_models", "GradientLogitModel"),
+    "flat": Entry("flat.model", "FlatModel"),
     "linear": Entry("joint.network_models", "LinearModel"),
     "per_level": Entry("joint.network_models", "PerLevelModel"),
     "dnn": Entry("joint.network_models", "DnnModel"),

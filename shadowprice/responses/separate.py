@@ -65,6 +65,11 @@ class SeparateModels(SidedModel):
         """Incentive levels of each side, minor units."""
         return {side: tuple(model.levels.tolist()) for side, model in self.models.items()}
 
+    @property
+    def personal(self) -> bool:
+        """Return whether accounts have curves of their own on some side."""
+        return any(model.personal for model in self.models.values())
+
     def fit(self, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame]) -> None:
         """Fit every side's model on its labelled rows. Frames are those of :meth:`JointModel.fit`."""
         for side, model in self.models.items():

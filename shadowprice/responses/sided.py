@@ -87,6 +87,11 @@ class SidedModel(ABC):
     def save(self, folder: Path) -> None:
         """Write the whole model; :func:`load_sided` reads it."""
 
+    @property
+    def personal(self) -> bool:
+        """Return whether accounts have curves of their own on some side; False of a flat policy."""
+        return True
+
     def unrepaired(self) -> SidedModel:
         """The model before its curves were repaired; itself where they were not."""
         return self

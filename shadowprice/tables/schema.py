@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 import pandera.pandas as pa
 import pyarrow
 
-from shadowprice.campaign import HOURS_LIMIT, SIDES
+from shadowprice.campaign import HOURS_LIMIT, SIDES, Policy
 
 TEXT: Final = "object"
 TIME: Final = "datetime64[ns, UTC]"
@@ -170,6 +170,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "experiment": _column(TEXT, optional=True),
             "limits": _column(TEXT, optional=True),
             "rules": _column(TEXT, optional=True),
+            "policy": _column(TEXT, _one_of(get_args(Policy)), optional=True),
         },
         strict=True,
     ),

@@ -92,6 +92,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
+        policy=row["policy"] if pd.notna(row["policy"]) else "personal",
     )
 
 

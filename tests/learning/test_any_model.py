@@ -12,7 +12,8 @@ import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
-from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.fit import fit_bundle, fit_model
 from shadowprice.learning.recipes import RENAMED, Separate, Training, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
@@ -111,3 +112,30 @@ print(json.dumps([response.tolist(), sorted({{"torch", "lightgbm", "sklearn"}} &
     expected = load_sided(tmp_path).curves(data.snapshots, {"customer": data.serving["customer"].head(5)})
     assert loaded == []
     np.testing.assert_allclose(response, expected["customer"].response, atol=1e-6)
+
+
+def test_the_policy_of_a_campaign_decides_its_recipe() -> None:
+    asked = Training("", "", "")
+    assert asked.of_policy("personal") == asked
+    assert asked.of_policy("flat").recipe == Training("flat", "", "").of_policy("flat").recipe == "flat"
+    with pytest.raises(InvalidInput, match="recipe: leave 'joint_gnn' out: the policy of the campaign is flat"):
+        Training("joint_gnn").of_policy("flat")
+    for more in ({"curve_repair": "effect"}, {"calibration": "rolling"}):
+        with pytest.raises(InvalidInput, match="nothing to do for the flat policy"):
+            Training("flat", **more).check()
+
+
+def test_the_flat_policy_learns_from_every_row_and_is_judged_by_its_own_rules(data: TrainingSet) -> None:
+    model, _, corrections = fit_model(data, Training("flat"), TrainingConfig())
+    assert not model.personal
+    assert corrections == {"customer": 0.0, "merchant": 0.0}
+    curves = model.curves(data.snapshots, data.serving)
+    for side, found in curves.items():
+        assert (found.response == found.response[:, :1]).all(), side
+        means = data.rows[side].groupby("level")["response"].mean()
+        assert found.response[0, 0] <= means.max()
+    assert np.ptp(curves["customer"].response[:, 0]) > 0
+    judged = evaluate(model, data, replications=50)
+    assert judged.value is None
+    assert {each.side for each in judged.gate.checks} == {"customer", "merchant"}
+    assert not any("AUC" in each.rule for each in judged.gate.checks)

@@ -34,6 +34,7 @@ from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, launch
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
+from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.canary import Canary
 from shadowprice.responses.sided import load_sided
@@ -237,9 +238,11 @@ def test_the_example_is_too_small_to_pass_the_gate_and_the_run_says_so(examples:
     assert len(done.stderr.strip().splitlines()) == 1
     assert "did not pass the gate" in done.stderr
     assert "AUC above 0.5 by its lower bound" in done.stderr
-    assert not list(tmp_path.glob("*/model"))
     assert not (tmp_path / "latest").exists()
     (run,) = tmp_path.glob("*-tables")
+    # The flat policy is there to be served in its place.
+    assert read_meta((run / "model").resolve())["recipe"] == "flat"
+    assert f"until then `shadowprice serve {run}` serves the flat policy" in done.stderr
     assert f"what would mend it: {run}/report.html" in done.stderr
     assert "train: gate-refused failure" in done.stdout
     assert "Conflict: the gate refuses model" in (run / "pipeline" / "train.log").read_text()

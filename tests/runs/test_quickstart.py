@@ -19,7 +19,7 @@ from looking import LOOKS, browser, faults, show
 from PIL import Image
 
 from feature_repo.store import open_store
-from operations.common.workspace import CAMPAIGN, LIFT, read_campaign
+from operations.common.workspace import CAMPAIGN, LIFT, REPLAY_LEDGER, REPLAY_PRICES, read_campaign
 from operations.lift import LiftJob
 from operations.lift import run as run_lift
 from operations.solve import Solver
@@ -74,8 +74,12 @@ def test_the_run_leaves_what_the_contract_names(world) -> None:
     assert set(summary["serve"]) >= {"requests", "errors", "p50_ms", "p99_ms", "throughput_rps"}
     assert summary["simulated"] is True
     assert (folder / "pipeline").is_dir()
-    newest = PriceRecord.from_json((folder / "price.json").read_text())
-    assert newest.version == summary["pacing"]["price_updates"] + 1
+    opening = PriceRecord.from_json((folder / "price.json").read_text())
+    assert (opening.version, opening.slot, opening.spent) == (1, -1, 0)
+    assert summary["solve"]["prices"] == opening.prices
+    assert [path.stem for path in (folder / "prices" / "world").glob("*.json")] == [f"{1:010d}"]
+    replayed = list((folder / REPLAY_PRICES / "world").glob("*.json"))
+    assert len(replayed) == summary["pacing"]["price_updates"] + 1
     assert "simulated" in (folder / "report.html").read_text()
 
 
@@ -140,7 +144,7 @@ def test_the_measured_gain_covers_the_known_truth_and_one_hindsight_number_stand
 def test_the_sums_of_who_got_what_are_those_of_the_ledger_to_the_cent(world) -> None:
     folder, summary = world
     table = pd.read_csv(folder / "who_got_what.csv")
-    with closing(sqlite3.connect(folder / "replay-ledger.db")) as ledger:
+    with closing(sqlite3.connect(folder / REPLAY_LEDGER)) as ledger:
         level = "SELECT d.side, d.level, COUNT(*), SUM(o.cost) FROM decision d JOIN outcome o USING (request_id) "
         by_level = ledger.execute(level + "GROUP BY d.side, d.level").fetchall()
         totals = ledger.execute("SELECT side, outcomes, spent FROM settlement").fetchall()
@@ -163,7 +167,8 @@ def test_a_static_price_does_visibly_worse_when_noon_doubles(world) -> None:
 
 def test_every_price_is_certified(world) -> None:
     folder, _ = world
-    records = [PriceRecord.from_json(path.read_text()) for path in sorted((folder / "prices" / "world").glob("*.json"))]
+    files = sorted((folder / REPLAY_PRICES / "world").glob("*.json"))
+    records = [PriceRecord.from_json(path.read_text()) for path in files]
     assert [record.version for record in records] == list(range(1, len(records) + 1))
     assert max(abs(record.gap) for record in records) <= 1e-6
     assert max(record.violation for record in records) <= 1e-9
@@ -266,7 +271,7 @@ def console(world, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[s
     more = replace(campaign.budget, limit=2 * campaign.budget.limit)
     live = replace(campaign, experiment=experiment, budget=more, exploration=0.5)
     campaign_file.write_text(json.dumps(live.to_dict()))
-    places = Deployment.of_run(folder, campaign_file, ledger="replay-ledger.db")
+    places = Deployment.of_run(folder, campaign_file, ledger=REPLAY_LEDGER, prices=REPLAY_PRICES)
     known = pd.read_parquet(folder / "model" / EMBEDDINGS, columns=["account_id", "side"])
     accounts = known.sample(4000, random_state=3)
     names = [f"live-{k:04d}" for k in range(len(accounts))]

@@ -59,7 +59,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, cwd=ROOT) as served:
         try:
             assert served.stdout is not None
-            told = "".join(served.stdout.readline() for _ in range(3))
+            told = "".join(served.stdout.readline() for _ in shown("serve")[1].splitlines())
             yield Followed((runs / "latest").resolve(), done.stdout, told, f"http://127.0.0.1:{port}")
         finally:
             served.terminate()

@@ -106,7 +106,7 @@ def test_the_service_gives_every_person_the_voucher_that_is_best_at_the_price(wo
     best, second = np.sort(score, axis=1)[:, [-1, -2]].T
     clear = best - second > 1e-6
     assert clear.mean() > 0.9
-    places = Deployment.of_run(workspace, workspace / "campaign.json", "rehearsal.db")
+    places = Deployment.of_run(workspace, workspace / "campaign.json")
     places = replace(places, logs_dir=tmp_path, ledger_db=tmp_path / "ledger.db", served_dir=tmp_path / "served")
     accounts = stored["account_id"].tolist()
     with launch(places) as services:

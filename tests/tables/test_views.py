@@ -92,6 +92,15 @@ def test_the_exploration_of_a_campaign_is_that_of_the_table(frames: Frames) -> N
         validate_tables(frames)
 
 
+def test_the_policy_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
+    assert campaign_from_tables(validate_tables(frames)).policy == "personal"
+    frames["campaign"] = frames["campaign"].assign(policy="flat")
+    assert campaign_from_tables(validate_tables(frames)).policy == "flat"
+    frames["campaign"] = frames["campaign"].assign(policy="even")
+    with pytest.raises(InvalidTable, match=r"campaign\.policy.*personal.*flat"):
+        validate_tables(frames)
+
+
 def test_the_experiment_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
     assert campaign_from_tables(validate_tables(frames)).experiment is None
     test = Experiment(arms=(Arm(name="holdout", kind="holdout", share=500),), salt="spring")

@@ -53,10 +53,10 @@ def run(seed: int, quick: bool) -> Rows:
     ways = {PRICED: make_pacer("closing"), STOPPED: Blind(make_pacer("closing"))}
     rows = {}
     for name, pacer in ways.items():
-        outcomes = run_pacer(setting, pacer, hard_stop=True, batch=BATCH).outcomes
-        spent = {each: float(outcomes.cost[inside].sum()) for each, inside in groups(setting).items()}
+        played = run_pacer(setting, pacer, hard_stop=True, batch=BATCH)
+        spent = {each: float(played.outcomes.cost[inside].sum()) for each, inside in groups(setting).items()}
         rows[name] = {
-            SHARE: 100 * value_within_budget(setting.campaign, outcomes) / best.primal,
+            SHARE: 100 * value_within_budget(setting.campaign, played) / best.primal,
             OFF: 100 * max(abs(spent[each] / limits[each] - 1) for each in binding),
         }
     return rows

@@ -183,7 +183,7 @@ def gate(
         missing = [name for name in _required(side) if name not in found and name not in free]
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
-        checks += _side(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
+        checks += side_checks(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
     if value is not None:
         checks.append(replace(_beats(value, rival, allowed), required=required))
         if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str):
@@ -192,9 +192,10 @@ def gate(
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
 
-def _side(
+def side_checks(
     side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Limits, rows: int | None
 ) -> list[Check]:
+    """Checks of the metrics of one side; that of the AUC where there is one."""
     broken = [name for name, entry in found.items() if not math.isfinite(_value(entry))]
     rule = "every metric is a finite number"
     checks = [_check("finite", side, rule, ", ".join(broken) or "all finite", not broken)]

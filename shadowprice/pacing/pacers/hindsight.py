@@ -12,6 +12,9 @@ from shadowprice.curves import Curves
 from shadowprice.pacing.pacers.base import CampaignState
 from shadowprice.pacing.resolve import Resolution
 
+ROUNDING = 1e-6
+"""Part of a budget that is left so that rounding keeps the cheapest levels possible."""
+
 
 @dataclass(frozen=True, eq=False)
 class Hindsight:
@@ -27,11 +30,18 @@ class Hindsight:
         return [0.0]
 
     def price(self, state: CampaignState) -> Resolution | None:
-        """The optimum of the linear programme over the window's own requests."""
+        """The optimum of the linear programme over the window's own requests.
+
+        Where even their cheapest levels cost more than the budget, it is that of as many requests as the budget covers.
+        """
         if state.newest is not None:
             return None
-        hours = state.campaign.hours
-        remaining = {side: np.full(hours, mine.accounts / hours) for side, mine in self.curves.items()}
+        campaign, part = state.campaign, 1.0
+        if campaign.budget.form == "total":
+            costs = [campaign.net_cost(side, mine.response).min(axis=0).sum() for side, mine in self.curves.items()]
+            part = min(1.0, (1.0 - ROUNDING) * campaign.budget.limit / max(float(sum(costs)), 1e-12))
+        requests = {side: part * mine.accounts for side, mine in self.curves.items()}
+        remaining = {side: np.full(campaign.hours, count / campaign.hours) for side, count in requests.items()}
         return replace(state, curves=lambda: self.curves, remaining=remaining).solve()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
+from shadowprice.pacing.budgets.kept import KEPT, nothing_to_buy
 from shadowprice.pacing.pacers.base import CampaignState
 from shadowprice.pacing.resolve import Resolution, check_progress, pacing_error, within_a_step
 from shadowprice.price import PriceRecord
@@ -25,6 +26,7 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
     """The newest price times exp(``log_change``), within the largest step.
 
     Its plan, primal, dual, gap and violation are those of the solve it started from, and its status is ``steered``.
+    Where the rest of the window can spend no money, the price stays (status ``kept``).
 
     Raises:
         NotCertified: the spend is stale, or totals or clock went back.
@@ -33,6 +35,11 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
     name = state.campaign.priced[0]
     price = newest.prices[name]
     paid = committed(state)
+    left = remaining_budget(state.campaign, state.spend)
+    in_hand = left - (paid - state.spend.spent) - state.campaign.set_aside(state.spend.late)
+    expected = {side: float(ahead.sum()) for side, ahead in state.remaining.items()}
+    idle = nothing_to_buy(state.campaign, in_hand, expected)
+    log_change = 0.0 if idle else log_change
     slot, step = state.slot_and_step
     since = max(slot, 0) - max(newest.slot, 0) + 1
     # A plan that ended with its period is dropped; the next solve makes one of the new period.
@@ -53,12 +60,12 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         at=max(state.at, 0.0),
         prices={**newest.prices, name: within_a_step(price * math.exp(log_change), newest, name)},
         tie_share=newest.tie_share if log_change == 0 else 0.0,
-        status="steered",
+        status=KEPT if idle else "steered",
         spent=state.spend.spent,
-        remaining=round(remaining_budget(state.campaign, state.spend)),
+        remaining=round(left),
         requests=requests,
         arrivals=arrivals,
-        expected=sum(float(ahead.sum()) for ahead in state.remaining.values()),
+        expected=sum(expected.values()),
         plan=plan,
         pacing_error=pacing_error(newest, paid, state.at),
         plans=plans,

@@ -21,6 +21,7 @@ from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
+from shadowprice.pacing.replay.allowance import allowance
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
@@ -70,7 +71,7 @@ def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) 
     ``hindsight_model``  one price, solved on the day's actual requests with the model's curves
     ``hindsight``        the same with the true curves, deciding on them: no policy does better
 
-    Without the hard stop a policy's overspend shows; :func:`score` counts what lies within the budget. It knows the
+    Without the hard stop a policy's overspend shows; :func:`score` counts what the hard stop would leave. It knows the
     main budget alone, so the hard stop holds further budgets and caps.
     """
     truth = replace(setting, model=setting.outcomes.truth)
@@ -238,7 +239,7 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
     ``expected_spend``  the true mean of what the same decisions cost
     ``value``           weighted response, as drawn, whatever it cost
     ``expected_value``  its true mean, which is free of the luck of the draw
-    ``…_within_budget`` the same, counted request by request only while the allowance lasts
+    ``…_within_budget`` the same, with the level that costs nothing once the allowance is spent (``Replay.within``)
     ``share_of_hindsight``  expected value within the budget over the hindsight optimum, the
                         expected value of ``hindsight``; luck can lift it a little above one, as
                         money that is not redeemed is offered again
@@ -246,21 +247,18 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
     rows = []
     for name, run in runs.items():
         outcomes = run.outcomes
-        drawn = weighted(campaign, outcomes, outcomes.response)
-        mean = weighted(campaign, outcomes, outcomes.expected_response)
-        allowance, spend = _allowance(campaign, outcomes), float(outcomes.cost.sum())
-        inside = _inside(campaign, outcomes)
+        allowed, spend = allowance(campaign, outcomes), float(outcomes.cost.sum())
         rows.append(
             {
                 "policy": name,
-                "allowance": allowance,
+                "allowance": allowed,
                 "spend": spend,
-                "overspend": max(spend - allowance, 0.0),
+                "overspend": max(spend - allowed, 0.0),
                 "expected_spend": float(outcomes.expected_cost.sum()),
-                "value": float(drawn.sum()),
-                "expected_value": float(mean.sum()),
-                "value_within_budget": float(drawn[inside].sum()),
-                "expected_value_within_budget": float(mean[inside].sum()),
+                "value": float(weighted(campaign, outcomes, outcomes.response).sum()),
+                "expected_value": float(weighted(campaign, outcomes, outcomes.expected_response).sum()),
+                "value_within_budget": float(weighted(campaign, run.within, run.within.response).sum()),
+                "expected_value_within_budget": value_within_budget(campaign, run),
             }
         )
     frame = pd.DataFrame(rows).set_index("policy")
@@ -268,23 +266,6 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
     return frame.assign(share_of_hindsight=frame["expected_value_within_budget"] / optimum)
 
 
-def value_within_budget(campaign: Campaign, outcomes: Outcomes) -> float:
-    """Return the expected value of a day, counted request by request only while the allowance lasts."""
-    return float(weighted(campaign, outcomes, outcomes.expected_response)[_inside(campaign, outcomes)].sum())
-
-
-def _inside(campaign: Campaign, outcomes: Outcomes) -> NDArray[np.bool_]:
-    return np.asarray(np.cumsum(outcomes.cost) <= _allowance(campaign, outcomes) * (1 + 1e-12))
-
-
-def _allowance(campaign: Campaign, outcomes: Outcomes) -> float:
-    budget = campaign.budget
-    if budget.form == "total":
-        return float(budget.limit)
-    if budget.form == "per_account":
-        return budget.limit * len(outcomes)
-    earned = 0.0
-    for side, terms in campaign.sides.items():
-        mine = outcomes.side == side
-        earned += float(outcomes.response[mine].sum()) if terms.cost_basis == "on_response" else float(mine.sum())
-    return budget.limit * earned
+def value_within_budget(campaign: Campaign, run: Replay) -> float:
+    """Return the expected value of a day, with the level that costs nothing once the allowance is spent."""
+    return float(weighted(campaign, run.within, run.within.expected_response).sum())

@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import decide
 from shadowprice.evaluation.policy.incremental import Added, added, cost_of_one, total
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.limits import Limits
+from shadowprice.pacing.mixtures import Mixtures, mixtures_at
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.window import solve_window
 
 Over = Literal["lowest", "flat"]
-Mixtures = Mapping[Side, NDArray[np.float64]]
-"""side → (J,), share of its requests that is given each level, whoever asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,12 +114,7 @@ def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int)
     solved = solve_window(plain, means, ahead, spend).allocation
     if solved.status != "optimal":
         return None
-    chosen: dict[Side, NDArray[np.float64]] = {}
-    for side, mine in means.items():
-        value, cost = plain.terms(side).value(mine.response), plain.net_cost(side, mine.response)
-        policy = decide(value, cost, solved.prices, solved.tie_share, [side]).policy
-        chosen[side] = policy.propensities()[:, 0]
-    return chosen
+    return mixtures_at(plain, means, solved.prices, solved.tie_share)
 
 
 def _gain(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import Conflict, InvalidInput, NotCertified, PriceRejected, Unavailable
+from shadowprice.pacing.replay.allowance import within_budget
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Columns, OutcomeModel, Outcomes
 from shadowprice.pacing.resolve import Resolution
@@ -50,6 +51,7 @@ class Replay:
     """A replayed day.
 
     outcomes  of every request, in order of arrival
+    within    the same as a hard stop at the budget would have left them; equal where nothing was overspent
     answers   what each was given, in the same order
     prices    (hours since the window opened, price) of every new price, in order
     slots     one row per slot: requests; spend, planned and expected_spend (minor units); value and
@@ -60,6 +62,7 @@ class Replay:
     """
 
     outcomes: Outcomes
+    within: Outcomes
     answers: Answers
     prices: list[tuple[float, Resolution]]
     slots: pd.DataFrame
@@ -159,7 +162,9 @@ def replay(
             )
             settled += parts
         pending.settle_until(np.inf)
-    return Replay(Outcomes.concatenate(settled), Answers.concatenate(given), prices, pd.DataFrame(rows))
+    played = Outcomes.concatenate(settled)
+    within = within_budget(campaign, played, outcomes)
+    return Replay(played, within, Answers.concatenate(given), prices, pd.DataFrame(rows))
 
 
 class Pending:

@@ -37,9 +37,9 @@ def with_limits(campaign: Campaign, **limits: int) -> Campaign:
 
 def paid(setting: Setting, pacer: Pacer) -> tuple[dict[str, float], float]:
     """Minor units paid on each side, and the value within the budgets."""
-    outcomes = run_pacer(setting, pacer, hard_stop=True).outcomes
-    spent = {side: float(outcomes.cost[outcomes.side == side].sum()) for side in setting.campaign.sides}
-    return spent, value_within_budget(setting.campaign, outcomes)
+    run = run_pacer(setting, pacer, hard_stop=True)
+    spent = {side: float(run.outcomes.cost[run.outcomes.side == side].sum()) for side in setting.campaign.sides}
+    return spent, value_within_budget(setting.campaign, run)
 
 
 @dataclass

@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 
+from shadowprice.campaign import Budget
 from shadowprice.curves import Curves
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.pacing.replay.compare import Setting, attainable, run_policies, score
+from shadowprice.pacing.forecast import Forecast, Profile
+from shadowprice.pacing.replay.compare import Setting, attainable, run_policies, score, value_within_budget
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.run import Replay
 
@@ -134,21 +136,46 @@ def test_a_wrong_model_costs_value_that_pacing_cannot_win_back(make_setting: Cal
     assert hourly["spend"] == pytest.approx(hourly["allowance"], rel=1e-2)
 
 
-def test_value_counts_only_while_the_money_lasts(make_setting: Callable[..., Setting]) -> None:
+def test_once_the_money_is_spent_requests_count_with_the_response_of_the_level_that_costs_nothing(
+    make_setting: Callable[..., Setting],
+) -> None:
     setting = make_setting(1, requests=2000, shock=NOON)
     runs = run_policies(setting)
     table = score(setting.campaign, runs)
     static, outcomes = table.loc["static"], runs["static"].outcomes
-    weight = np.where(outcomes.side == "merchant", 0.5, 1.0)
+    unpaid = setting.outcomes.draw(setting.day, np.zeros(len(outcomes), dtype=np.int32))
+    worth = {side: terms.weight for side, terms in setting.campaign.sides.items()}
+    free = {side for side, terms in setting.campaign.sides.items() if terms.levels[0] == 0}
+    assert len(free) == 1  # the other side gives nothing at all, and no response counts
     total, spent = 0.0, 0
-    for worth, cost in zip(weight * outcomes.response, outcomes.cost, strict=True):
+    for row, (side, cost) in enumerate(zip(outcomes.side.tolist(), outcomes.cost.tolist(), strict=True)):
         spent += cost
-        if spent > setting.campaign.budget.limit:
-            break
-        total += worth
+        if spent <= setting.campaign.budget.limit:
+            total += worth[side] * outcomes.response[row]
+        elif side in free:
+            total += worth[side] * unpaid.response[row]
+    assert spent > setting.campaign.budget.limit
     assert static["value_within_budget"] == pytest.approx(total)
     assert static["value"] > static["value_within_budget"]
-    assert static["overspend"] == outcomes.cost.sum() - setting.campaign.budget.limit
+    assert static["overspend"] == spent - setting.campaign.budget.limit
+
+
+def test_a_spent_budget_never_brings_less_than_the_lowest_level_that_costs_nothing(
+    make_setting: Callable[..., Setting],
+) -> None:
+    both = make_setting(1, requests=2000)
+    campaign = replace(both.campaign, sides={"merchant": both.campaign.terms("merchant")}, budget=Budget(limit=2000))
+    setting = replace(
+        both,
+        campaign=campaign,
+        day=both.day.take(both.day.side == "merchant"),
+        outcomes=replace(both.outcomes, campaign=campaign, truth={"merchant": both.outcomes.truth["merchant"]}),
+        forecast=Forecast.of(campaign, {"merchant": Profile(np.ones(24), 100.0)}),
+        history={"merchant": both.history["merchant"]},
+    )
+    run = run_policies(setting)["static"]
+    assert run.outcomes.cost.sum() > 2 * campaign.budget.limit
+    assert attainable(setting).incremental(value_within_budget(campaign, run)) > 0
 
 
 @pytest.mark.parametrize("form", ["total", "per_account", "per_response"])
@@ -219,3 +246,25 @@ def test_lowest_levels_above_the_budget_leave_no_flat_mixture(make_setting: Call
 def test_no_share_is_stated_of_a_gain_that_hardly_exists() -> None:
     assert Attainable(lowest=50.0, flat=90.0, best=100.0).share(85.0) == pytest.approx(-0.5)
     assert np.isnan(Attainable(lowest=289.8, flat=290.10, best=290.14).share(289.8))
+
+
+def test_a_day_whose_cheapest_levels_cost_more_than_the_budget_is_compared_all_the_same(
+    make_setting: Callable[..., Setting],
+) -> None:
+    setting = make_setting(4, requests=2000)
+    cheapest = sum(
+        float(
+            setting.campaign.net_cost(side, people.of(setting.day.account_id[setting.day.side == side]).response)[
+                0
+            ].sum()
+        )
+        for side, people in setting.outcomes.truth.items()
+    )
+    campaign = replace(setting.campaign, budget=Budget(limit=round(0.9 * cheapest)))
+    short = replace(setting, campaign=campaign, outcomes=replace(setting.outcomes, campaign=campaign))
+    forecast = replace(
+        setting.forecast, expected={side: 0.8 * each for side, each in setting.forecast.expected.items()}
+    )
+    table = score(campaign, run_policies(replace(short, forecast=forecast)))
+    assert (table["expected_value_within_budget"] > 0).all()
+    assert table.loc["hindsight", "spend"] > 0.95 * campaign.budget.limit

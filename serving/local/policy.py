@@ -1,0 +1,64 @@
+"""Flat policy of a run in words: what everybody is given, and why it is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from operations.common.workspace import CURRENCY, MODEL, PRICES, REPORT, instead_of, read_campaign
+from shadowprice.campaign import FLAT, Campaign, Side
+from shadowprice.currency import Currency
+from shadowprice.curves import Curves
+from shadowprice.errors import NotFound
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.mixtures import mixtures_at
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.reports.wording import listed, money, percent
+from shadowprice.responses.layers.heads import load_heads
+
+
+def policy_in_words(run: Path) -> list[str]:
+    """Return lines about the policy of a run: none where each account has a curve of its own.
+
+    Raises:
+        NotFound: the run has no model.
+    """
+    if not (run / MODEL).exists():
+        page = run / REPORT
+        why = f"read {page}" if page.exists() else "the run did not come so far"
+        raise NotFound(f"{run} has no model to serve: {why}; run it again, or another one")
+    version = str(read_meta((run / MODEL).resolve())["model_version"])
+    if read_meta((run / MODEL).resolve()).get("recipe") != FLAT:
+        return []
+    refused = instead_of(run, version)
+    why = "the policy of the campaign is flat"
+    if refused is not None:
+        why = f"the flat policy is served, because the gate refused model {refused['model_version']}: {run / REPORT}"
+    return [why, f"whoever asks, the price gives {shares_in_words(run)}"]
+
+
+def shares_in_words(run: Path) -> str:
+    """Return the chances of each level at the newest price of a flat policy, in words."""
+    campaign = read_campaign(run)
+    price = PriceStore(run / PRICES).latest(campaign.name, verified_only=True)
+    if price is None:
+        raise NotFound(f"campaign {campaign.name!r} has no price in {run / PRICES}; solve and publish one")
+    heads = load_heads((run / MODEL).resolve())
+    curves = {side: Curves(each.levels, each.response(each.default_embedding[None])) for side, each in heads.items()}
+    shares = mixtures_at(campaign, curves, price.of(campaign.priced), price.tie_share)
+    currency = Currency.of(campaign.labels.get(CURRENCY, "USD"))
+    return "; ".join(_of_side(campaign, curves[side], side, share, currency) for side, share in shares.items())
+
+
+def _of_side(campaign: Campaign, curve: Curves, side: Side, share: NDArray[np.float64], currency: Currency) -> str:
+    incentives = campaign.terms(side).incentives
+    given = np.flatnonzero(share)
+    amounts = [money(incentives[level], currency) for level in given]
+    if given.size == 1:
+        why = "" if np.ptp(curve.response) else ", because no other level has an effect that the log shows"
+        return f"every {side} {amounts[0]}{why}"
+    return f"{side}s " + listed(
+        f"{amount} {percent(share[level])}" for amount, level in zip(amounts, given, strict=True)
+    )

@@ -1,0 +1,100 @@
+"""Flat policy as a response model: one curve for all accounts, so that one price decides alike for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.level_means import LevelMeans
+from shadowprice.evaluation.statistics.windows import weeks
+from shadowprice.evaluation.uplift.slope import slope_over_windows
+from shadowprice.responses.base import ResponseModel, labels
+from shadowprice.responses.flat.shown import shown_means
+from shadowprice.responses.repair.effect import cell_names
+from shadowprice.responses.state import State
+from shadowprice.responses.weights import row_weights
+
+
+class FlatModel(ResponseModel):
+    """Mean response by level, kept to the effects that the rows show (:func:`shown_means`).
+
+    Its dual price with the tie share is the best flat mixture of levels within the budget: the same chances for every
+    account. Where the rows show no effect the curve is flat and everybody gets the level that costs least.
+
+    side         whose responses they are
+    confounders  side → columns whose cells hold the reasons for a level fixed; the curve then rises by the slope within
+                 cells over weeks where that is identified, through the mean response
+
+    Complexity: O(rows · log rows).
+    """
+
+    ordered = False
+    personal = False
+    sides = ("customer", "merchant")
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        side: Side = "customer",
+        confounders: Mapping[Side, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(levels, seed)
+        self.side = side
+        self.confounders = tuple((confounders or {}).get(side, ()))
+        self.mean: NDArray[np.float64] | None = None
+
+    def fit(self, frame: pd.DataFrame) -> Self:
+        """Average the response by level; a level counts above the lowest only by an effect that the rows show."""
+        self.check_frame(frame)
+        level, response = labels(frame)
+        size = self.levels.size
+        weight = row_weights(frame, size)
+        if self.confounders:
+            self.mean = self._within_cells(frame, float(weight @ response) / float(weight.sum()))
+            return self
+        account, partner = frame["account_id"].astype(str), None
+        if "partner_id" in frame and frame["partner_id"].notna().any():
+            partner = frame["partner_id"].astype(str).where(frame["partner_id"].notna(), "account " + account)
+        rows = LevelMeans(level, size, weight=weight, account=account, partner=partner)
+        rising = bool(np.all(np.diff(self.levels) > 0))
+        self.mean = shown_means(rows, response, self.levels, ordered=rising)
+        return self
+
+    def curve(self, frame: pd.DataFrame) -> Curves:
+        """Return the same curve for each row."""
+        mean = self._fitted().astype(np.float32)
+        return Curves(self.levels, np.ascontiguousarray(np.repeat(mean[:, None], len(frame), axis=1)))
+
+    def state(self) -> State:
+        """Return the means."""
+        return State({"mean": self._fitted()}, {})
+
+    def restore(self, state: State) -> None:
+        """Read the means."""
+        self.mean = state.arrays["mean"]
+
+    def _fitted(self) -> NDArray[np.float64]:
+        if self.mean is None:
+            raise InvalidInput("is not fitted; call fit first", field="model")
+        return self.mean
+
+    def _within_cells(self, frame: pd.DataFrame, mean: float) -> NDArray[np.float64]:
+        """Rise by the slope within cells where it is identified; levels that had reasons have no means to compare."""
+        level, response = labels(frame)
+        amounts = self.levels.astype(np.float64)
+        try:
+            cells: list[ArrayLike] = [cell_names(frame, self.confounders)]
+            slope, _ = slope_over_windows(response, amounts[level], cells, weeks(frame["snapshot_at"]))
+        except InvalidInput:
+            return np.full(amounts.size, mean)
+        rise = slope.value if slope.identified else 0.0
+        found = mean + rise * (amounts - amounts[level].mean())
+        return np.asarray(np.clip(found, 0.0, 1.0 if self.side == "customer" else np.inf))
