@@ -11,7 +11,7 @@ from shadowprice.evaluation.uplift.evidence import ERROR, LevelEvidence, SideEvi
 IMBALANCE = 0.001
 """p-value of the balance of a trial from which the accounts of its levels were not alike."""
 SMALL = 0.1
-"""Response below which a share is written with two decimals."""
+"""Share below which it is written with two decimals."""
 
 
 def sentence(found: SideEvidence, currency: Currency, confounders: Sequence[str] = (), *, fitted: bool = False) -> str:
@@ -94,7 +94,7 @@ def _change(found: SideEvidence, difference: Estimate) -> str:
     if found.side != "customer":
         told = f"{abs(difference.value):.3g} {word}", f"{difference.low:.3g} to {difference.high:.3g}"
     else:
-        digits = 2 if max(abs(difference.low), abs(difference.high)) < SMALL / 2 else 1
+        digits = 2 if max(abs(difference.low), abs(difference.high)) < SMALL else 1
         low, high = (f"{100 * bound:.{digits}f}" for bound in (difference.low, difference.high))
         told = f"{100 * abs(difference.value):.{digits}f} points {word}", f"{low} to {high} points"
     return f"{told[0]} (95 % interval {told[1]})".replace("-", "−")

@@ -12,6 +12,7 @@ from shadowprice.currency import Currency
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.reports import svg
 from shadowprice.reports.wording import incentives, number
 
@@ -40,6 +41,27 @@ def response_by_level(
         svg.ticks(axes, "y", number)
         svg.legend_above(axes)
         return svg.to_svg(drawn, f"response-{side}", f"Response of {side}s by incentive: observed, model and truth")
+
+
+def effect(found: SideEvidence, currency: Currency) -> str:
+    """Difference of each level's response to the lowest one's, with its interval, as SVG."""
+    levels = [each for each in found.levels if each.difference is not None]
+    scale, label = (100.0, "percentage points") if found.side == "customer" else (1.0, "ratio to before")
+    differences = [each.difference for each in levels if each.difference is not None]
+    middle, low, high = (
+        scale * np.array([getattr(each, name) for each in differences]) for name in ("value", "low", "high")
+    )
+    amounts, unit = incentives([each.incentive for each in levels], currency)
+    x = amounts if found.ordered else np.arange(len(levels), dtype=np.float64)
+    with svg.figure(*HALF) as (drawn, axes):
+        axes.axhline(0.0, color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, zorder=0)
+        _bars(axes, x, middle, low, high, "difference, 95 % interval")
+        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"More than at {currency.write(found.lowest.incentive)}, {label}")
+        axes.margins(x=0.12)
+        axes.set_xticks(x, [number(float(each)) for each in amounts])
+        svg.ticks(axes, "y", number)
+        told = f"Response of {found.side}s above the lowest incentive, by incentive"
+        return svg.to_svg(drawn, f"effect-{found.side}", told)
 
 
 def hazard_by_level(

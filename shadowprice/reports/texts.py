@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.reports.data import SideReport
-from shadowprice.reports.headline import change_sentence, effect_sentence
-from shadowprice.reports.wording import estimate, incentives, number
+from shadowprice.reports.headline import change_sentence
+from shadowprice.reports.wording import MISSING, estimate, incentives, listed, money, number, percent, signed
 
 
 def evaluation_markdown(
-    sides: Sequence[SideReport], gate: GateResult | None = None, currency: Currency | None = None
+    sides: Sequence[SideReport],
+    gate: GateResult | None = None,
+    currency: Currency | None = None,
+    evidence: Sequence[SideEvidence] = (),
 ) -> str:
-    """Markdown of an evaluation: gate, metrics of every model, response by level, change points."""
+    """Markdown of an evaluation: evidence, gate, metrics of every model, response by level, change points."""
     unit = currency or Currency()
     parts = ["# Evaluation"]
+    for found in evidence:
+        parts += [f"## What the trial shows of {found.side}s", found.sentence, _table(*evidence_table(found, unit))]
     if gate is not None:
         parts.append(str(gate))
     for side in sides:
@@ -31,11 +38,94 @@ def evaluation_markdown(
             parts.append(_table(["model", *names], rows))
         if side.hazard is not None:
             parts.append(change_sentence(side, unit))
-        if told := effect_sentence(side):
-            parts.append(told)
         if side.levels is not None:
             parts.append(_levels(side, unit))
     return "\n\n".join(parts) + "\n"
+
+
+def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], list[list[str]]]:
+    """Heading and rows of the evidence of one side; estimates have their 95 % interval in brackets."""
+    head = [
+        "Incentive",
+        "Response",
+        "More than at the lowest",
+        "One extra costs",
+        "Accounts",
+        "Planned",
+        "Found",
+        "Change",
+    ]
+    share = found.side == "customer"
+    rows = [
+        [
+            money(each.incentive, currency),
+            _shown(each.response, share),
+            _shown(each.difference, share, "points", sign=True),
+            _money(each.cost_each, currency),
+            number(each.accounts),
+            percent(each.planned),
+            percent(each.share),
+            _shown(each.relative, True, sign=True),
+        ]
+        for each in found.levels
+    ]
+    return head, rows
+
+
+def evidence_notes(found: SideEvidence, currency: Currency) -> list[str]:
+    """Reasons why levels have no cost of one extra response, one sentence each."""
+    why: dict[str, list[str]] = {}
+    for each in found.levels:
+        if each.why_no_cost:
+            why.setdefault(each.why_no_cost, []).append(money(each.incentive, currency))
+    return [f"No cost of one extra response at {listed(at)}: {reason}." for reason, at in why.items()]
+
+
+def evidence_facts(found: SideEvidence) -> dict[str, str]:
+    """Tests of a trial and what its rows are, label → text."""
+    facts = {"Verdict": found.verdict}
+    if found.trend_p is not None:
+        facts["Response rises with the incentive"] = f"{_chance(found.trend_p)} that chance alone gives such a trend"
+    if found.sample_ratio_p is not None:
+        facts["Shares are those planned"] = _held(found.sample_ratio_p, 0.001)
+    if found.balance is not None:
+        each = found.balance
+        facts["Accounts were alike before"] = (
+            f"{_held(each.p_value, 0.001)}; {each.features} features, most different: {each.worst} "
+            f"({signed(each.difference, 2)} standard deviations)"
+        )
+    weighted = ", weighted by inverse propensity" if found.weighted else ""
+    facts["Rows"] = (
+        f"all {number(found.rows)} with a final outcome{weighted}; {number(found.clusters)} independent groups"
+    )
+    return facts
+
+
+def _chance(p_value: float) -> str:
+    return "less than 0.1 %" if p_value < 0.001 else percent(p_value)
+
+
+def _held(p_value: float, level: float) -> str:
+    told = "p < 0.001" if p_value < 0.001 else f"p = {number(p_value, 2)}"
+    return f"no, {told}" if p_value < level else f"yes, {told}"
+
+
+def _shown(found: Estimate | None, share: bool, unit: str = "%", *, sign: bool = False) -> str:
+    """An estimate: of a share in percent, else as it is."""
+    if found is None or not math.isfinite(found.value):
+        return MISSING
+    scale = 100.0 if share else 1.0
+    reach = scale * max(abs(found.value), abs(found.low), abs(found.high))
+    digits = (2 if reach < 10 else 1) if share else 3
+    value, low, high = (f"{scale * each:.{digits}f}".replace("-", "−") for each in (found.value, found.low, found.high))
+    plus = "+" if sign and found.value > 0 else ""
+    return f"{plus}{value}{f' {unit}' if share else ''} [{low}, {high}]"
+
+
+def _money(found: Estimate | None, currency: Currency) -> str:
+    if found is None:
+        return MISSING
+    return f"{money(found.value, currency)} [{money(found.low, currency)}, {money(found.high, currency)}]"
 
 
 def evaluation_metrics(sides: Sequence[SideReport]) -> dict[str, float]:

@@ -24,6 +24,7 @@ ERROR = 0.05
 """Probability that the test of trend, or of unordered levels any of the comparisons, finds an effect that is none."""
 SURE = 0.01
 """The same of the comparisons of ordered levels, which find an effect that rises and falls again."""
+NOTHING = Estimate(np.nan, np.nan, np.nan)
 NOT_DRAWN = "levels were not drawn at random"
 
 
@@ -181,7 +182,7 @@ def side_evidence(
             response=_mean(columns["y"][inside], rows.weight[inside], own),
             difference=None,
             relative=None,
-            cost=_mean(columns["cost"][inside], rows.weight[inside], own),
+            cost=means.estimate(means.contrast(np.eye(rows.levels)[j], 1)) if count[j] else NOTHING,
             cost_each=None,
             why_no_cost="" if j == base else "too few rows",
         )
@@ -217,7 +218,7 @@ def _accounts(level: NDArray[np.int64], account: ArrayLike | None, levels: int) 
 
 def _mean(values: Array, weight: Array, own: list[NDArray[np.generic] | None]) -> Estimate:
     if not values.size:
-        return Estimate(np.nan, np.nan, np.nan)
+        return NOTHING
     return mean(values, weight, own[0], partner=own[1])
 
 
