@@ -25,14 +25,15 @@ MOST_RESPONSE = 0.99
 def worth_finding(found: SideEvidence) -> float:
     """Rise of the response that a trial should find: a quarter, or half of what the log leaves open if that is less.
 
-    0 where the log leaves no rise open.
+    The log leaves open what the interval of the slope, or of a level's difference to the lowest one, reaches.
     """
     base = found.lowest.response.value
     rise = WORTH_FINDING * base if base > 0 else math.inf
-    high = found.shown.difference.high if found.shown.difference else math.inf
-    if found.slope is not None and not found.shown.difference:
-        high = found.slope.high * (found.levels[-1].incentive - found.lowest.incentive)
-    rise = min(rise, high / 2)
+    open_ = [each.difference.high for each in found.levels if each.difference is not None]
+    if found.slope is not None:
+        open_.append(found.slope.high * (found.levels[-1].incentive - found.levels[0].incentive))
+    largest = max(open_, default=math.inf)
+    rise = min(rise, largest / 2) if largest > 0 else rise
     return rise if math.isfinite(rise) and rise > 0 else 0.0
 
 
@@ -41,7 +42,7 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
 
     Each level gets n = (z_0.975 + z_power)²·(V_lowest + V_highest) / rise² accounts, so that the difference of the
     highest level to the lowest is found. The mean response of a level then has a 95 % interval of ±z_0.975·√(V / n).
-    Empty where the log leaves no rise open.
+    Empty where no response was ever seen.
     """
     rise = worth_finding(found)
     terms = campaign.terms(found.side)

@@ -10,8 +10,6 @@ from shadowprice.evaluation.uplift.evidence import ERROR, LevelEvidence, SideEvi
 
 IMBALANCE = 0.001
 """p-value of the balance of a trial from which the accounts of its levels were not alike."""
-SMALL = 0.1
-"""Share below which it is written with two decimals."""
 
 
 def sentence(found: SideEvidence, currency: Currency, confounders: Sequence[str] = (), *, fitted: bool = False) -> str:
@@ -85,7 +83,7 @@ def _value(found: SideEvidence, value: float) -> str:
     """A mean response: a share of the customers, or a merchant's ratio."""
     if found.side != "customer":
         return f"{value:.3g}"
-    return f"{100 * value:.{2 if abs(value) < SMALL else 1}f} %"
+    return f"{100 * value:.{found.decimals}f} %"
 
 
 def _change(found: SideEvidence, difference: Estimate) -> str:
@@ -94,9 +92,8 @@ def _change(found: SideEvidence, difference: Estimate) -> str:
     if found.side != "customer":
         told = f"{abs(difference.value):.3g} {word}", f"{difference.low:.3g} to {difference.high:.3g}"
     else:
-        digits = 2 if max(abs(difference.low), abs(difference.high)) < SMALL else 1
-        low, high = (f"{100 * bound:.{digits}f}" for bound in (difference.low, difference.high))
-        told = f"{100 * abs(difference.value):.{digits}f} points {word}", f"{low} to {high} points"
+        low, high = (f"{100 * bound:.{found.decimals}f}" for bound in (difference.low, difference.high))
+        told = f"{100 * abs(difference.value):.{found.decimals}f} points {word}", f"{low} to {high} points"
     return f"{told[0]} (95 % interval {told[1]})".replace("-", "−")
 
 

@@ -53,19 +53,19 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
         "Accounts",
         "Planned",
         "Found",
-        "Change",
+        "Relative change",
     ]
-    share = found.side == "customer"
+    digits = found.decimals if found.side == "customer" else None
     rows = [
         [
             money(each.incentive, currency),
-            _shown(each.response, share),
-            _shown(each.difference, share, "points", sign=True),
+            _shown(each.response, digits),
+            _shown(each.difference, digits, "points", sign=True),
             _money(each.cost_each, currency),
             number(each.accounts),
             percent(each.planned),
             percent(each.share),
-            _shown(each.relative, True, sign=True),
+            _shown(each.relative, 1, sign=True),
         ]
         for each in found.levels
     ]
@@ -83,9 +83,9 @@ def evidence_notes(found: SideEvidence, currency: Currency) -> list[str]:
 
 def evidence_facts(found: SideEvidence) -> dict[str, str]:
     """Tests of a trial and what its rows are, label → text."""
-    facts = {"Verdict": found.verdict}
+    facts = {}
     if found.trend_p is not None:
-        facts["Response rises with the incentive"] = f"{_chance(found.trend_p)} that chance alone gives such a trend"
+        facts["Test of trend"] = f"{_p(found.trend_p)}: how often chance alone gives a trend as strong"
     if found.sample_ratio_p is not None:
         facts["Shares are those planned"] = _held(found.sample_ratio_p, 0.001)
     if found.balance is not None:
@@ -101,25 +101,24 @@ def evidence_facts(found: SideEvidence) -> dict[str, str]:
     return facts
 
 
-def _chance(p_value: float) -> str:
-    return "less than 0.1 %" if p_value < 0.001 else percent(p_value)
+def _p(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {number(p_value, 2)}"
 
 
 def _held(p_value: float, level: float) -> str:
-    told = "p < 0.001" if p_value < 0.001 else f"p = {number(p_value, 2)}"
-    return f"no, {told}" if p_value < level else f"yes, {told}"
+    return f"{'no' if p_value < level else 'yes'}, {_p(p_value)}"
 
 
-def _shown(found: Estimate | None, share: bool, unit: str = "%", *, sign: bool = False) -> str:
-    """An estimate: of a share in percent, else as it is."""
+def _shown(found: Estimate | None, digits: int | None, unit: str = "%", *, sign: bool = False) -> str:
+    """Estimate of a share, in percent with so many decimals; without ``digits`` a quantity as it is."""
     if found is None or not math.isfinite(found.value):
         return MISSING
-    scale = 100.0 if share else 1.0
-    reach = scale * max(abs(found.value), abs(found.low), abs(found.high))
-    digits = (2 if reach < 10 else 1) if share else 3
-    value, low, high = (f"{scale * each:.{digits}f}".replace("-", "−") for each in (found.value, found.low, found.high))
+    scale, decimals = (1.0, 3) if digits is None else (100.0, digits)
+    value, low, high = (
+        f"{scale * each:.{decimals}f}".replace("-", "−") for each in (found.value, found.low, found.high)
+    )
     plus = "+" if sign and found.value > 0 else ""
-    return f"{plus}{value}{f' {unit}' if share else ''} [{low}, {high}]"
+    return f"{plus}{value}{'' if digits is None else f' {unit}'} [{low}, {high}]"
 
 
 def _money(found: Estimate | None, currency: Currency) -> str:

@@ -24,6 +24,8 @@ ERROR = 0.05
 """Probability that the test of trend, or of unordered levels any of the comparisons, finds an effect that is none."""
 SURE = 0.01
 """The same of the comparisons of ordered levels, which find an effect that rises and falls again."""
+FEW = 0.1
+"""Largest share of responses that calls for one more decimal."""
 NOTHING = Estimate(np.nan, np.nan, np.nan)
 NOT_DRAWN = "levels were not drawn at random"
 
@@ -110,6 +112,11 @@ class SideEvidence:
     def lowest(self) -> LevelEvidence:
         """Lowest level that has rows."""
         return next(each for each in self.levels if each.rows)
+
+    @property
+    def decimals(self) -> int:
+        """Decimals with which shares of this side are written in percent: two where few respond."""
+        return 2 if max(each.response.value for each in self.levels if each.rows) < FEW else 1
 
     @property
     def shown(self) -> LevelEvidence:
