@@ -64,7 +64,7 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
         f"shadowprice plan {where}",
         f"--accounts {math.ceil(SPARE * each * believed.size) + 2}",
         f"--response {','.join(f'{each:.4g}' for each in believed)}",
-        f"--money {money:.4g}",
+        f"--money {money:.{0 if money >= 100 else 2}f}",
         f"--curve {width:.3g}",
     ]
     if found.side != "customer":

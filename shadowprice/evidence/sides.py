@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
+from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.evaluation.uplift.balance import Balance, balance
 from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
 from shadowprice.evaluation.uplift.shares import shares
@@ -55,7 +57,8 @@ def evidence_of(
         read = read_rows(tables, side, (rows or {}).get(side))
         if read.level.size == 0:
             continue
-        one = _side(tables, side, np.asarray(terms.levels), read, reasons)
+        names = [currency.write(each) for each in terms.incentives]
+        one = _side(tables, side, np.asarray(terms.incentives), names, read, reasons)
         if reasons:
             frame = labelled(tables, side)
             at = frame["decided_at"].dt.as_unit("us").astype(np.int64).to_numpy() / 1e6
@@ -67,8 +70,16 @@ def evidence_of(
     return tuple(found)
 
 
-def _side(tables: Tables, side: Side, levels: np.ndarray, read: Rows, reasons: Sequence[str]) -> SideEvidence:
-    planned = shares(read.level, read.propensity, levels.size, read.account)
+def _side(
+    tables: Tables,
+    side: Side,
+    incentives: NDArray[np.int64],
+    names: Sequence[str],
+    read: Rows,
+    reasons: Sequence[str],
+) -> SideEvidence:
+    levels = incentives.size
+    planned = shares(read.level, read.propensity, levels, read.account)
     weight = read.weight
     if weight is None and planned.drawn and not planned.uniform:
         weight = 1.0 / read.propensity
@@ -77,14 +88,23 @@ def _side(tables: Tables, side: Side, levels: np.ndarray, read: Rows, reasons: S
     elif read.weight is not None:
         planned = replace(planned, drawn=True, p_value=None)
     clusters = {"account": read.account, "partner": read.partner}
-    means = LevelMeans(read.level, levels.size, weight=weight, **clusters)
-    compared = _balance(tables, side, read, weight, levels.size) if planned.drawn else None
+    means = LevelMeans(read.level, levels, weight=weight, **clusters)
+    compared = _balance(tables, side, read, weight, levels) if planned.drawn else None
     return side_evidence(
-        side, levels, means, read.response, read.cost, planned, ordered=True, balance=compared, **clusters
+        side,
+        incentives,
+        means,
+        read.response,
+        read.cost,
+        planned,
+        names=names,
+        ordered=True,
+        balance=compared,
+        **clusters,
     )
 
 
-def _balance(tables: Tables, side: Side, read: Rows, weight: np.ndarray | None, levels: int) -> Balance | None:
+def _balance(tables: Tables, side: Side, read: Rows, weight: Array | None, levels: int) -> Balance | None:
     features = read_features(tables, side)
     if features.empty:
         return None

@@ -38,8 +38,8 @@ def _merged(mapping: Mapping) -> Iterator[TableProblem]:
                 if len(arms) > 1:
                     told = ", ".join(repr(arm) for arm in arms)
                     reason = (
-                        f"{told} all become {values[arms[0]]}, so they would be one level: give each arm a value of its "
-                        "own, or merge arms that are meant to be one with an expression"
+                        f"{told} all become {values[arms[0]]}, so they would be one level: give each arm its own "
+                        "value, or merge arms that are meant to be one with an expression"
                     )
                     yield TableProblem("the mapping", f"tables.exposure.columns.{name}.values", reason)
 

@@ -182,6 +182,10 @@ class CampaignDay:
             "dataset": self.dataset.name,
             "currency": self.dataset.currency,
             "rows": self.rows,
+            "learned_from": self.evaluation.facts,
+            "evidence": {
+                each.side: {"verdict": each.verdict, "sentence": each.sentence} for each in self.evaluation.evidence
+            },
             "accounts": self.accounts,
             "edges": self.training.snapshots[-1].edges,
             "metrics": {

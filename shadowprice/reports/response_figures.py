@@ -52,13 +52,16 @@ def effect(found: SideEvidence, currency: Currency) -> str:
         scale * np.array([getattr(each, name) for each in differences]) for name in ("value", "low", "high")
     )
     amounts, unit = incentives([each.incentive for each in levels], currency)
-    x = amounts if found.ordered else np.arange(len(levels), dtype=np.float64)
+    ticks = [number(float(each)) for each in amounts]
+    x, label_x = amounts, f"Incentive, {unit}"
+    if not found.ordered:
+        x, ticks, label_x = np.arange(len(levels), dtype=np.float64), [each.name for each in levels], "Offer"
     with svg.figure(*HALF) as (drawn, axes):
         axes.axhline(0.0, color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, zorder=0)
         _bars(axes, x, middle, low, high, "difference, 95 % interval")
-        axes.set(xlabel=f"Incentive, {unit}", ylabel=f"More than at {currency.write(found.lowest.incentive)}, {label}")
+        axes.set(xlabel=label_x, ylabel=f"More than at {found.lowest.name}, {label}")
         axes.margins(x=0.12)
-        axes.set_xticks(x, [number(float(each)) for each in amounts])
+        axes.set_xticks(x, ticks)
         svg.ticks(axes, "y", number)
         told = f"Response of {found.side}s above the lowest incentive, by incentive"
         return svg.to_svg(drawn, f"effect-{found.side}", told)

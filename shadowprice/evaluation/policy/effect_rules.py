@@ -1,4 +1,4 @@
-"""Rules of the gate on the effect and on risk: evidence of the trial, slope of the curves, calibration by prediction."""
+"""Rules of the gate on the effect and on risk: evidence of the trial, slope, calibration by prediction."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -35,6 +36,7 @@ class LevelEvidence:
     """One level of an incentive in the log.
 
     level         index of the level
+    name          of the level for a reader: its amount of money, or its offer
     incentive     its amount, minor units
     accounts      that were given it; ``rows`` requests
     planned       share of the requests by the propensities; NaN where no row has it
@@ -48,6 +50,7 @@ class LevelEvidence:
     """
 
     level: int
+    name: str
     incentive: int
     accounts: int
     rows: int
@@ -139,6 +142,7 @@ def side_evidence(
     *,
     account: ArrayLike | None = None,
     partner: ArrayLike | None = None,
+    names: Sequence[str] = (),
     ordered: bool = True,
     balance: Balance | None = None,
 ) -> SideEvidence:
@@ -151,6 +155,7 @@ def side_evidence(
         response, cost: (N,) response, and minor units paid.
         shared: shares of the levels, planned and found.
         account, partner: (N,) identifiers that ``rows`` was made with.
+        names: (J,) of the levels for a reader; their minor units by default.
         ordered: whether a higher level is more of the same incentive.
         balance: of features from before the trial.
 
@@ -181,6 +186,7 @@ def side_evidence(
         own = [None if ids is None else np.asarray(ids)[inside] for ids in (account, partner)]
         found = LevelEvidence(
             level=j,
+            name=names[j] if names else str(amounts[j]),
             incentive=int(amounts[j]),
             accounts=accounts[j],
             rows=int(count[j]),
