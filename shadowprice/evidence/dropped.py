@@ -122,8 +122,8 @@ def refuse_dropped(found: Dropped, problems: Problems) -> None:
                 "account",
                 "snapshot_ts",
                 rows.no_profile,
-                "were made before the account had a profile, and nothing would be learned from them: give the accounts "
-                "a profile from before the first offer",
+                "see no profile of their account, which came later, and nothing would be learned from them: give the "
+                "accounts a profile from before the first offer",
             ),
         ):
             if count > LIMIT * rows.offers:
