@@ -101,7 +101,7 @@ def _print_evidence(console: Console, found: SideEvidence, currency: Currency) -
         table.add_row(*(cell.replace(" [", "\n\\[") for cell in row[:SHOWN_COLUMNS]))
     console.print(f"\nWhat the trial shows of {found.side}s, all rows with a final outcome, 95 % intervals:")
     console.print(table)
-    for told in (found.sentence, *evidence_notes(found)):
+    for told in (found.sentence, *evidence_notes(found, currency)):
         console.print(told, markup=False, soft_wrap=True)
     if found.verdict != "identified":
         console.print("A model of this side does not pass the gate.", soft_wrap=True)

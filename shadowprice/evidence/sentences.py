@@ -27,7 +27,7 @@ def sentence(found: SideEvidence, currency: Currency, confounders: Sequence[str]
             "Rows are weighted by fitted propensities: this holds if the features have every reason for a level."
         )
     if found.partial and not confounders:
-        some = ", ".join(found.levels[j].name for j in found.partial)
+        some = ", ".join(found.levels[j].written(currency) for j in found.partial)
         parts.append(f"A part of the requests had no chance of {some}: those levels are seen on other requests.")
     if found.balance is not None and found.balance.p_value < IMBALANCE:
         parts.append(
@@ -47,8 +47,8 @@ def _drawn(found: SideEvidence, currency: Currency) -> str:
     if top.difference is None:
         return "Not identified: fewer than two levels have rows of two accounts."
     seen = (
-        f"At {top.name} {_response(found, top)}, {_change(found, top.difference)} than the "
-        f"{_value(found, low.response.value)} at {low.name}."
+        f"At {top.written(currency)} {_response(found, top)}, {_change(found, top.difference)} than the "
+        f"{_value(found, low.response.value)} at {low.written(currency)}."
     )
     if found.verdict == "identified":
         rises = "the response rises with the incentive" if found.ordered else "an offer raises the response"

@@ -57,8 +57,7 @@ def evidence_of(
         read = read_rows(tables, side, (rows or {}).get(side))
         if read.level.size == 0:
             continue
-        names = [currency.write(each) for each in terms.incentives]
-        one = _side(tables, side, np.asarray(terms.incentives), names, read, reasons)
+        one = _side(tables, side, np.asarray(terms.incentives), read, reasons)
         if reasons:
             frame = labelled(tables, side)
             at = frame["decided_at"].dt.as_unit("us").astype(np.int64).to_numpy() / 1e6
@@ -74,7 +73,6 @@ def _side(
     tables: Tables,
     side: Side,
     incentives: NDArray[np.int64],
-    names: Sequence[str],
     read: Rows,
     reasons: Sequence[str],
 ) -> SideEvidence:
@@ -97,7 +95,6 @@ def _side(
         read.response,
         read.cost,
         planned,
-        names=names,
         ordered=True,
         balance=compared,
         **clusters,

@@ -138,7 +138,7 @@ def _environment(data: ReportData) -> Environment:
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
         "trial_slope": lambda side: next((each.slope for each in data.evidence if each.side == side), None),
         "evidence_table": lambda found: texts.evidence_table(found, data.currency),
-        "evidence_notes": texts.evidence_notes,
+        "evidence_notes": lambda found: texts.evidence_notes(found, data.currency),
         "evidence_facts": texts.evidence_facts,
         "solve_sentence": headline.solve_sentence(data.solves),
         "metric_names": metric_names,

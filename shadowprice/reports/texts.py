@@ -58,7 +58,7 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
     digits = found.decimals if found.side == "customer" else None
     rows = [
         [
-            each.name,
+            each.written(currency),
             _shown(each.response, digits),
             _shown(each.difference, digits, "points", sign=True),
             _money(each.cost_each, currency),
@@ -72,12 +72,12 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
     return head, rows
 
 
-def evidence_notes(found: SideEvidence) -> list[str]:
+def evidence_notes(found: SideEvidence, currency: Currency) -> list[str]:
     """Reasons why levels have no cost of one extra response, one sentence each."""
     why: dict[str, list[str]] = {}
     for each in found.levels:
         if each.why_no_cost:
-            why.setdefault(each.why_no_cost, []).append(each.name)
+            why.setdefault(each.why_no_cost, []).append(each.written(currency))
     return [f"No cost of one extra response at {listed(at)}: {reason}." for reason, at in why.items()]
 
 

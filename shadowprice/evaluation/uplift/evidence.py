@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.currency import Currency
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.fieller import fieller
@@ -36,7 +37,7 @@ class LevelEvidence:
     """One level of an incentive in the log.
 
     level         index of the level
-    name          of the level for a reader: its amount of money, or its offer
+    name          of its offer, where levels are offers and not amounts of one incentive
     incentive     its amount, minor units
     accounts      that were given it; ``rows`` requests
     planned       share of the requests by the propensities; NaN where no row has it
@@ -63,6 +64,10 @@ class LevelEvidence:
     cost_each: Estimate | None
     why_no_cost: str = ""
     p_value: float | None = None
+
+    def written(self, currency: Currency) -> str:
+        """Name of the offer, or its amount of money."""
+        return self.name or currency.write(self.incentive)
 
     @property
     def surely(self) -> float:
@@ -155,7 +160,7 @@ def side_evidence(
         response, cost: (N,) response, and minor units paid.
         shared: shares of the levels, planned and found.
         account, partner: (N,) identifiers that ``rows`` was made with.
-        names: (J,) of the levels for a reader; their minor units by default.
+        names: (J,) of the offers, where levels are no amounts of one incentive.
         ordered: whether a higher level is more of the same incentive.
         balance: of features from before the trial.
 
@@ -186,7 +191,7 @@ def side_evidence(
         own = [None if ids is None else np.asarray(ids)[inside] for ids in (account, partner)]
         found = LevelEvidence(
             level=j,
-            name=names[j] if names else str(amounts[j]),
+            name=names[j] if names else "",
             incentive=int(amounts[j]),
             accounts=accounts[j],
             rows=int(count[j]),
