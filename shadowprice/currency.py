@@ -49,6 +49,18 @@ class Currency:
         """
         return f"{self.symbol}1" if self.symbol else "offer"
 
+    def write(self, minor: float) -> str:
+        """Write minor units as an amount of major ones, with the decimals of the currency; or a number of offers.
+
+        >>> Currency.of("USD").write(125050), Currency.of("JPY").write(-300), Currency.of(OFFERS).write(1250)
+        ('$1,250.50', '−¥300', '1,250 offers')
+        """
+        sign = "−" if minor < 0 else ""
+        if not self.symbol:
+            count = f"{abs(minor):,.0f}" if abs(minor) >= 100 or minor == round(minor) else f"{abs(minor):,.3g}"
+            return f"{sign}{count} {self.one if minor == 1 else self.major}"
+        return f"{sign}{self.symbol}{abs(minor) / self.unit:,.{self.digits}f}"
+
     @classmethod
     def of(cls, code: str) -> Currency:
         """The currency of an ISO 4217 code, or of :data:`OFFERS`; one without a name here is written by its code."""

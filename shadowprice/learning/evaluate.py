@@ -17,15 +17,17 @@ from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule, slope_rule
 from shadowprice.evaluation.policy.flat_gate import flat_gate
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
-from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins
+from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins, worst_bin
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel, response_by_level
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import weeks
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.comparison.prediction import compare_prediction
@@ -39,6 +41,9 @@ from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
 from shadowprice.tables.database import Source
+
+SLOPE_TOLERANCE = 0.1
+"""Share of the trial's slope by which the curves' mean slope may leave its interval."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ def evaluate(
     looks: Looks = "once",
     coverage: Coverage | None = None,
     traffic: Traffic | None = None,
+    evidence: Mapping[Side, SideEvidence] | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -131,6 +137,9 @@ def evaluate(
         coverage: of the campaign's rules and further budgets, which ``once`` compares under; None: the main budget
             alone.
         traffic: how often accounts and partners ask, for the caps of the campaign beside the coverage; None: no caps.
+        evidence: side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
+            as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the log
+            that the served policy leaves may be too small to show the effect again.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
@@ -157,9 +166,17 @@ def evaluate(
         partner = row_partners(frame, side, data.snapshots)
         judged = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
         sides[side] = judged if ordered else _without_order(judged)
+        shown = (evidence or {}).get(side)
+        if shown is not None:
+            checks.append(evidence_rule(shown, required=incumbent is None or shown.verdict == "wrong way"))
+            identified &= shown.verdict == "identified"
         if reasons and judged.curve_slope is not None:
             checks.append(identification(side, data.rows[side], data.levels[side], slope, judged.curve_slope))
             identified &= slope is not None and slope.identified
+        elif ordered and shown is not None and shown.verdict == "identified":
+            agrees = slope_rule(shown, judged.curve, SLOPE_TOLERANCE)
+            checks += [] if agrees is None else [agrees]
+        checks.append(_risk(side, frame, partner, curves[side], judged, allowed.ece_share))
         if side == "customer" and ordered:
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -267,6 +284,25 @@ def _without_order(found: SideEvaluation) -> SideEvaluation:
     """Return the figures without those that read an order of the levels."""
     metrics = {name: each for name, each in found.metrics.items() if name != "rpr"}
     return replace(found, metrics=metrics, curve_slope=None, true_hazard=None)
+
+
+def _risk(
+    side: Side,
+    frame: pd.DataFrame,
+    partner: NDArray[np.str_] | None,
+    curves: Curves,
+    found: SideEvaluation,
+    share: float,
+) -> Check:
+    level, y = labels(frame)
+    worst = worst_bin(
+        y,
+        at_level(curves, level),
+        weight=given_weights(frame),
+        cluster=frame["account_id"].to_numpy(dtype=str),
+        partner=partner,
+    )
+    return risk_rule(side, worst, found.metrics["base_rate"].value, share)
 
 
 def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Slope | None:

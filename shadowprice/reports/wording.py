@@ -21,13 +21,7 @@ def money(minor: float, currency: Currency) -> str:
     >>> money(1250, Currency.of("USD")), money(1250, Currency.of("offers")), money(0.5, Currency.of("offers"))
     ('$12.50', '1,250 offers', '0.5 offers')
     """
-    if not math.isfinite(minor):
-        return MISSING
-    if not currency.symbol:
-        count = number(round(minor) if abs(minor) >= 100 else float(minor), 3)
-        return f"{count} {currency.one}" if minor == 1 else f"{count} {currency.major}"
-    sign = "−" if minor < 0 else ""
-    return f"{sign}{currency.symbol}{abs(minor) / currency.unit:,.{currency.digits}f}"
+    return currency.write(minor) if math.isfinite(minor) else MISSING
 
 
 def level_names(terms: Terms, currency: Currency) -> tuple[str, ...]:
