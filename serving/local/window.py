@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from operations.common.workspace import CAMPAIGN, PRICES, SERVED
-from serving.ledger.sqlite.database import claim
+from serving.ledger.sqlite.claim import Claim
 from serving.local.launch import LEDGER
 from shadowprice.campaign import Campaign
 from shadowprice.files import write_whole
@@ -62,7 +62,7 @@ def _put_aside(run: Path, folder: Path) -> None:
     kept = [*run.glob(f"{LEDGER}*"), run / SERVED / Path(LEDGER).stem]
     if not any(each.exists() for each in kept):
         return
-    os.close(claim(run / LEDGER))
+    Claim(run / LEDGER).close()
     folder.mkdir(parents=True, exist_ok=True)
     for each in kept:
         if each.exists():

@@ -166,15 +166,15 @@ def evaluate(
         partner = row_partners(frame, side, data.snapshots)
         judged = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
         sides[side] = judged if ordered else _without_order(judged)
-        shown = (evidence or {}).get(side)
-        if shown is not None:
-            checks.append(evidence_rule(shown, required=incumbent is None or shown.verdict == "wrong way"))
-            identified &= shown.verdict == "identified"
+        trial = (evidence or {}).get(side)
+        if trial is not None:
+            checks.append(evidence_rule(trial, required=incumbent is None or trial.verdict == "wrong way"))
+            identified &= trial.verdict == "identified"
         if reasons and judged.curve_slope is not None:
             checks.append(identification(side, data.rows[side], data.levels[side], slope, judged.curve_slope))
             identified &= slope is not None and slope.identified
-        elif ordered and shown is not None and shown.verdict == "identified":
-            agrees = slope_rule(shown, judged.curve, SLOPE_TOLERANCE)
+        elif ordered and trial is not None and trial.verdict == "identified":
+            agrees = slope_rule(trial, judged.curve, SLOPE_TOLERANCE)
             checks += [] if agrees is None else [agrees]
         checks.append(_risk(side, frame, partner, curves[side], judged, allowed.ece_share))
         if side == "customer" and ordered:
