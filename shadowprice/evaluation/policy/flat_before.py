@@ -20,10 +20,10 @@ def flat_before(
     earlier: Mapping[Side, Trial],
     levels: Mapping[Side, int],
     requests: Mapping[Side, float],
-    cost: Array,
+    above: Array,
     allowed: Mapping[Side, NDArray[np.bool_]] | None = None,
 ) -> Flat:
-    """Choose the flat mixtures of the most value at some costs.
+    """Choose the flat mixtures of the most value at some costs above those of the lowest level for every request.
 
     A mixture that is chosen on the rows that judge it has the luck of these rows.
 
@@ -31,7 +31,7 @@ def flat_before(
         earlier: side → rows that judge no policy of the stage.
         levels: side → J.
         requests: side → expected requests.
-        cost: (G,) minor units of all requests, what a policy is expected to cost.
+        above: (G,) minor units of all requests that the mixtures cost more than the lowest level for everybody.
         allowed: side → bool (J, n) of the earlier rows, as rules allow; a side that is missing has no rule.
 
     Means of levels are weighted by inverse propensities (Hájek). A level that no row was given is left out. O(n · J).
@@ -48,8 +48,9 @@ def flat_before(
         known[side] = np.flatnonzero(np.isfinite(means[0][0]))
         require(known[side].size, "earlier", f"has no row of side {side!r} with a level")
         value[side], paid[side] = (each[0][known[side]] for each in means)
-    shares, marginal = mixtures_at(flat_frontier(value, paid, requests), cost)
-    whole = {side: np.zeros((cost.size, levels[side])) for side in earlier}
+    lowest = sum(requests[side] * float(cost[0]) for side, cost in paid.items())
+    shares, marginal = mixtures_at(flat_frontier(value, paid, requests), lowest + above)
+    whole = {side: np.zeros((above.size, levels[side])) for side in earlier}
     for side, each in shares.items():
         whole[side][:, known[side]] = each
     return Flat(shares=whole, marginal=marginal)

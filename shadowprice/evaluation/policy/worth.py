@@ -27,6 +27,14 @@ from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.evaluation.statistics.totals import Total, Totals
 
 UNKNOWN = float("nan")
+COLUMNS: Mapping[str, Callable[[Scores], Array]] = {
+    "cost": lambda each: each.cost,
+    "value": lambda each: each.value,
+    "lowest": lambda each: each.value - each.lowest[1],
+    "flat": lambda each: each.value - each.flat,
+    "flat_lowest": lambda each: each.flat - each.lowest[1],
+}
+"""Figure of a policy → its scores (cells, G)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +47,7 @@ class WorthAt:
     flat         value of the policy less that of the best flat mixture at equal cost
     flat_lowest  value of this flat mixture less that of the lowest level
     each         minor units per unit of ``lowest``; None where the interval has no bounds
-    true_lowest, true_flat, true_flat_lowest  the same where the truth is known, else NaN
+    true_lowest, true_flat  the same where the truth is known, else NaN
     """
 
     share: float
@@ -52,7 +60,6 @@ class WorthAt:
     each: Estimate | None
     true_lowest: float = UNKNOWN
     true_flat: float = UNKNOWN
-    true_flat_lowest: float = UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,38 +119,37 @@ def worth(
         require(set(stage.rows) == set(requests), "requests", f"needs the sides of the rows, {sorted(stage.rows)}")
         require(stage.flat.marginal.size == grid.size, "shares", f"must be {stage.flat.marginal.size}")
     found = _Groups(stages, requests)
-    columns: dict[str, Callable[[Scores], Array]] = {
-        "cost": lambda each: each.cost,
-        "value": lambda each: each.value,
-        "lowest": lambda each: each.value - each.lowest[1],
-        "flat": lambda each: each.value - each.flat,
-        "flat_lowest": lambda each: each.flat - each.lowest[1],
+    at = {name: found.total(column).estimates(level) for name, column in COLUMNS.items()}
+    over = {
+        name: found.total(column, area).estimates(level)[0] for name, column in COLUMNS.items() if name in ("lowest", "flat")
     }
-    at_budgets = {name: found.total(column).estimates(level) for name, column in columns.items()}
-    whole = {
-        name: found.total(lambda each, of=columns[name]: of(each) @ area[:, None]).estimates(level)[0]
-        for name in ("lowest", "flat")
-    }
-    each_costs = _cost_of_one(found, level)
+    each = _cost_of_one(found, level)
     truth = _truth(stages, requests, grid.size)
     return Worth(
         points=tuple(
             WorthAt(
                 share=float(share),
                 budget=float(share * limit),
-                each=each_costs[place],
-                **{name: estimates[place] for name, estimates in at_budgets.items()},
-                **{f"true_{name}": float(known[place]) for name, known in truth.items()},
+                cost=at["cost"][place],
+                value=at["value"][place],
+                lowest=at["lowest"][place],
+                flat=at["flat"][place],
+                flat_lowest=at["flat_lowest"][place],
+                each=each[place],
+                true_lowest=float(truth.lowest[place]),
+                true_flat=float(truth.flat[place]),
             )
             for place, share in enumerate(grid)
         ),
-        **whole,
+        lowest=over["lowest"],
+        flat=over["flat"],
         rows={side: int(sum(each.rows.sum() for each in of)) for side, of in found.sides.items()},
         accounts={
             side: int(np.unique(np.concatenate([each.account for each in of])).size) for side, of in found.sides.items()
         },
         stages=len(stages),
-        **{f"true_{name}": float(truth[name] @ area) for name in whole},
+        true_lowest=float(truth.lowest @ area),
+        true_flat=float(truth.flat @ area),
     )
 
 
@@ -180,9 +186,10 @@ class _Groups:
         alone = np.array_equal(account, partner)
         self._totals = Totals([each.rows for each in self.all], self.requests, account, None if alone else partner)
 
-    def total(self, column: Callable[[Scores], Array]) -> Total:
-        """Totals of a column (cells, Q) of the scores."""
-        return self._totals.of([column(each) for each in self.all])
+    def total(self, column: Callable[[Scores], Array], weights: Array | None = None) -> Total:
+        """Totals of columns (cells, G) of the scores, or of their weighted sum."""
+        columns = [column(each) for each in self.all]
+        return self._totals.of(columns if weights is None else [each @ weights[:, None] for each in columns])
 
 
 def _cost_of_one(found: _Groups, level: float) -> list[Estimate | None]:
@@ -206,27 +213,29 @@ def _cost_of_one(found: _Groups, level: float) -> list[Estimate | None]:
     ]
 
 
-def _truth(stages: Sequence[Stage], requests: Mapping[Side, float], budgets: int) -> dict[str, Array]:
-    """True differences (G,); NaN where the truth is not known. The flat mixture is the best by the truth."""
-    known = [{side: each.known() for side, each in stage.rows.items()} for stage in stages]
+@dataclass(frozen=True)
+class _Truth:
+    """True differences (G,) to the lowest level and to the best flat mixture; NaN where they are not known."""
+
+    lowest: Array
+    flat: Array
+
+
+def _truth(stages: Sequence[Stage], requests: Mapping[Side, float], budgets: int) -> _Truth:
     exact = [
-        Stage(rows={side: each for side, each in rows.items() if each is not None}, flat=stage.flat)
-        for stage, rows in zip(stages, known, strict=True)
+        Stage(rows={side: known for side, each in stage.rows.items() if (known := each.known())}, flat=stage.flat)
+        for stage in stages
     ]
     if any(set(each.rows) != set(requests) for each in exact):
-        return dict.fromkeys(("lowest", "flat", "flat_lowest"), np.full(budgets, UNKNOWN))
+        return _Truth(np.full(budgets, UNKNOWN), np.full(budgets, UNKNOWN))
     found = _Groups(exact, requests)
-    value, cost, lowest = (
-        found.total(column).value
-        for column in (lambda each: each.value, lambda each: each.cost, lambda each: each.lowest[1])
-    )
+    value, cost = found.total(COLUMNS["value"]).value, found.total(COLUMNS["cost"]).value
     means = {
-        side: [
-            np.sum([getattr(each, name).sum(axis=0) for each in of], axis=0) / sum(each.rows.sum() for each in of)
-            for name in ("level_value", "level_cost")
-        ]
-        for side, of in found.sides.items()
+        name: {
+            side: np.sum([getattr(each, name).sum(axis=0) for each in of], axis=0) / sum(each.rows.sum() for each in of)
+            for side, of in found.sides.items()
+        }
+        for name in ("level_value", "level_cost")
     }
-    path = flat_frontier({s: each[0] for s, each in means.items()}, {s: each[1] for s, each in means.items()}, requests)
-    flat = np.interp(cost, path.cost, path.value)
-    return {"lowest": value - lowest, "flat": value - flat, "flat_lowest": flat - lowest}
+    path = flat_frontier(means["level_value"], means["level_cost"], requests)
+    return _Truth(found.total(COLUMNS["lowest"]).value, value - np.interp(cost, path.cost, path.value))
