@@ -15,6 +15,7 @@ def evaluate(
     page: Output[HTML],
     summary: Output[Markdown],
     evaluation: Output[Artifact],
+    worth: Input[Artifact] = None,
     workspace: str = "",
     beat_incumbent: bool = True,
     beat_uniform: bool = True,

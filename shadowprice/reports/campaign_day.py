@@ -112,6 +112,8 @@ class CampaignDay:
         outcomes = truth_note(self.dataset)
         snapshot = self.training.snapshots[-1]
         serving = self.serving
+        # The gain over the lowest level has the luck of the day; where it may be nothing, a share of it says nothing.
+        gained = "lowest" not in self.gains or self.gains["lowest"].whole.responses.low > 0
         return replace(
             self.evaluation,
             title=f"Campaign {self.campaign.name}",
@@ -135,7 +137,7 @@ class CampaignDay:
                     {name: run for name, run in self.runs.items() if name != "hourly"},
                     self.attainable,
                     self.runs["service"].slots["planned"].to_numpy(dtype=np.float64),
-                    self.gains,
+                    shares=gained,
                 ),
                 shown.scenario(
                     "Twice as many requests at noon",
@@ -143,6 +145,7 @@ class CampaignDay:
                     self.campaign,
                     self.shocked,
                     self.attainable_shocked,
+                    shares=gained,
                 ),
             ),
             campaign=self.campaign,
@@ -185,6 +188,7 @@ class CampaignDay:
             },
             "solve": shown.solve_summary(newest, self.solve_seconds.get(newest.version, float("nan"))),
             "serve": self.serving,
+            "worth": shown.worth_summary(replace(self.evaluation, campaign=self.campaign)),
             "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable, self.gains),
             "exploration": shown.exploration_summary(self.exploration),
             "shock": {name: shock[name] for name in SHOCK},

@@ -15,13 +15,14 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet, labelled
+from shadowprice.learning.worth.find import FoundWorth
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 from shadowprice.responses.sided import load_sided
-from shadowprice.storage import to_json
+from shadowprice.storage import from_json, to_json
 from shadowprice.tables import campaign_from_tables
 
 JUDGED_ACCOUNTS = 200_000
@@ -41,6 +42,7 @@ def evaluate_bundle(
     limits: Limits | None = None,
     override: Override | None = None,
     columns: Path | None = None,
+    worth: Path | None = None,
 ) -> tuple[bool, Mapping[str, float]]:
     """Evaluate the bundle in ``model`` and write what is found.
 
@@ -55,6 +57,7 @@ def evaluate_bundle(
         override: decision of a person to use a model that the gate refuses.
         columns: folder with the columns of accounts that conditions read; None: values are compared at the main budget
             alone, without the rules.
+        worth: JSON of a :class:`~shadowprice.learning.worth.find.FoundWorth`; None where nothing was estimated.
 
     Returns:
         Whether the model may be used, and one number per side and metric.
@@ -90,6 +93,7 @@ def evaluate_bundle(
         )
         verdict = found.gate.overridden(override)
         stage("write the report")
+        told = FoundWorth() if worth is None else from_json(FoundWorth, worth.read_bytes())
         part = ReportData(
             title=f"Evaluation of {meta['model_version']}",
             dataset=dataset.name,
@@ -98,7 +102,10 @@ def evaluate_bundle(
             currency=Currency.of(dataset.currency),
             sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
             gate=verdict,
+            campaign=campaign,
+            worth=told.worth,
             notes=tuple(notes),
+            absent={"worth": told.absent} if told.absent else {},
         )
         write_whole(out, to_json(part))
         write_report(part, page)

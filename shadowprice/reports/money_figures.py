@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from shadowprice.currency import Currency
+from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.wording import clipped, money, number
+from shadowprice.reports.wording import clipped, money, number, signed
 
 
 def mix(found: Mix, side: str, currency: Currency) -> str:
@@ -73,6 +74,42 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
         value.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
         price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.symbol}1 brings")
         return svg.to_svg(drawn, "budget-curve", "Extra responses and price of money against the budget")
+
+
+def worth_curve(found: Worth, unit: str, currency: Currency) -> str:
+    """Value above the lowest level against the budget, as SVG: the policy with its band, and the flat mixture.
+
+    Where the truth is known, true means are dots.
+    """
+    x = np.array([point.budget for point in found.points])
+    with svg.figure(10.6, 4.2) as (drawn, axes):
+        value, low, high = (
+            np.array([getattr(point.lowest, name) for point in found.points]) for name in ("value", "low", "high")
+        )
+        flat = np.array([point.flat_lowest.value for point in found.points])
+        axes.fill_between(x, low, high, color=svg.MODEL, alpha=0.2, linewidth=0)
+        axes.plot(x, value, color=svg.MODEL, linewidth=2.4, label="an incentive for each account, with its 95 % band")
+        axes.plot(x, flat, color=svg.STATIC, linestyle=svg.DASHED, label="best flat mixture at the same cost")
+        truth = np.array([point.true_lowest for point in found.points])
+        if np.isfinite(truth).any():
+            other = truth - np.array([point.true_flat for point in found.points])
+            axes.plot(x, truth, "o", color=svg.MODEL, markersize=3.5, label="true means of both")
+            axes.plot(x, other, "o", color=svg.STATIC, markersize=3.5)
+        for point in found.points:
+            told = f"{money(point.budget, currency)}: {signed(point.lowest.value)}, over flat {signed(point.flat.value)}"
+            svg.tell(axes, point.budget, point.lowest.value, told)
+        now = found.at(1.0).budget
+        axes.axvline(now, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
+        axes.annotate(
+            " the campaign's budget", (now, 0), xytext=(2, 4), textcoords="offset points", color=svg.BUDGET, fontsize=8.5
+        )
+        axes.axhline(0, color=svg.MUTED, linewidth=0.8)
+        axes.set_xlabel("Budget")
+        axes.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
+        svg.ticks(axes, "x", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits), most=5)
+        svg.ticks(axes, "y", number)
+        svg.legend_above(axes, 3)
+        return svg.to_svg(drawn, "worth", "Extra responses against the budget: personal incentives and flat mixtures")
 
 
 def _segments(axes: Axes, found: Mix, side: str, shades: dict[Any, float]) -> None:

@@ -129,7 +129,7 @@ def worth(
         points=tuple(
             WorthAt(
                 share=float(share),
-                budget=float(share * limit),
+                budget=float(np.round(share * limit, 6)),
                 cost=at["cost"][place],
                 value=at["value"][place],
                 lowest=at["lowest"][place],

@@ -12,6 +12,7 @@ from shadowprice.learning.recipes import Training, choose_training
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.worth.find import FITTED_ACCOUNTS, FoundWorth, find_worth
 from shadowprice.learning.worth.judge import Terms
+from shadowprice.learning.worth.stages import EDGES
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.responses.sided import SidedModel, load_sided
@@ -48,7 +49,7 @@ def worth_of_bundle(
     Where rows are split by account and a side has no more than 100,000 of them, two further models are fitted, so that
     about two thirds of the accounts judge. Otherwise the test split judges the bundle alone.
     """
-    with Stages("worth", 2) as stage:
+    with Stages("worth", len(EDGES) + 1) as stage:
         stage("load")
         dataset, data = load_dataset(tables), TrainingSet.load(training, JUDGED_ACCOUNTS)
         campaign = campaign_from_tables(dataset.tables)
@@ -59,10 +60,11 @@ def worth_of_bundle(
         how, few = choose_training(data.dataset, how), replace(config, epochs=min(config.epochs, EPOCHS))
 
         def fit(then: TrainingSet) -> SidedModel:
+            stage("train on the accounts of an earlier part")
             return fit_model(then, how, few)[0]
 
         most = max(len(rows) for rows in data.serving.values())
-        stage("train on earlier accounts and judge later ones")
+        stage("judge")
         found = find_worth(
             load_sided(model),
             data,
