@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from operations.common.job import Job, option, reads, write_figures, writes
@@ -44,21 +44,19 @@ def run(job: WorthJob) -> None:
     kind = kind_of(job.training)
     if kind != CAMPAIGN:
         raise InvalidInput(f"models of kind {kind!r} have no budget to compare with a flat mixture", field="training")
+    config = TrainingConfig(seed=job.seed)
     found = worth_of_bundle(
         job.model,
         job.training,
         job.tables,
         job.worth,
         Training(job.recipe, job.curve_repair, job.calibration),
-        TrainingConfig(seed=job.seed, **({"epochs": job.epochs} if job.epochs else {})),
+        replace(config, epochs=job.epochs) if job.epochs else config,
         job.workspace,
     )
-    figures = {}
+    figures: dict[str, float] = {}
     if found.worth is not None:
-        at = found.worth.at(1.0)
-        for name in ("lowest", "flat", "cost"):
-            figures |= {f"{name}{end}": getattr(getattr(at, name), of) for end, of in ENDS.items()}
+        now = found.worth.at(1.0)
+        for name, each in (("over_lowest", now.lowest), ("over_flat", now.flat), ("cost", now.cost)):
+            figures |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
     write_figures(job.figures, figures)
-
-
-ENDS = {"": "value", "_low": "low", "_high": "high"}

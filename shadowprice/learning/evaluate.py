@@ -18,6 +18,7 @@ from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
+from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
@@ -104,6 +105,7 @@ def evaluate(
     looks: Looks = "once",
     coverage: Coverage | None = None,
     traffic: Traffic | None = None,
+    worth: Worth | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -129,6 +131,8 @@ def evaluate(
         coverage: of the campaign's rules and further budgets, which ``once`` compares under; None: the main budget
             alone.
         traffic: how often accounts and partners ask, for the caps of the campaign beside the coverage; None: no caps.
+        worth: of personalizing, by more rows than the test split; it takes the place of the comparison with uniform
+            dosing on the test split.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
@@ -168,7 +172,11 @@ def evaluate(
         return Evaluation(sides, gate(found, limits=limits, extra=checks, rows=rows))
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
-        shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
+        shown: Compared | str
+        if worth is not None:
+            shown = worth.at(1.0)
+        else:
+            shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
         wanted = value_required and identified
         return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows), shown)
     theirs = _incumbents(incumbent, data, test, curves)

@@ -76,6 +76,7 @@ def evaluate_bundle(
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}
         traffic = fit_traffic(campaign, dataset.tables, served)
         expected = traffic.forecast(campaign).expected
+        told = FoundWorth() if worth is None else from_json(FoundWorth, worth.read_bytes())
         stage("compute metrics and compare")
         found = evaluate(
             load_sided(model),
@@ -90,10 +91,10 @@ def evaluate_bundle(
             limits=limits,
             coverage=None if columns is None else campaign.coverage().reading(columns),
             traffic=traffic,
+            worth=told.worth,
         )
         verdict = found.gate.overridden(override)
         stage("write the report")
-        told = FoundWorth() if worth is None else from_json(FoundWorth, worth.read_bytes())
         part = ReportData(
             title=f"Evaluation of {meta['model_version']}",
             dataset=dataset.name,

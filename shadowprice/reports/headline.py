@@ -106,7 +106,10 @@ def _tiles(worth: Worth, now: WorthAt, unit: str, currency: Currency) -> list[Ti
     used = now.cost.value / now.budget if now.budget > 0 else np.nan
     tiles.append(Tile("Expected cost", money(now.cost.value, currency), f"{percent(used)} of the budget", used))
     span = f"{percent(worth.points[0].share, 0)} to {percent(worth.points[-1].share, 0)}"
-    return [*tiles, _difference(f"Mean over budgets, {span}", worth.flat, f"{unit} over flat mixtures", worth.true_flat)]
+    return [
+        *tiles,
+        _difference(f"Mean over budgets, {span}", worth.flat, f"{unit} over flat mixtures", worth.true_flat),
+    ]
 
 
 def _difference(name: str, found: Estimate, unit: str, truth: float) -> Tile:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
 
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.worth import Worth
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
@@ -77,39 +79,42 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
 
 
 def worth_curve(found: Worth, unit: str, currency: Currency) -> str:
-    """Value above the lowest level against the budget, as SVG: the policy with its band, and the flat mixture.
+    """Worth of a policy against the budget, as SVG: above the lowest level, and above the best flat mixture.
 
-    Where the truth is known, true means are dots.
+    Each has its band. Where the truth is known, true means are dots.
     """
-    x = np.array([point.budget for point in found.points])
-    with svg.figure(10.6, 4.2) as (drawn, axes):
-        value, low, high = (
-            np.array([getattr(point.lowest, name) for point in found.points]) for name in ("value", "low", "high")
-        )
-        flat = np.array([point.flat_lowest.value for point in found.points])
-        axes.fill_between(x, low, high, color=svg.MODEL, alpha=0.2, linewidth=0)
-        axes.plot(x, value, color=svg.MODEL, linewidth=2.4, label="an incentive for each account, with its 95 % band")
-        axes.plot(x, flat, color=svg.STATIC, linestyle=svg.DASHED, label="best flat mixture at the same cost")
-        truth = np.array([point.true_lowest for point in found.points])
+    points = found.points
+    x = np.array([each.share for each in points])
+    flat, gap = (np.array([each.flat_lowest.value for each in points]), np.array([each.true_flat for each in points]))
+    truth = np.array([each.true_lowest for each in points])
+    with svg.figure(10.6, 3.9, ncols=2, width_ratios=[1.4, 1]) as (drawn, (lowest, over)):
+        _banded(lowest, x, [each.lowest for each in points], label="an incentive for each account")
+        lowest.plot(x, flat, color=svg.STATIC, linestyle=svg.DASHED, label="best flat mixture at the same cost")
+        _banded(over, x, [each.flat for each in points])
         if np.isfinite(truth).any():
-            other = truth - np.array([point.true_flat for point in found.points])
-            axes.plot(x, truth, "o", color=svg.MODEL, markersize=3.5, label="true means of both")
-            axes.plot(x, other, "o", color=svg.STATIC, markersize=3.5)
-        for point in found.points:
-            told = f"{money(point.budget, currency)}: {signed(point.lowest.value)}, over flat {signed(point.flat.value)}"
-            svg.tell(axes, point.budget, point.lowest.value, told)
-        now = found.at(1.0).budget
-        axes.axvline(now, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
-        axes.annotate(
-            " the campaign's budget", (now, 0), xytext=(2, 4), textcoords="offset points", color=svg.BUDGET, fontsize=8.5
-        )
-        axes.axhline(0, color=svg.MUTED, linewidth=0.8)
-        axes.set_xlabel("Budget")
-        axes.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
-        svg.ticks(axes, "x", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits), most=5)
-        svg.ticks(axes, "y", number)
-        svg.legend_above(axes, 3)
+            lowest.plot(x, truth, "o", color=svg.TRUTH, markersize=3.5, label="true means")
+            lowest.plot(x, truth - gap, "o", color=svg.TRUTH, markersize=3.5)
+            over.plot(x, gap, "o", color=svg.TRUTH, markersize=3.5)
+        for axes, name in ((lowest, "lowest"), (over, "flat")):
+            axes.axvline(1.0, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
+            axes.axhline(0, color=svg.MUTED, linewidth=0.8)
+            axes.set_xlabel("Share of the campaign's budget")
+            for each in points:
+                value = getattr(each, name).value
+                svg.tell(axes, each.share, value, f"{money(each.budget, currency)}: {signed(value)}")
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            svg.ticks(axes, "y", number)
+        lowest.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
+        over.set_title("The same over the best flat mixture")
+        svg.legend_above(lowest, 3)
         return svg.to_svg(drawn, "worth", "Extra responses against the budget: personal incentives and flat mixtures")
+
+
+def _banded(axes: Axes, x: NDArray[np.float64], found: Sequence[Estimate], **line: Any) -> None:
+    """Draw a line with its band."""
+    value, low, high = (np.array([getattr(each, name) for each in found]) for name in ("value", "low", "high"))
+    axes.fill_between(x, low, high, color=svg.MODEL, alpha=0.2, linewidth=0)
+    axes.plot(x, value, color=svg.MODEL, linewidth=2.4, **line)
 
 
 def _segments(axes: Axes, found: Mix, side: str, shades: dict[Any, float]) -> None:

@@ -92,8 +92,8 @@ def _figures(data: ReportData) -> dict[str, str]:
         figures |= {f"mix-{side}": money_figures.mix(data.mix, side, data.currency) for side in data.mix.sides()}
     if data.curve:
         now = current(data)
-        limit = now.budget if now is not None else np.nan
-        figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, headline.value_unit(data), data.currency)
+        limit, unit = (now.budget if now is not None else np.nan), headline.value_unit(data)
+        figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, unit, data.currency)
     for side in data.sides:
         name, levels = side.side, side.levels
         if levels is not None:
@@ -133,7 +133,6 @@ def _environment(data: ReportData) -> Environment:
         "budget_heading": rehearsal.budget_heading,
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
         "effect_sentence": headline.effect_sentence,
-        "worth_sentence": headline.worth_sentence(data),
         "worth_rows": [] if data.worth is None else [p for p in data.worth.points if p.share in WORTH_SHARES],
         "worth_truth": data.worth is not None and bool(np.isfinite(data.worth.true_flat)),
         "solve_sentence": rehearsal.solve_sentence(data.solves),

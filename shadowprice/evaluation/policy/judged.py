@@ -71,8 +71,8 @@ class Scores:
     account, partner  (cells,) names; both are the number of the row where there are none
     cost, value       (cells, G) of the policy
     flat              (cells, G), value of the flat mixture at the cost of the policy
-    least_cost, least (cells, 1), cost and value of the lowest level for every request
     level_cost, level_value  (cells, J), of each level for every request
+    effective_rows    (G,), rows that the weights of the policy are worth
     """
 
     rows: Array
@@ -83,6 +83,7 @@ class Scores:
     flat: Array
     level_cost: Array
     level_value: Array
+    effective_rows: Array
 
     @property
     def lowest(self) -> tuple[Array, Array]:
@@ -93,7 +94,7 @@ class Scores:
     def of(cls, judged: Judged, shares: Array, marginal: Array) -> Scores:
         """Score the rows of one side against a flat mixture. O(n · (G + J) + cells · G · J).
 
-        On these rows the mixture f costs a little more or less than the policy π. Its value at the cost of the policy is
+        On these rows the mixture f costs a little more or less than the policy π. At the cost of π its value is
 
             Σ_j f_j Γ(j) + μ · (C(π) − Σ_j f_j C(j))
 
@@ -121,4 +122,5 @@ class Scores:
             flat=level.value @ shares.T + marginal * (policy.cost - level.cost @ shares.T),
             level_cost=level.cost,
             level_value=level.value,
+            effective_rows=policy.effective_rows,
         )

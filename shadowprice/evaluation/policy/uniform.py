@@ -111,7 +111,7 @@ def best_flat(
 
 
 def mixtures_at(path: FlatFrontier, cost: Array) -> tuple[dict[Side, Array], Array]:
-    """Return the mixtures of a frontier at costs (G,): side → shares (G, J), and the marginal value (G,) of money there.
+    """Return the mixtures of a frontier at costs (G,): side → shares (G, J), and the marginal value (G,) of money.
 
     A cost beyond an end gets the mixture of that end; money above the dearest one has no value.
     """

@@ -47,6 +47,7 @@ class WorthAt:
     flat         value of the policy less that of the best flat mixture at equal cost
     flat_lowest  value of this flat mixture less that of the lowest level
     each         minor units per unit of ``lowest``; None where the interval has no bounds
+    effective_rows  side → rows that the weights of the policy are worth
     true_lowest, true_flat  the same where the truth is known, else NaN
     """
 
@@ -58,6 +59,7 @@ class WorthAt:
     flat: Estimate
     flat_lowest: Estimate
     each: Estimate | None
+    effective_rows: Mapping[Side, float]
     true_lowest: float = UNKNOWN
     true_flat: float = UNKNOWN
 
@@ -121,7 +123,9 @@ def worth(
     found = _Groups(stages, requests)
     at = {name: found.total(column).estimates(level) for name, column in COLUMNS.items()}
     over = {
-        name: found.total(column, area).estimates(level)[0] for name, column in COLUMNS.items() if name in ("lowest", "flat")
+        name: found.total(column, area).estimates(level)[0]
+        for name, column in COLUMNS.items()
+        if name in ("lowest", "flat")
     }
     each = _cost_of_one(found, level)
     truth = _truth(stages, requests, grid.size)
@@ -136,6 +140,9 @@ def worth(
                 flat=at["flat"][place],
                 flat_lowest=at["flat_lowest"][place],
                 each=each[place],
+                effective_rows={
+                    side: float(sum(each.effective_rows[place] for each in of)) for side, of in found.sides.items()
+                },
                 true_lowest=float(truth.lowest[place]),
                 true_flat=float(truth.flat[place]),
             )

@@ -53,7 +53,9 @@ def worth_of_bundle(
         stage("load")
         dataset, data = load_dataset(tables), TrainingSet.load(training, JUDGED_ACCOUNTS)
         campaign = campaign_from_tables(dataset.tables)
-        traffic = fit_traffic(campaign, dataset.tables, {side: rows["account_id"] for side, rows in data.serving.items()})
+        traffic = fit_traffic(
+            campaign, dataset.tables, {side: rows["account_id"] for side, rows in data.serving.items()}
+        )
         expected = traffic.forecast(campaign).expected
         coverage = campaign.coverage() if columns is None else campaign.coverage().reading(columns)
         requests = {side: float(expected[side].sum()) for side in data.rows}

@@ -55,7 +55,9 @@ def find_worth(
     try:
         stages = [] if fit is None else [judge(fit(then), then, terms, shares, truth) for then in earlier_stages(data)]
         stages.append(judge(model, data, terms, shares, truth))
-        return FoundWorth(worth=worth(stages, _asked(stages, data, terms.requests), shares, terms.campaign.budget.limit))
+        return FoundWorth(
+            worth=worth(stages, _asked(stages, data, terms.requests), shares, terms.campaign.budget.limit)
+        )
     except (InvalidInput, NotCertified) as error:
         return FoundWorth(absent=f"what personalizing is worth cannot be estimated: {error}")
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
-from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
@@ -69,6 +68,14 @@ class Terms:
         return replace(self.campaign, budget=Budget(name=self.campaign.budget.name, limit=0), late_reserve=0)
 
 
+@dataclass(frozen=True)
+class Price:
+    """Price of money of each budget, by name, and the share of requests that get the dearer of two tied levels."""
+
+    of: Mapping[str, float]
+    tie_share: float
+
+
 class Rows:
     """Rows of one split that rules allow some level, with a model's curves, as trials in value and money paid."""
 
@@ -91,16 +98,17 @@ class Rows:
         campaign = terms.campaign
         self.caps = caps_ahead(campaign, self.curves, terms.requests, terms.traffic) if campaign.limits.caps else {}
 
-    def decide(self, campaign: Campaign, prices: Mapping[str, float] | None, tie_share: float) -> dict[Side, Levels]:
+    def decide(self, campaign: Campaign, price: Price | None) -> dict[Side, Levels]:
         """Levels (n,) of each side at the prices of a campaign's budgets; without prices, the cheapest ones."""
         found = {}
         for side, curves in self.curves.items():
-            further = np.array([0.0 if prices is None else prices[name] for name in campaign.priced[1:]])
+            further = np.array([price.of[name] if price else 0.0 for name in campaign.priced[1:]])
             value, cost = under_budgets(campaign, side, curves, further)
-            price = 1.0 if prices is None else prices[campaign.priced[0]]
-            ids = np.arange(curves.accounts)
-            worth = np.zeros_like(value) if prices is None else value
-            found[side] = decide(worth, cost, [price], tie_share, ids, self.allowed.get(side)).level
+            ids, allowed = np.arange(curves.accounts), self.allowed.get(side)
+            if price is None:
+                found[side] = decide(np.zeros_like(value), cost, [1.0], 0.0, ids, allowed).level
+            else:
+                found[side] = decide(value, cost, [price.of[campaign.priced[0]]], price.tie_share, ids, allowed).level
         return found
 
 
@@ -130,10 +138,9 @@ def judge(
     tried: dict[Side, list[Levels]] = {side: [] for side in rows.curves}
     for share in shares:
         campaign = terms.at(share)
-        solved = solve_rows(campaign, before.curves, before.caps, before.requests)
-        prices = solved.prices if solved.allocation.status == "optimal" else None
+        price = _price(campaign, before)
         for found, where in ((tried, before), (chosen, rows)):
-            for side, level in where.decide(campaign, prices, solved.allocation.tie_share).items():
+            for side, level in where.decide(campaign, price).items():
                 found[side].append(level)
     levels = {side: each.levels.size for side, each in rows.curves.items()}
     above = np.sum([before.requests[side] * _above_lowest(before, side, tried[side]) for side in levels], axis=0)
@@ -152,6 +159,17 @@ def judge(
         },
         flat=flat,
     )
+
+
+def _price(campaign: Campaign, rows: Rows) -> Price | None:
+    """Price that spends the budget on some rows; None where it buys no more than the cheapest levels."""
+    solved = solve_rows(campaign, rows.curves, rows.caps, rows.requests)
+    if solved.allocation.status != "optimal":
+        return None
+    price, cheapest = Price(solved.prices, solved.allocation.tie_share), rows.decide(campaign, None)
+    bought = rows.decide(campaign, price)
+    # Other rows may respond more than all of these: at their price some of them would be bought more.
+    return None if all(np.array_equal(bought[side], cheapest[side]) for side in cheapest) else price
 
 
 def _above_lowest(rows: Rows, side: Side, chosen: Sequence[Levels]) -> NDArray[np.float64]:
@@ -188,6 +206,8 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[S
     return found, allowed
 
 
-def _truth(truth: Source, campaign: Campaign, side: Side, trial: Trial, levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _truth(
+    truth: Source, campaign: Campaign, side: Side, trial: Trial, levels: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     response = true_curves(truth, side, np.asarray(trial.account), levels)
     return campaign.terms(side).value(response), campaign.terms(side).cost(response)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ def earlier_stages(data: TrainingSet) -> Iterator[TrainingSet]:
     """
     places = {side: _places(rows["account_id"], "worth") for side, rows in data.rows.items()}
     stopping = {side: _places(rows["account_id"], "worth/stop") < HELD_OUT for side, rows in data.rows.items()}
-    for low, high in zip(EDGES[:-1], EDGES[1:], strict=True):
+    for low, high in pairwise(EDGES):
         rows = {}
         for side, frame in data.rows.items():
             place, free = places[side], frame["split"].isin(["train", "validation"]).to_numpy(dtype=np.bool_)
