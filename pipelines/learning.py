@@ -62,6 +62,7 @@ def learn(
     model = trained.outputs["model"]
     told = {}
     if tell_worth:
+        # The columns that conditions read are in the workspace.
         step = worth(
             model=model,
             training=training,
@@ -72,7 +73,7 @@ def learn(
             seed=seed,
             curve_repair=curve_repair,
             calibration=calibration,
-        )
+        ).set_caching_options(False)
         placed(step, cpu="2", memory="16Gi", minutes=240)
         told = {"worth": step.outputs["worth"]}
     # The model in use changes behind its path.

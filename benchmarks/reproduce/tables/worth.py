@@ -125,7 +125,7 @@ def _spent(rows: Trial, level: NDArray[np.int32]) -> float:
 
 
 def covered(found: Worth) -> dict[str, bool]:
-    """Whether each interval holds the truth at the campaign's budget and over all budgets."""
+    """Tell whether each interval holds the truth at the campaign's budget and over all budgets."""
     now = found.at(1.0)
     return {
         VALUE: _inside(now.lowest, now.true_lowest),
