@@ -2,3 +2,12 @@
 
 A parameter means what the field of that name means in the job; ``metrics`` gets its figures.
 """
+
+import os
+
+from shadowprice import __version__
+
+IMAGE = "SHADOWPRICE_PIPELINE_IMAGE"
+"""Environment variable that names another image, such as that of your own registry, when a pipeline is compiled."""
+BASE_IMAGE = os.environ.get(IMAGE, f"shadowprice/pipeline:{__version__}")
+"""Container image of every component."""

@@ -3,7 +3,7 @@
 from kfp import dsl
 from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Metrics, Model, Output
 
-from components.image import BASE_IMAGE
+from components import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
@@ -15,6 +15,7 @@ def evaluate(
     page: Output[HTML],
     summary: Output[Markdown],
     evaluation: Output[Artifact],
+    worth: Input[Artifact] = None,
     workspace: str = "",
     beat_incumbent: bool = True,
     beat_uniform: bool = True,

@@ -1,4 +1,7 @@
-"""Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model."""
+"""Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model.
+
+The train pipeline also tells what personalizing is worth, between train and evaluate.
+"""
 
 from typing import Any
 
@@ -8,6 +11,7 @@ from components.evaluate import evaluate
 from components.promote import promote
 from components.register import gate_refused, register
 from components.train import train
+from components.worth import worth
 from pipelines.placement import placed
 
 
@@ -30,6 +34,7 @@ def learn(
     beat_incumbent: Any = True,
     beat_uniform: Any = True,
     canary: Any = False,
+    tell_worth: bool = False,
 ) -> None:
     """Add the steps to the pipeline that calls it.
 
@@ -38,6 +43,7 @@ def learn(
         workspace, recipe, epochs, seed, workers, precision, device, ray_job, curve_repair, calibration, beat_incumbent,
         beat_uniform, limits, override, canary: parameters of the pipeline, as
             :func:`pipelines.train.train_pipeline` and :func:`pipelines.retrain.retrain_pipeline` describe them.
+        tell_worth: whether the worth step runs.
     """
     trained = train(
         training=training,
@@ -54,6 +60,22 @@ def learn(
     )
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
+    told = {}
+    if tell_worth:
+        # The columns that conditions read are in the workspace.
+        step = worth(
+            model=model,
+            training=training,
+            tables=tables,
+            workspace=workspace,
+            recipe=recipe,
+            epochs=epochs,
+            seed=seed,
+            curve_repair=curve_repair,
+            calibration=calibration,
+        ).set_caching_options(False)
+        placed(step, cpu="2", memory="16Gi", minutes=240)
+        told = {"worth": step.outputs["worth"]}
     # The model in use changes behind its path.
     verdict = evaluate(
         model=model,
@@ -64,6 +86,7 @@ def learn(
         beat_uniform=beat_uniform,
         limits=limits,
         override=override,
+        **told,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     evaluation = verdict.outputs["evaluation"]

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from components.image import IMAGE
+from components import IMAGE
 from pipelines.step_progress import PROGRESS, StepProgress
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child, end_with_parent

@@ -19,7 +19,7 @@ from kfp.local import subprocess_task_handler
 
 from operations.common.job import JOBS
 
-LEARNING = {"train", "evaluate", "curves"}
+LEARNING = {"train", "worth", "evaluate", "curves"}
 """Steps that import torch where they run."""
 
 

@@ -30,7 +30,7 @@ from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
 from shadowprice.learning.recipes import Training
 from shadowprice.reports.loop import loop_sentence
-from shadowprice.reports.run import gain_sentence
+from shadowprice.reports.run import closing_lines
 
 
 def quickstart(runs: Path, arguments: Mapping[str, Any], days: int = 1) -> Path:
@@ -123,14 +123,10 @@ def main() -> int:
     if as_json:
         print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))
         return 0
-    pacing = summary["pacing"]
     if "loop" in summary:
         print(loop_sentence(summary["loop"]))
-    print(
-        f"done: spent {pacing['spend']} of {pacing['allowance']:.0f} minor units in {pacing['hours']} hours, "
-        f"{gain_sentence(pacing)} (simulated outcomes)\n"
-        f"report: {folder}/report.html"
-    )
+    worth, rehearsal = closing_lines(summary)
+    print(f"done: {worth}\n{rehearsal}\nreport: {folder}/report.html")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The training pipeline: prepare → featurize → train → evaluate → register, which fails if the gate refuses."""
+"""The training pipeline: prepare → featurize → train → worth → evaluate → register; it fails if the gate refuses."""
 
 from kfp import dsl
 
@@ -86,4 +86,5 @@ def train_pipeline(
         beat_uniform=beat_uniform,
         limits=limits,
         override=override,
+        tell_worth=True,
     )

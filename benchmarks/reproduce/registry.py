@@ -13,6 +13,7 @@ TABLES: dict[str, str] = {
     "interference": "benchmarks.reproduce.tables.interference",
     "closed_loop": "benchmarks.reproduce.tables.closed_loop",
     "lift": "benchmarks.reproduce.tables.lift",
+    "worth": "benchmarks.reproduce.tables.worth",
     "promotion": "benchmarks.reproduce.tables.promotion",
     "watch": "benchmarks.reproduce.tables.watch",
     "watch_columns": "benchmarks.reproduce.tables.watch_columns",

@@ -53,6 +53,7 @@ class CampaignKind(Kind):
             limits=limits_of(job.limits),
             override=Override.of(job.override),
             columns=job.workspace,
+            worth=job.worth,
         )
 
     def solve(self, job: SolveJob) -> Solved:

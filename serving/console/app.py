@@ -96,8 +96,8 @@ class Console:
         content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
         drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if state.history else ""
         facts = campaign_facts(self._campaign, self._currency)
-        replayed = self._workspace.headline(self._campaign.name)
-        return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts, "replayed": replayed}
+        worth = self._workspace.headline(self._campaign.name)
+        return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts, "worth": worth}
 
     def mix(self, request: Request) -> Page:
         """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""

@@ -60,7 +60,7 @@ class Workspace:
         return None if place < 0 else np.asarray(response[:, place], dtype=np.float64)
 
     def headline(self, campaign: str) -> Headline | None:
-        """Headline of the report of this campaign's replayed day; None where there is none, or it cannot be read."""
+        """Headline of the report of this campaign's run; None where there is none, or it cannot be read."""
         path = self._folder / FIGURES
         try:
             state = path.stat().st_mtime_ns

@@ -20,6 +20,7 @@ from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule, slope_rule
 from shadowprice.evaluation.policy.flat_gate import flat_gate
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
+from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins, worst_bin
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
@@ -111,6 +112,7 @@ def evaluate(
     coverage: Coverage | None = None,
     traffic: Traffic | None = None,
     evidence: Mapping[Side, SideEvidence] | None = None,
+    worth: Worth | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -140,6 +142,8 @@ def evaluate(
         evidence: side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
             as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the log
             that the served policy leaves may be too small to show the effect again.
+        worth: of personalizing, by more rows than the test split; it takes the place of the comparison with uniform
+            dosing on the test split.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
@@ -193,7 +197,11 @@ def evaluate(
         return Evaluation(sides, judge())
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
-        shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
+        shown: Compared | str
+        if worth is not None:
+            shown = worth.at(1.0)
+        else:
+            shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
         wanted = value_required and identified
         return Evaluation(sides, judge(value=shown, rival="uniform dosing", required=wanted), shown)
     theirs = _incumbents(incumbent, data, test, curves)

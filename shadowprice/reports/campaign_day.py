@@ -15,7 +15,6 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import PriceRejected
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport
@@ -29,7 +28,7 @@ from shadowprice.reports.budgets import further_budgets
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.loop import LOOP, loop_facts, loop_sentence, loop_summary
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.wording import listed
+from shadowprice.reports.texts import unidentified
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
 SHOCK = ("spend", "overspend", "value", "value_static", "value_hindsight", "attainable_share", "overspend_static")
@@ -119,7 +118,9 @@ class CampaignDay:
         outcomes = truth_note(self.dataset)
         snapshot = self.training.snapshots[-1]
         serving = self.serving
-        unshown = _unshown(self.evaluation.evidence)
+        unshown = unidentified(self.evaluation.evidence)
+        # The gain over the lowest level has the luck of the day; where it may be nothing, a share of it says nothing.
+        gained = "lowest" not in self.gains or self.gains["lowest"].whole.responses.low > 0
         return replace(
             self.evaluation,
             title=f"Campaign {self.campaign.name}",
@@ -144,7 +145,7 @@ class CampaignDay:
                     {name: run for name, run in self.runs.items() if name != "hourly"},
                     self.attainable,
                     self.runs["service"].slots["planned"].to_numpy(dtype=np.float64),
-                    self.gains,
+                    shares=gained,
                 ),
                 shown.scenario(
                     "Twice as many requests at noon",
@@ -152,13 +153,14 @@ class CampaignDay:
                     self.campaign,
                     self.shocked,
                     self.attainable_shocked,
+                    shares=gained,
                 ),
             ),
             campaign=self.campaign,
             budgets=further_budgets(self.campaign, self.prices[-1], self.used),
             mix=self.mix,
             curve=() if unshown else tuple(self.curve),
-            absent={"budget": unshown} if unshown else {},
+            absent={**self.evaluation.absent, **({"budget": unshown} if unshown else {})},
             solves=shown.solves(self.campaign, self.prices, self.solve_seconds, self.runs["service"].slots),
             serving={
                 "requests answered": serving["requests"],
@@ -199,6 +201,7 @@ class CampaignDay:
             },
             "solve": shown.solve_summary(opening),
             "serve": self.serving,
+            "worth": shown.worth_summary(replace(self.evaluation, campaign=self.campaign)),
             "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable, self.gains),
             "exploration": shown.exploration_summary(self.exploration),
             "shock": {name: shock[name] for name in SHOCK},
@@ -209,16 +212,6 @@ class CampaignDay:
             "seconds": dict(self.seconds),
             "versions": versions(),
         }
-
-
-def _unshown(evidence: Sequence[SideEvidence]) -> str:
-    """Reason why no curve of other budgets is shown; empty where the effect of each side is identified."""
-    sides = [f"{each.side}s" for each in evidence if each.verdict != "identified"]
-    if not sides:
-        return ""
-    return (
-        f"the trial does not identify the effect of the incentives of {listed(sides)}, so no budget has a known value"
-    )
 
 
 def versions() -> dict[str, str]:

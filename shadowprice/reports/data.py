@@ -15,21 +15,19 @@ from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.gate import GateResult
+from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope
-from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import percent
 
-Section = Literal[
-    "evidence", "campaign", "spending", "mix", "budget", "response", "quality", "solves", "data", "run", "stress"
-]
+Section = Literal["evidence", "worth", "campaign", "response", "quality", "budget", "rehearsal", "data", "run"]
 Role = Literal["resolved", "static", "hindsight"]
 
 OVERSPENT = 0.005
@@ -111,7 +109,7 @@ class Scenario:
     policies           the one the campaign ran comes first
     simulated          whether outcomes were drawn from a model or a generator
     attainable         values between which the policies are judged, where the mean response of every level is known
-    gains              ``lowest`` or ``flat`` → what the first policy added over it
+    shares             whether shares of a gain are shown: not where the gain of the day may be nothing
     weights            side → worth of one response of it
     """
 
@@ -123,7 +121,7 @@ class Scenario:
     planned_spend: NDArray[np.float64] | None = None
     simulated: bool = True
     attainable: Attainable | None = None
-    gains: Mapping[Over, Gain] = field(default_factory=dict)
+    shares: bool = True
     weights: Mapping[Side, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,9 +158,9 @@ class Scenario:
         """The policy's share of the incremental value that is possible in hindsight.
 
         Incremental is what lies above the lowest incentive for every request. NaN where the optimum is not known, where
-        it adds nothing, or when the policy overspent.
+        it adds nothing or the day may have added nothing, or when the policy overspent.
         """
-        if self.attainable is None or self.overspent(policy):
+        if self.attainable is None or not self.shares or self.overspent(policy):
             return np.nan
         best = self.attainable.incremental(self.attainable.best)
         return self.attainable.incremental(policy.value) / best if best > 0 else np.nan
@@ -178,12 +176,6 @@ class Scenario:
                 "the budget; the money that was left bought more than the optimum may plan for"
             )
         return "above 100 %: some responses cost nothing, which the optimum cannot plan for"
-
-    def of_gain(self, policy: Policy) -> float:
-        """The policy's share of the attainable gain; NaN where that is not known, or when the policy overspent."""
-        if self.attainable is None or self.overspent(policy):
-            return np.nan
-        return self.attainable.share(policy.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +211,7 @@ class ReportData:
     value_unit       what one unit of value is, in the plural
     facts            group → label → number or text: tables, graph
     sides            response and model quality, one entry per side
+    worth            what personalizing is worth by held-out rows; None, or a reason in ``absent``: nothing is claimed
     gate             verdict on the model
     campaign         dates, levels and terms
     scenarios        the campaign as it ran first, then stress tests
@@ -242,6 +235,7 @@ class ReportData:
     facts: Mapping[str, Mapping[str, str | int | float]] = field(default_factory=dict)
     evidence: tuple[SideEvidence, ...] = ()
     sides: tuple[SideReport, ...] = ()
+    worth: Worth | None = None
     gate: GateResult | None = None
     campaign: Campaign | None = None
     scenarios: tuple[Scenario, ...] = ()

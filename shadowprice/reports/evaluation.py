@@ -19,13 +19,14 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet, file_of, labelled
+from shadowprice.learning.worth.find import FoundWorth
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
-from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
+from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics, unidentified
 from shadowprice.responses.sided import load_sided
-from shadowprice.storage import to_json
+from shadowprice.storage import from_json, to_json
 from shadowprice.tables import campaign_from_tables
 
 JUDGED_ACCOUNTS = 200_000
@@ -45,6 +46,7 @@ def evaluate_bundle(
     limits: Limits | None = None,
     override: Override | None = None,
     columns: Path | None = None,
+    worth: Path | None = None,
 ) -> tuple[bool, Mapping[str, float]]:
     """Evaluate the bundle in ``model`` and write what is found.
 
@@ -59,6 +61,7 @@ def evaluate_bundle(
         override: decision of a person to use a model that the gate refuses.
         columns: folder with the columns of accounts that conditions read; None: values are compared at the main budget
             alone, without the rules.
+        worth: JSON of a :class:`~shadowprice.learning.worth.find.FoundWorth`; None where nothing was estimated.
 
     Returns:
         Whether the model may be used, and one number per side and metric.
@@ -86,6 +89,8 @@ def evaluate_bundle(
             rows={side: file_of(training, "rows", side) for side in rows.rows},
             workspace=columns,
         )
+        told = FoundWorth() if worth is None else from_json(FoundWorth, worth.read_bytes())
+        unclaimed = unidentified(evidence) or told.absent
         stage("compute metrics and compare")
         found = evaluate(
             load_sided(model),
@@ -101,6 +106,7 @@ def evaluate_bundle(
             coverage=None if columns is None else campaign.coverage().reading(columns),
             traffic=traffic,
             evidence={each.side: each for each in evidence},
+            worth=told.worth,
         )
         verdict = found.gate.overridden(override)
         stage("write the report")
@@ -114,7 +120,10 @@ def evaluate_bundle(
             evidence=evidence,
             sides=side_reports(found, meta["recipe"], rows.offers, simulated=dataset.truth is not None, shown=evidence),
             gate=verdict,
+            campaign=campaign,
+            worth=told.worth,
             notes=tuple(notes),
+            absent={"worth": unclaimed} if unclaimed else {},
         )
         write_whole(out, to_json(part))
         write_report(part, page)

@@ -1,19 +1,17 @@
-"""Sentences of the report, made from its numbers."""
+"""The headline, which tells what the data show personalizing is worth, and other sentences of the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
+from shadowprice.evaluation.policy.worth import Worth, WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.pacing.replay.gains import Gain, Over
-from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
+from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.wording import (
-    MISSING,
     incentives,
     interval,
     level_names,
@@ -26,11 +24,12 @@ from shadowprice.reports.wording import (
 )
 
 LOWEST = "the lowest incentive"
-FLAT = "the best flat incentive at equal spend"
+FLAT = "the best flat mixture at the same cost"
 UNITS: dict[Side, str] = {"customer": "redemptions", "merchant": "share ratios"}
 """Unit of the responses of a side; a share ratio of 1 is as many shares as in the period before."""
 ONE: dict[Side, str] = {"customer": "redemption", "merchant": "unit of share ratio"}
-LIMITS = {"total": "Budget used", "per_account": "Paid per request", "per_response": "Paid per response"}
+EACH = {"total": "", "per_account": " per request", "per_response": " per response"}
+"""Form of a budget → what its limit is of."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Headline:
-    """Spend and value of a run, in a sentence and in tiles."""
+    """A sentence and tiles."""
 
     sentence: str
     tiles: tuple[Tile, ...]
@@ -53,47 +52,79 @@ class Headline:
 
 
 def headline(data: ReportData) -> Headline | None:
-    """The headline of a run's first scenario, or None when there is none."""
-    if not data.scenarios:
+    """Return the worth of personalizing at the campaign's budget; None where nothing is claimed."""
+    if data.worth is None or "worth" in data.absent:
         return None
-    run = data.scenarios[0]
-    ours = run.policies[0]
-    static = run.policy("static")
-    least = lowest(data.campaign)
-    limit, used = run.budget.limit, run.used(ours)
+    now, unit = data.worth.at(1.0), value_unit(data)
+    tiles = _tiles(data.worth, now, unit, data.currency, lowest(data.campaign))
+    return Headline(worth_sentence(data), tuple(tiles), data.simulated)
+
+
+def worth_sentence(data: ReportData) -> str:
+    """Worth of personalizing in words; empty where nothing is claimed."""
+    if data.worth is None or "worth" in data.absent:
+        return ""
+    now, unit = data.worth.at(1.0), value_unit(data)
+    each = "" if data.campaign is None else EACH[data.campaign.budget.form]
+    told = f"With the campaign's budget of {money(now.budget, data.currency)}{each}, "
+    if _same(now.lowest):
+        return f"{told}every account gets {lowest(data.campaign)}: the budget does not pay for more."
+    told += _more("personal incentives", now.lowest, unit, f"{lowest(data.campaign)} for every request") + ". "
+    if _same(now.flat):
+        told += f"So does {FLAT}."
+    elif now.flat.low > 0:
+        told += f"That is {rounded(now.flat.value)} more {interval(now.flat)} than {FLAT}."
+    else:
+        told += f"{_more('personal incentives', now.flat, unit, FLAT).capitalize()}."
+    rows, accounts = sum(data.worth.rows.values()), sum(data.worth.accounts.values())
+    return (
+        f"{told} In brackets are 95 % intervals, from {number(rows)} rows of {number(accounts)} accounts that no model "
+        "had learned from."
+    )
+
+
+def value_unit(data: ReportData) -> str:
+    """Unit of the value: that of the side where there is one, else the sum of the sides by their weights."""
+    sides = list(data.campaign.sides) if data.campaign is not None else []
+    return UNITS[sides[0]] if len(sides) == 1 else f"weighted {data.value_unit}"
+
+
+def _more(subject: str, found: Estimate, unit: str, other: str) -> str:
+    if found.low > 0 or found.high < 0:
+        more = "fewer" if found.high < 0 else "more"
+        return f"{subject} bring {rounded(abs(found.value))} {more} {unit} {interval(found)} than {other}"
+    told = f"it is not shown that {subject} bring more {unit} than {other}"
+    return f"{told}: the difference is {signed(found.value)} {interval(found)}"
+
+
+def _same(found: Estimate) -> bool:
+    """Return whether a difference is nothing: both policies decide alike."""
+    return found.low == found.high == 0
+
+
+def _tiles(worth: Worth, now: WorthAt, unit: str, currency: Currency, least: str) -> list[Tile]:
     tiles = [
-        Tile(
-            LIMITS[run.budget.form],
-            money(used, data.currency),
-            f"{percent(used / limit if limit > 0 else np.nan)} of {money(limit, data.currency)}",
-            used / limit if limit > 0 else None,
-        ),
-        *_extra(run, data.currency, least),
+        _difference(f"Over {name}", found, unit, truth)
+        for name, found, truth in (
+            ("the best flat mixture", now.flat, now.true_flat),
+            (least, now.lowest, now.true_lowest),
+        )
     ]
-    sentence = f"{_spent(run, ours, data.currency)}"
-    if run.gains:
-        sentence += f" and added {'; '.join(_added(gain, over, least) for over, gain in run.gains.items())}"
-    elif run.attainable is not None:
-        more = f"{_above(run.attainable.incremental(ours.value))} {data.value_unit}"
-        sentence += f" and added {more} than {least} for every request"
-    sentence += "."
-    if not run.gains and run.attainable is None:
-        sentence += f" It brought {number(ours.value)} {data.value_unit}; the number due to incentives is not known."
-    best = run.of_best(ours)
-    if np.isfinite(best):
-        sentence += f" It reached {percent(best)} of the extra value possible in hindsight"
-        aside = run.why_above(ours) or "of the extra value possible in hindsight"
-        if np.isfinite(run.of_gain(ours)):
-            sentence += f", and {percent(run.of_gain(ours))} of the gain over the best flat incentive"
-            aside += f"; {percent(run.of_gain(ours))} of the gain over the best flat incentive"
-        sentence += f" ({run.why_above(ours)})." if run.why_above(ours) else "."
-        tiles.append(Tile("Of the possible", percent(best), aside, best))
-    tiles += _marginal(run, ours, data.currency)
-    if static is not None and static is not ours:
-        told, tile = _static(run, ours, static)
-        sentence += f" {told}"
-        tiles.append(tile)
-    return Headline(sentence, tuple(tiles), run.simulated)
+    if now.lowest.low > 0 and now.each is not None:
+        bounds = f"95 % interval [{money(now.each.low, currency)}, {money(now.each.high, currency)}]"
+        tiles.append(Tile("Cost per extra response", money(now.each.value, currency), bounds))
+    used = now.cost.value / now.budget if now.budget > 0 else np.nan
+    tiles.append(Tile("Expected cost", money(now.cost.value, currency), f"{percent(used)} of the budget", used))
+    span = f"{percent(worth.points[0].share, 0)} to {percent(worth.points[-1].share, 0)}"
+    return [
+        *tiles,
+        _difference(f"Mean over budgets, {span}", worth.flat, f"{unit} over flat mixtures", worth.true_flat),
+    ]
+
+
+def _difference(name: str, found: Estimate, unit: str, truth: float) -> Tile:
+    aside = f"{unit}, 95 % interval {interval(found)}" if found.high > found.low else unit
+    return Tile(name, signed(found.value), aside + (f"; in truth {signed(truth)}" if np.isfinite(truth) else ""))
 
 
 def lowest(campaign: Campaign | None) -> str:
@@ -135,21 +166,6 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
     }
 
 
-def against(scenario: Scenario, policy: Policy) -> str:
-    """Distance of a policy below or above its limit, in words."""
-    excess = scenario.excess(policy)
-    if not np.isfinite(excess):
-        return "above zero"
-    if abs(excess) < 5e-7:
-        return "on the limit"
-    return f"{percent(abs(excess), 2)} {'over' if excess > 0 else 'below'}"
-
-
-def budget_heading(scenario: Scenario) -> str:
-    """Heading of the column that holds what the budget limits."""
-    return LIMITS[scenario.budget.form]
-
-
 def change_sentence(side: SideReport, currency: Currency) -> str:
     """Changes of the hazard rate of a side, in words."""
     found = side.hazard
@@ -165,114 +181,6 @@ def change_sentence(side: SideReport, currency: Currency) -> str:
     ]
     noun = "a change point" if len(turns) == 1 else f"{len(turns)} change points"
     return f"The hazard rate shows {noun}: {listed(turns)}."
-
-
-def solve_sentence(solves: Sequence[Solve]) -> str:
-    """Number of solves made and published, and the quality of the worst, in words."""
-    if not solves:
-        return ""
-    published = [solve for solve in solves if solve.published]
-    told = f"{len(solves)} solves, {len(published)} published."
-    if published:
-        gap, excess = max(solve.gap for solve in published), max(solve.violation for solve in published)
-        told += (
-            f" Largest relative gap between what was reached and the upper bound: {number(gap, 3)};"
-            f" largest excess over a limit: {number(excess, 3)} (≤ 0 is within)."
-        )
-    return told
-
-
-def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
-    limit = money(run.budget.limit, currency)
-    paid = "paid" if currency.symbol else "gave"
-    if run.budget.form == "total":
-        return f"The campaign {paid} {money(ours.total, currency)} of its budget of {limit}"
-    what = "request" if run.budget.form == "per_account" else "response"
-    used = money(run.used(ours), currency)
-    return f"The campaign {paid} {money(ours.total, currency)}, {used} per {what} against a limit of {limit},"
-
-
-def _above(value: float) -> str:
-    return f"{rounded(abs(value))} {'fewer' if value < 0 else 'more'}"
-
-
-def _added(gain: Gain, over: Over, least: str) -> str:
-    """Added responses of each side with their interval, in words."""
-    sides = [
-        f"{_above(found.responses.value)} {UNITS[side]} {interval(found.responses)}"
-        for side, found in gain.sides.items()
-    ]
-    if over == "lowest":
-        return f"{listed(sides)} than {least} for every request"
-    if len(sides) == 1:
-        return f"{sides[0]} than {FLAT}"
-    # At equal spend one side may get more of the money than in the flat mixture, and the other one less.
-    parts = [f"{signed(found.responses.value)} {UNITS[side]}" for side, found in gain.sides.items()]
-    whole = gain.whole.responses
-    return f"{_above(whole.value)} responses by weight {interval(whole)} than {FLAT} ({listed(parts)})"
-
-
-def _extra(run: Scenario, currency: Currency, least: str) -> list[Tile]:
-    """Tiles of what was added: responses of each side and their cost."""
-    tiles: list[Tile] = []
-    if "lowest" in run.gains:
-        flat = run.gains.get("flat")
-        for side, found in run.gains["lowest"].sides.items():
-            aside = f"over {least}, 95 % interval {interval(found.responses)}"
-            tiles.append(Tile(f"Extra {UNITS[side]}", signed(found.responses.value), aside))
-        if flat is not None:
-            over = flat.whole.responses
-            unit = UNITS[next(iter(flat.sides))] if len(flat.sides) == 1 else "responses by weight"
-            aside = f"{unit} at equal spend, 95 % interval {interval(over)}"
-            tiles.append(Tile("Over the best flat incentive", signed(over.value), aside))
-        for side, found in run.gains["lowest"].sides.items():
-            each = found.cost_each
-            aside = f"{_bounds(each, currency)}; {money(found.cost.value, currency)} more than {least} costs"
-            tiles.append(Tile(f"Cost per extra {ONE[side]}", money(each.value, currency), aside))
-    return tiles
-
-
-def _bounds(each: Estimate, currency: Currency) -> str:
-    if not np.isfinite(each.low):
-        return "no interval: nothing may have been added"
-    return f"95 % interval [{money(each.low, currency)}, {money(each.high, currency)}]"
-
-
-def _marginal(run: Scenario, ours: Policy, currency: Currency) -> list[Tile]:
-    """The price of money in words: value of one major unit more, and cost of one response more."""
-    price = mean_price(run, ours)
-    if not price > 0:
-        return []
-    weights = run.weights or {}
-    costs = [f"one extra {ONE[side]} costs {money(weight / price, currency)}" for side, weight in weights.items()]
-    brings = [f"{number(currency.unit * price / weight, 3)} {UNITS[side]}" for side, weight in weights.items()]
-    if not costs:
-        return []
-    return [Tile(f"One more {currency.one} brings", " or ".join(brings), f"{'; '.join(costs)} (λ, mean of the day)")]
-
-
-def mean_price(run: Scenario, policy: Policy) -> float:
-    """Mean price of money over the requests of the window, in weighted responses per minor unit; NaN without one."""
-    if policy.price is None:
-        return float("nan")
-    known = np.isfinite(policy.price)
-    requests = float(run.arrivals[known].sum())
-    return float(policy.price[known] @ run.arrivals[known]) / requests if requests > 0 else float("nan")
-
-
-def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:
-    """Outcome of a price kept from the start, as a sentence and as a tile."""
-    kept, name = "a price kept from the start", "Against a static price"
-    if run.overspent(static):
-        over = percent(run.excess(static))
-        tile = Tile(name, f"{over} over", "what the static price overspends")
-        return f"{kept.capitalize()} would have overspent by {over}.", tile
-    aside = f"static: {number(static.value)}"
-    if static.value <= 0:
-        return f"{kept.capitalize()} would have contributed nothing.", Tile(name, MISSING, aside)
-    gain = ours.value / static.value - 1
-    told = f"The value is {percent(abs(gain))} {'lower' if gain < 0 else 'higher'} than with {kept}."
-    return told, Tile(name, f"{'+' if gain > 0 else ''}{percent(gain)}", aside)
 
 
 def _times(before: float, after: float) -> str:

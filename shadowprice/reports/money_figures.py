@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
 
 from shadowprice.currency import Currency
+from shadowprice.evaluation.policy.worth import Worth
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.wording import MISSING, clipped, money, number
+from shadowprice.reports.wording import MISSING, clipped, money, number, signed
 
 
 def mix(found: Mix, side: str, levels_of_side: Sequence[str], unit: str = "money") -> str:
@@ -77,6 +80,45 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
         value.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
         price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.one} brings")
         return svg.to_svg(drawn, "budget-curve", "Extra responses and price of money against the budget")
+
+
+def worth_curve(found: Worth, unit: str, currency: Currency) -> str:
+    """Worth of a policy against the budget, as SVG: above the lowest level, and above the best flat mixture.
+
+    Each has its band. Where the truth is known, true means are dots.
+    """
+    points = found.points
+    x = np.array([each.share for each in points])
+    flat, gap = (np.array([each.flat_lowest.value for each in points]), np.array([each.true_flat for each in points]))
+    truth = np.array([each.true_lowest for each in points])
+    with svg.figure(10.6, 3.9, ncols=2, width_ratios=[1.4, 1]) as (drawn, (lowest, over)):
+        _banded(lowest, x, [each.lowest for each in points], label="an incentive for each account")
+        lowest.plot(x, flat, color=svg.STATIC, linestyle=svg.DASHED, label="best flat mixture at the same cost")
+        _banded(over, x, [each.flat for each in points])
+        if np.isfinite(truth).any():
+            lowest.plot(x, truth, "o", color=svg.TRUTH, markersize=3.5, label="true means")
+            lowest.plot(x, truth - gap, "o", color=svg.TRUTH, markersize=3.5)
+            over.plot(x, gap, "o", color=svg.TRUTH, markersize=3.5)
+        for axes, name in ((lowest, "lowest"), (over, "flat")):
+            axes.axvline(1.0, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
+            axes.axhline(0, color=svg.MUTED, linewidth=0.8)
+            axes.set_xlabel("Share of the campaign's budget")
+            for each in points:
+                value = getattr(each, name).value
+                svg.tell(axes, each.share, value, f"{money(each.budget, currency)}: {signed(value)}")
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            svg.ticks(axes, "y", number)
+        lowest.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
+        over.set_title("The same over the best flat mixture")
+        svg.legend_above(lowest, 3)
+        return svg.to_svg(drawn, "worth", "Extra responses against the budget: personal incentives and flat mixtures")
+
+
+def _banded(axes: Axes, x: NDArray[np.float64], found: Sequence[Estimate], **line: Any) -> None:
+    """Draw a line with its band."""
+    value, low, high = (np.array([getattr(each, name) for each in found]) for name in ("value", "low", "high"))
+    axes.fill_between(x, low, high, color=svg.MODEL, alpha=0.2, linewidth=0)
+    axes.plot(x, value, color=svg.MODEL, linewidth=2.4, **line)
 
 
 def _segments(axes: Axes, found: Mix, side: str, shades: dict[Any, float]) -> None:

@@ -15,23 +15,23 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.files import write_whole
 from shadowprice.pacing.what_if import Answer
-from shadowprice.reports import headline, money_figures, response_figures, spending_figures, texts, wording
+from shadowprice.reports import headline, money_figures, rehearsal, response_figures, spending_figures, texts, wording
 from shadowprice.reports.data import ReportData, Section, SideReport
 from shadowprice.reports.mix import FILE, write_mix
 
 SECTIONS: dict[Section, str] = {
     "evidence": "What your trial shows",
+    "worth": "What personalizing is worth",
     "campaign": "The campaign",
-    "spending": "The money, hour by hour",
-    "mix": "Who got what",
-    "budget": "Another budget",
     "response": "What incentives do",
     "quality": "How good the model is",
-    "solves": "The price and its proof",
+    "budget": "Another budget",
+    "rehearsal": "Rehearsal",
     "data": "Data and graph",
     "run": "How it ran",
-    "stress": "Appendix: stress test",
 }
+WORTH_SHARES = (0.5, 1.0, 1.5, 2.0)
+"""Budgets in the table of the worth, as shares of the campaign's."""
 METRICS = {
     "auc": "AUC",
     "logloss": "Log loss",
@@ -56,6 +56,7 @@ def render(data: ReportData) -> str:
         contents=_contents(data),
         figures={key: Markup(svg) for key, svg in _figures(data).items()},
         headline=headline.headline(data),
+        rehearsal=rehearsal.rehearsal(data),
     )
 
 
@@ -69,16 +70,14 @@ def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
 def _contents(data: ReportData) -> dict[str, str]:
     present = {
         "evidence": bool(data.evidence),
+        "worth": data.worth is not None,
         "campaign": data.campaign is not None,
-        "spending": bool(data.scenarios),
-        "mix": data.mix is not None,
         "budget": bool(data.curve),
         "response": any(side.levels or side.slope or side.model_slope is not None for side in data.sides),
         "quality": data.gate is not None or any(side.metrics or side.calibration for side in data.sides),
-        "solves": bool(data.solves),
+        "rehearsal": bool(data.scenarios or data.mix is not None or data.solves),
         "data": bool(data.facts),
         "run": bool(data.steps or data.serving or data.versions),
-        "stress": len(data.scenarios) > 1,
     }
     contents: dict[str, str] = {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
     return contents | ({"notes": "Notes"} if data.notes else {})
@@ -86,6 +85,8 @@ def _contents(data: ReportData) -> dict[str, str]:
 
 def _figures(data: ReportData) -> dict[str, str]:
     figures = {}
+    if data.worth is not None and "worth" not in data.absent:
+        figures["worth"] = money_figures.worth_curve(data.worth, headline.value_unit(data), data.currency)
     for at, scenario in enumerate(data.scenarios, start=1):
         figures[f"hours-{at}"] = spending_figures.hours(scenario, data.currency, data.value_unit, str(at))
     if len(data.scenarios) > 1:
@@ -97,8 +98,8 @@ def _figures(data: ReportData) -> dict[str, str]:
         }
     if data.curve:
         now = current(data)
-        limit = now.budget if now is not None else np.nan
-        figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, value_unit(data), data.currency)
+        limit, unit = (now.budget if now is not None else np.nan), headline.value_unit(data)
+        figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, unit, data.currency)
     for found in data.evidence:
         if any(each.difference for each in found.levels):
             figures[f"effect-{found.side}"] = response_figures.effect(found, data.currency)
@@ -139,21 +140,23 @@ def _environment(data: ReportData) -> Environment:
     }
     pages.globals |= {
         "data": data,
-        "against": headline.against,
-        "budget_heading": headline.budget_heading,
+        "against": rehearsal.against,
+        "budget_heading": rehearsal.budget_heading,
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
         "trial_slope": lambda side: next((each.slope for each in data.evidence if each.side == side), None),
         "evidence_table": lambda found: texts.evidence_table(found, data.currency),
         "evidence_notes": lambda found: texts.evidence_notes(found, data.currency),
         "evidence_facts": texts.evidence_facts,
-        "solve_sentence": headline.solve_sentence(data.solves),
+        "worth_rows": [] if data.worth is None else [p for p in data.worth.points if p.share in WORTH_SHARES],
+        "worth_truth": data.worth is not None and bool(np.isfinite(data.worth.true_flat)),
+        "solve_sentence": rehearsal.solve_sentence(data.solves),
         "metric_names": metric_names,
         "campaign_facts": lambda: headline.campaign_facts(data.campaign, data.currency) if data.campaign else {},
         "level_names": lambda side: level_names(data, side),
         "lowest": headline.lowest(data.campaign),
         "unordered": headline.unordered(data.campaign),
         "current": current(data),
-        "value_unit": value_unit(data),
+        "value_unit": headline.value_unit(data),
         "units": headline.UNITS,
         "mix_file": FILE,
         "per_major": lambda slope: per_major(slope, data.currency.unit),
@@ -176,12 +179,6 @@ def current(data: ReportData) -> Answer | None:
         return None
     limit = data.campaign.budget.limit
     return next((each for each in data.curve if each.budget == limit), None)
-
-
-def value_unit(data: ReportData) -> str:
-    """Unit of the value: that of the side where there is one, else the sum of the sides by their weights."""
-    sides = list(data.campaign.sides) if data.campaign is not None else []
-    return headline.UNITS[sides[0]] if len(sides) == 1 else f"weighted {data.value_unit}"
 
 
 def metric_names(side: SideReport) -> list[str]:

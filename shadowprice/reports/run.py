@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.budgets.kept import remark
 from shadowprice.pacing.exploration import ExplorationReport
@@ -17,8 +19,10 @@ from shadowprice.pacing.replay.compare import score
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.price import PriceRecord
-from shadowprice.reports.data import Policy, Role, Scenario, Solve
-from shadowprice.reports.wording import number
+from shadowprice.reports.data import Policy, ReportData, Role, Scenario, Solve
+from shadowprice.reports.headline import value_unit, worth_sentence
+from shadowprice.reports.wording import money, number, percent
+from shadowprice.storage import to_json
 
 SHOWN: dict[str, tuple[Role, str]] = {
     "service": ("resolved", "Solved again every hour (the running service)"),
@@ -40,7 +44,7 @@ def scenario(
     runs: Mapping[str, Replay],
     attainable: Attainable,
     planned: NDArray[np.float64] | None = None,
-    gains: Mapping[Over, Gain] | None = None,
+    shares: bool = True,
 ) -> Scenario:
     """One day under several policies. ``runs`` needs ``hindsight``; values are true means within the budget.
 
@@ -73,7 +77,7 @@ def scenario(
         policies=tuple(policies),
         simulated=True,
         attainable=attainable,
-        gains=dict(gains or {}),
+        shares=shares,
         weights={side: terms.weight for side, terms in campaign.sides.items()},
     )
 
@@ -120,14 +124,30 @@ def pacing_summary(
     }
 
 
-def gain_sentence(pacing: Mapping[str, Any]) -> str:
-    """Value of a run in words, from the ``pacing`` part of its summary."""
-    sentence = f"{pacing['incremental_value']:.0f} responses above the lowest incentive for every request"
-    if pacing["incremental_share"] is not None:
-        sentence += f", {pacing['incremental_share']:.1%} of what was possible in hindsight"
-    if pacing["attainable_share"] is not None:
-        sentence += f", {pacing['attainable_share']:.1%} of the gain attainable over the best flat mixture of levels"
-    return sentence
+def closing_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Outcome of a run in words, from its summary: first the evidence, then the rehearsal."""
+    pacing, currency = summary["pacing"], Currency.of(summary["currency"])
+    told = (
+        f"rehearsal: paid {money(pacing['spend'], currency)} of {money(pacing['allowance'], currency)} in "
+        f"{pacing['hours']} hours"
+    )
+    if pacing["incremental_share"] is not None and gained(pacing):
+        told += f", {percent(pacing['incremental_share'])} of the extra value possible in hindsight"
+    return [summary["worth"]["sentence"], f"{told} (simulated outcomes)"]
+
+
+def gained(pacing: Mapping[str, Any]) -> bool:
+    """Return whether the day of a ``pacing`` summary added responses by the lower bound of its interval."""
+    measured = pacing["measured"].get("lowest")
+    return measured is None or (measured["responses"]["low"] or 0.0) > 0
+
+
+def worth_summary(data: ReportData) -> dict[str, Any]:
+    """The ``worth`` part of summary.json; of a worth that is not claimed only the reason."""
+    found = data.worth
+    if found is None or "worth" in data.absent:
+        return {"sentence": data.absent.get("worth", "what personalizing is worth was not estimated")}
+    return {"sentence": worth_sentence(data), "unit": value_unit(data), **json.loads(to_json(found))}
 
 
 def exploration_summary(found: ExplorationReport) -> dict[str, Any]:

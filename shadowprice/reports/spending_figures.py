@@ -54,8 +54,8 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
             told = number(policy.value)
             if pale:
                 told += f" · overspent by {percent(scenario.excess(policy))}"
-            elif policy.role != "hindsight" and np.isfinite(scenario.of_gain(policy)):
-                told += f" · {percent(scenario.of_gain(policy))} of the attainable gain"
+            elif policy.role != "hindsight" and np.isfinite(scenario.of_best(policy)):
+                told += f" · {percent(scenario.of_best(policy))} of the possible"
             _beside(axes, told, (policy.value, place), (5, 0), va="center", color=svg.BUDGET if pale else svg.INK)
         axes.set_yticks(y, [f"{clipped(scenario.name, 24)}: {clipped(policy.name, 32)}" for scenario, policy in rows])
         axes.set(xlim=(0, 1.6 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")

@@ -168,3 +168,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _cell(text: str) -> str:
     """Text that neither breaks a table nor is taken for HTML."""
     return " ".join(text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").split())
+
+
+def unidentified(evidence: Sequence[SideEvidence]) -> str:
+    """Reason why no budget has a known value; empty where the effect of each side is identified."""
+    sides = [f"{each.side}s" for each in evidence if each.verdict != "identified"]
+    if not sides:
+        return ""
+    return (
+        f"the trial does not identify the effect of the incentives of {listed(sides)}, so no budget has a known value"
+    )

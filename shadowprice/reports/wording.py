@@ -63,7 +63,9 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def estimate(found: float | Estimate, digits: int = 4) -> str:
-    """A value, with its interval in brackets where there is one; a dash where it is not known."""
+    """A value, with its interval in brackets where it has some width; a dash where it is not known."""
+    if isinstance(found, Estimate) and found.low == found.high:
+        return number(found.value, digits)
     if isinstance(found, Estimate):
         if not math.isfinite(found.value):
             return MISSING
@@ -73,8 +75,8 @@ def estimate(found: float | Estimate, digits: int = 4) -> str:
 
 
 def interval(found: Estimate, digits: int = 3) -> str:
-    """Limits of an estimate in brackets."""
-    return f"[{rounded(found.low, digits)}, {rounded(found.high, digits)}]"
+    """Limits of an estimate in brackets; empty where they have no width."""
+    return "" if found.low == found.high else f"[{rounded(found.low, digits)}, {rounded(found.high, digits)}]"
 
 
 def signed(value: float, digits: int = 3) -> str:

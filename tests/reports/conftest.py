@@ -10,6 +10,7 @@ from shadowprice.campaign import Budget
 from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.policy.worth import Worth, WorthAt
 from shadowprice.evaluation.prediction.calibration import calibration_table, equal_bins
 from shadowprice.evaluation.prediction.change_points import find_change_points
 from shadowprice.evaluation.prediction.per_level import response_by_level
@@ -17,7 +18,6 @@ from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import within_slope
-from shadowprice.pacing.replay.gains import Amounts, Gain
 from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 
@@ -91,24 +91,38 @@ def evidence() -> tuple[SideEvidence, ...]:
     return tuple(found)
 
 
-def amounts(responses: float, wide: float, cost: float) -> Amounts:
-    each = cost / responses
-    return Amounts(
-        responses=Estimate(responses, responses - wide, responses + wide),
-        cost=Estimate(cost, 0.98 * cost, 1.02 * cost),
-        cost_each=Estimate(each, each / (1 + wide / responses), each / (1 - wide / responses)),
+def around(value: float, wide: float) -> Estimate:
+    return Estimate(value, value - wide, value + wide)
+
+
+def worth() -> Worth:
+    """Worth of a policy that brings 4,292.4 responses over the lowest level and 112.4 over flat at the budget."""
+    points = tuple(
+        WorthAt(
+            share=share,
+            budget=500_000 * share,
+            cost=around(499_000 * share, 9_000 * share),
+            value=around(6120 + 4292.4 * gain, 260 * gain),
+            lowest=around(4292.4 * gain, 240 * gain),
+            flat=around(112.4 * gain, 60 * gain),
+            flat_lowest=around(4180 * gain, 235 * gain),
+            each=around(82.2 * share, 4.0) if share else None,
+            effective_rows={"customer": 2100.0, "merchant": 640.0},
+            true_lowest=4300 * gain,
+            true_flat=120 * gain,
+        )
+        for share, gain in ((0.0, 0.0), (0.5, 0.7), (1.0, 1.0), (1.5, 1.2), (2.0, 1.3))
     )
-
-
-GAINS = {
-    "lowest": Gain(
-        whole=amounts(4292.4, 180, 350_000),
-        sides={"customer": amounts(3140.0, 160, 250_000), "merchant": amounts(1152.4, 80, 100_000)},
-    ),
-    "flat": Gain(
-        whole=amounts(112.4, 180, 10), sides={"customer": amounts(140.0, 160, 5), "merchant": amounts(-27.6, 80, 5)}
-    ),
-}
+    return Worth(
+        points=points,
+        lowest=around(3800, 210),
+        flat=around(98.1, 41),
+        rows={"customer": 21_000, "merchant": 5_000},
+        accounts={"customer": 14_000, "merchant": 2_800},
+        stages=3,
+        true_lowest=3805.0,
+        true_flat=101.0,
+    )
 
 
 def scenario(name: str, description: str, arrivals: np.ndarray, static_over: float) -> Scenario:
@@ -126,7 +140,6 @@ def scenario(name: str, description: str, arrivals: np.ndarray, static_over: flo
         arrivals=arrivals,
         planned_spend=plan,
         attainable=Attainable(lowest=6120.0, flat=10_300.0, best=10_495.0),
-        gains=GAINS,
         weights={"customer": 1.0, "merchant": 0.5},
         policies=(
             Policy(role="resolved", name="solved again every hour", value=10_412.4, spend=spend, price=price),
@@ -206,6 +219,7 @@ def build_example() -> ReportData:
         },
         evidence=evidence(),
         sides=sides,
+        worth=worth(),
         gate=verdict,
         scenarios=(
             scenario(

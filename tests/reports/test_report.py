@@ -10,6 +10,7 @@ import pytest
 
 from shadowprice.campaign import Budget
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.policy.gate import Check, GateResult
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import render, write_report
@@ -76,9 +77,10 @@ def test_the_page_holds_the_numbers_it_was_given(page, example):
     text = Page(page).text
     for expected in (
         "$4,991.00 of its budget of $5,000.00",
-        "3,140 more redemptions [2,980, 3,300] and 1,152 more share ratios",
-        "98.1 % of the extra value possible in hindsight, and 57.6 % of the gain over the best flat incentive",
-        "$0.80",
+        "bring 4,292 more weighted responses [4,052, 4,532] than the lowest incentive for every request",
+        "That is 112 more [52.4, 172] than the best flat mixture at the same cost",
+        "$5,000.00 100 % 112 [52.4, 172] 120 4,292 [4,052, 4,532] 4,300 $0.82 [$0.78, $0.86] $4,990.00",
+        "98.1 % of the extra value possible in hindsight",
         "2.9 % higher than with a price kept from the start",
         "overspent by 11.2 %",
         "80 cents (rate ×2.7) and 100 cents (rate ×1.9)",
@@ -153,9 +155,9 @@ def test_a_section_without_content_is_left_out_or_says_why_it_is_missing(example
     bare = ReportData(title="T", dataset="tables", created_at=example.created_at, simulated=False)
     text = Page(render(bare)).text
     assert "Data set tables" in text
-    for name in ("The money, hour by hour", "How good the model is", "How it ran", "Notes"):
+    for name in ("What personalizing is worth", "Rehearsal", "How good the model is", "How it ran", "Notes"):
         assert name not in text
-    stated = dataclasses.replace(bare, absent={"spending": "this data set has no clock", "quality": "no labels yet"})
+    stated = dataclasses.replace(bare, absent={"rehearsal": "this data set has no clock", "quality": "no labels yet"})
     text = Page(render(stated)).text
     assert "Not in this report: this data set has no clock" in text
     assert "Not in this report: no labels yet" in text
@@ -169,7 +171,8 @@ def test_nothing_spent_and_nothing_brought_is_reported_as_it_is(example):
     )
     empty = dataclasses.replace(scenario, budget=Budget(limit=0), policies=nothing, arrivals=np.zeros(24))
     text = Page(render(dataclasses.replace(example, scenarios=(empty, empty)))).text
-    assert "paid $0.00 of its budget of $0.00 and added" in text
+    assert "paid $0.00 of its budget of $0.00." in text
+    assert "added" not in text
     assert "nan" not in text.lower()
 
 
@@ -244,10 +247,30 @@ def test_the_page_has_one_calibration_error_per_side_and_it_is_that_of_the_metri
         assert f"{table.ece:.3g}" not in text
 
 
-def test_the_stress_test_is_an_appendix(page):
+def test_the_worth_comes_first_and_the_simulated_day_is_a_later_section(page):
     sections = re.findall(r'<section id="([a-z]+)">', page)
-    assert sections.index("stress") == len(sections) - 2
-    assert page.index("Doubled noon") > page.index('<section id="stress">')
+    assert sections[0] == "worth"
+    assert sections.index("rehearsal") > sections.index("quality")
+    rehearsed = page[page.index('<section id="rehearsal">') :]
+    for told in ("The campaign paid", "As it ran", "Doubled noon", "Every solve with its certificate"):
+        assert told in rehearsed
+        assert told not in page[: page.index('<section id="rehearsal">')]
+
+
+def test_a_worth_that_is_withheld_says_why_and_shows_no_figure_of_it(example):
+    withheld = dataclasses.replace(example, absent={"worth": "the trial does not identify the effect"})
+    text = Page(render(withheld)).text
+    assert "Not in this report: the trial does not identify the effect" in text
+    for figure in ("[4,052, 4,532]", "[52.4, 172]", "best flat mixture"):
+        assert figure not in text
+
+
+def test_an_interval_without_width_is_not_printed_as_one(example):
+    side = example.sides[1]
+    exact = dataclasses.replace(side, metrics={"m": {"paid_units": Estimate(1.8767, 1.8767, 1.8767)}})
+    text = Page(render(dataclasses.replace(example, sides=(exact,)))).text
+    assert "1.88" in text
+    assert "[1.88" not in text
 
 
 class Boxes(Page):

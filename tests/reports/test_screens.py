@@ -68,8 +68,8 @@ def test_a_report_in_yen_has_no_decimals_and_no_dollars_in_any_section(example: 
 
 def test_the_keyboard_reaches_and_moves_a_table_that_is_wider_than_the_page(page: Page) -> None:
     show(page, PHONE, "light")
-    box = page.locator("#spending .scroll").first
-    page.locator("#spending .wide").first.focus()
+    box = page.locator("#rehearsal .scroll").first
+    page.locator("#rehearsal .wide").first.focus()
     page.keyboard.press("Tab")
     assert box.evaluate("each => each === document.activeElement")
     page.keyboard.press("ArrowRight")

@@ -39,9 +39,9 @@ def test_policies_without_a_price_leave_its_panel_empty(example):
     assert "Requests in the hour" in words(drawn)
 
 
-def test_the_values_figure_says_which_policies_overspent_and_the_share_of_the_gain_of_the_others(example):
+def test_the_values_figure_says_which_policies_overspent_and_the_share_of_the_possible_of_the_others(example):
     shown = words(values(example.scenarios, "responses"))
-    assert "10,412 · 57.6 % of the attainable gain" in shown
+    assert "10,412 · 98.1 % of the possible" in shown
     assert "11,447 · overspent by 11.2 %" in shown
     assert "10,495" in shown
     assert shown.count("As it ran: hindsight") == 1

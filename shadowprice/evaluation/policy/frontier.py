@@ -203,7 +203,8 @@ class LoggedPolicies:
             caps.
         allowed: bool (J, N), levels that rules allow; None: all.
 
-    ``effective_rows`` (L,) is what the weights of each policy are worth. Memory O(L · cells + N).
+    ``value`` and ``cost`` (cells, L) are the sums of each policy's scores. ``effective_rows`` (L,) is what its weights
+    are worth. Memory O(L · cells + N).
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class LoggedPolicies:
             raise InvalidInput(f"must be one of {get_args(Estimator)}, got {estimator!r}", field="estimator")
         rows = _Rows.of(trial, levels, estimator)
         summed = [[cells.sums(each) for each in rows.capped(level, granted, allowed)] for level in chosen]
-        self._value, self._cost, self._share, weight, square = (
+        self.value, self.cost, self._share, weight, square = (
             np.stack([each[part] for each in summed], axis=1) for part in range(5)
         )
         self.effective_rows: Array = np.nan_to_num(ratio(weight.sum(axis=0) ** 2, square.sum(axis=0)), nan=0.0)
@@ -228,7 +229,7 @@ class LoggedPolicies:
     def at(self, weight: Array) -> tuple[Array, Array]:
         """Value and cost per row (B, L) at weights (B, cells); NaN where no row has weight."""
         share = weight @ self._share
-        return ratio(weight @ self._value, share), ratio(weight @ self._cost, share)
+        return ratio(weight @ self.value, share), ratio(weight @ self.cost, share)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,11 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.interim import EqualPrice
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.policy.mending import MEANINGS, MENDS, Override, mend
+from shadowprice.evaluation.policy.worth import WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 
 Found = float | Estimate
-Compared = AtBudget | EqualPrice
+Compared = AtBudget | EqualPrice | WorthAt
 Rival = Literal["the incumbent", "uniform dosing"]
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -154,8 +155,9 @@ def gate(
         baseline: the same of the model it would replace, or of a plain one; per side the
             candidate's ``mse`` may not lie wholly above the baseline's.
         limits: see :class:`Limits`.
-        value: the candidate's value against the rival's at the campaign's budget, all sides together; or net of
-            money at one price where the gate is asked again as rows come in; or why it could not be compared.
+        value: the candidate's value against the rival's at the campaign's budget, all sides together; or what
+            personalizing is worth there, against uniform dosing; or net of money at one price where the gate is asked
+            again as rows come in; or why it could not be compared.
             Without it only the metrics are judged.
         rival: what ``value`` is compared with.
         required: whether the model must be shown to beat the rival; if not, the comparison is only reported.
@@ -186,7 +188,7 @@ def gate(
         checks += side_checks(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
     if value is not None:
         checks.append(replace(_beats(value, rival, allowed), required=required))
-        if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str):
+        if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str | WorthAt):
             checks += [replace(each, required=required) for each in _within_margin(value, prediction)]
     checks += extra
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
@@ -232,7 +234,12 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
     if isinstance(found, EqualPrice):
         unit, other, rows = "an account", found.incumbent, found.effective_rows
         where = f"at a price of {found.price:.4g}"
+        difference = found.difference
+    elif isinstance(found, WorthAt):
+        unit, other, difference = "in all", found.value.value - found.flat.value, found.flat
+        rows, where = min(found.effective_rows.values()), f"at a cost of {found.cost.value:.4g} minor units"
     else:
+        difference = found.difference
         unit, other, rows = "in all", found.rival.value, min(found.effective_rows.values())
         where = f"with {found.budget:.4g} minor units at a price of {found.price:.4g}"
         if found.least_cost > found.budget:
@@ -240,18 +247,18 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
                 f"the cheapest levels cost {found.least_cost:.4g} of {found.budget:.4g} minor units: raise the budget"
             )
             return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {found.least_cost:.4g}.")
-    told = f"{_show(found.difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
+    told = f"{_show(difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
     if rows < limits.effective_rows:
         times = limits.effective_rows / rows if rows else math.inf
         more = f"about {times:.2g} times the exploration" if math.isfinite(times) else "some exploration"
         text = f"{told}: fewer than {limits.effective_rows:g}, log more exploration"
         return _check("value", CAMPAIGN, rule, text, False, f"Log {more} (exploration of the campaign, or a trial).")
     target = -limits.value_margin * abs(other)
-    passed = found.difference.low > target
-    return _check("value", CAMPAIGN, rule, told, passed, mend("value", found.difference, target))
+    passed = difference.low > target
+    return _check("value", CAMPAIGN, rule, told, passed, mend("value", difference, target))
 
 
-def _within_margin(found: Compared, prediction: Estimate | None) -> list[Check]:
+def _within_margin(found: AtBudget | EqualPrice, prediction: Estimate | None) -> list[Check]:
     """Rules of a candidate whose value lies within the margin: nothing may show that it is worse."""
     if found.difference.low > 0:
         return []

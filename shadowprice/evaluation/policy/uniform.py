@@ -105,14 +105,23 @@ def best_flat(
     if limit < path.cost[0] - 1e-9 * abs(path.cost[0]):
         raise InvalidInput(f"is below {path.cost[0]:g}, what the cheapest levels cost; raise it", field="limit")
     spent = float(np.clip(limit, path.cost[0], path.cost[-1]))
-    place = np.interp(spent, path.cost, np.arange(path.cost.size))
-    low, part = int(place), place - int(place)
-    high = min(low + 1, path.cost.size - 1)
-    return FlatMixture(
-        {side: (1 - part) * each[low] + part * each[high] for side, each in path.shares.items()},
-        float(np.interp(spent, path.cost, path.value)),
-        spent,
-    )
+    shares, _ = mixtures_at(path, np.array([spent]))
+    best = float(np.interp(spent, path.cost, path.value))
+    return FlatMixture({side: each[0] for side, each in shares.items()}, best, spent)
+
+
+def mixtures_at(path: FlatFrontier, cost: Array) -> tuple[dict[Side, Array], Array]:
+    """Return the mixtures of a frontier at costs (G,): side → shares (G, J), and the marginal value (G,) of money.
+
+    A cost beyond an end gets the mixture of that end; money above the dearest one has no value.
+    """
+    if path.cost.size == 1:
+        return {side: np.repeat(each, cost.size, axis=0) for side, each in path.shares.items()}, np.zeros(cost.size)
+    at = np.clip(np.searchsorted(path.cost, cost, side="right") - 1, 0, path.cost.size - 2)
+    step = np.diff(path.cost)[at]
+    further = np.clip((cost - path.cost[at]) / step, 0.0, 1.0)[:, None]
+    shares = {side: (1 - further) * each[at] + further * each[at + 1] for side, each in path.shares.items()}
+    return shares, np.where(cost >= path.cost[-1], 0.0, np.diff(path.value)[at] / step)
 
 
 def flat_levels(allowed: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -23,12 +23,12 @@ from shadowprice.groups import hashes
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.coverage import Context, Coverage
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
 from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.spend import CapUse, SpendReport
-from shadowprice.pacing.window import solve_window
+from shadowprice.pacing.window import WindowSolution, solve_window
 from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
 
@@ -79,12 +79,12 @@ def compare_value(
         both = [{side: each.take(able[side]) if side in able else each for side, each in one.items()} for one in both]
         if not all(each.accounts for each in both[0].values()):
             return "the rules allow no test row of a side an incentive"
-    trials = _trials(data, campaign, both[0], able)
+    trials = trials_of(data, campaign, both[0], able)
     if isinstance(trials, str):
         return trials
     caps: list[dict[Side, CapsAhead]] = [{}, {}]
     if coverage is not None and traffic is not None and campaign.limits.caps:
-        caps = [_caps(campaign, each, requests, traffic) for each in both]
+        caps = [caps_ahead(campaign, each, requests, traffic) for each in both]
     try:
         policies = [_policies(campaign, *each, asked, coverage) for each in zip(both, caps, strict=False)]
     except NotCertified as error:
@@ -118,7 +118,7 @@ def compare_value_at_every_look(
     """
     if set(curves) != {"customer"} or campaign.budget.form == "per_response":
         return "an interim analysis needs a response and an allowance with bounds that are known beforehand"
-    trials = _trials(data, campaign, curves, {})
+    trials = trials_of(data, campaign, curves, {})
     if isinstance(trials, str):
         return trials
     rows, terms = data.rows["customer"], campaign.terms("customer")
@@ -162,14 +162,13 @@ def _limit(campaign: Campaign, requests: Mapping[Side, float]) -> float:
     return budget.limit * float(sum(requests.values())) if budget.form == "per_account" else 0.0
 
 
-def marked(coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves]) -> dict[Side, Curves]:
-    """Return curves (J, N) of the test rows with the budgets that count each row and the levels that rules allow."""
-    found = {}
+def marked(
+    coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves], split: str = "test"
+) -> dict[Side, Curves]:
+    """Return curves (J, N) of the rows of a split with the budgets that count each and the levels that rules allow."""
+    found, rows = {}, data.part(split)
     for side, each in curves.items():
-        frame = data.part("test")[side]
-        partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else None
-        context = {name: frame[name].tolist() for name in data.context.get(side, ())}
-        asked = (side, frame["account_id"].astype(str).tolist(), partner, context)
+        asked = asked_by(data, side, rows[side])
         found[side] = replace(
             each,
             bits=coverage.bits(*asked),
@@ -179,7 +178,14 @@ def marked(coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves])
     return found
 
 
-def _caps(
+def asked_by(data: TrainingSet, side: Side, frame: pd.DataFrame) -> tuple[Side, list[str], list[str] | None, Context]:
+    """Side, accounts, partners and context of some rows, as a coverage reads them."""
+    partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else None
+    context = {name: frame[name].tolist() for name in data.context.get(side, ())}
+    return side, frame["account_id"].astype(str).tolist(), partner, context
+
+
+def caps_ahead(
     campaign: Campaign, curves: Mapping[Side, Curves], requests: Mapping[Side, float], traffic: Traffic
 ) -> dict[Side, CapsAhead]:
     """Caps over the whole window, of which nothing is used, on the owners of test rows that :func:`marked` returned."""
@@ -228,12 +234,24 @@ def _policies(
     """
     if coverage is None or not campaign.group_budgets:
         return {side: _policy(campaign, side, each) for side, each in curves.items()}
-    limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
-    counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, requests, limit).prices)
-    marked_by_caps = {side: caps[side].curves(counted) if side in caps else each for side, each in curves.items()}
-    prices = solve_window(campaign, marked_by_caps, requests, limit).prices
+    prices = solve_rows(campaign, curves, caps, requests).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
     return {side: under_budgets(campaign, side, each, further) for side, each in curves.items()}
+
+
+def solve_rows(
+    campaign: Campaign, curves: Mapping[Side, Curves], caps: Mapping[Side, CapsAhead], requests: Mapping[Side, float]
+) -> WindowSolution:
+    """Solve the whole window over the curves of some rows that :func:`marked` returned, with caps of their owners.
+
+    Raises:
+        NotCertified: the campaign has no price.
+    """
+    limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
+    if caps:
+        counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, requests, limit).prices)
+        curves = {side: caps[side].curves(counted) if side in caps else each for side, each in curves.items()}
+    return solve_window(campaign, curves, requests, limit)
 
 
 def under_budgets(
@@ -279,17 +297,21 @@ def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.
     return campaign.terms(side).value(curves.response), campaign.net_cost(side, curves.response)
 
 
-def _trials(
-    data: TrainingSet, campaign: Campaign, curves: Mapping[Side, Curves], able: Mapping[Side, NDArray[np.bool_]]
+def trials_of(
+    data: TrainingSet,
+    campaign: Campaign,
+    curves: Mapping[Side, Curves],
+    able: Mapping[Side, NDArray[np.bool_]],
+    split: str = "test",
 ) -> dict[Side, Trial] | str:
-    """Test rows of every side as trials in the campaign's value and net money, or why they are none.
+    """Rows of a split of every side as trials in the campaign's value and net money, or why they are none.
 
-    ``able`` chooses the test rows of a side that the curves are of; all of a side that is missing.
+    ``able`` chooses the rows of a side that the curves are of; all of a side that is missing.
     """
     found: dict[Side, Trial] = {}
     for side, own in curves.items():
         rows = data.rows[side]
-        test = rows["split"].to_numpy() == "test"
+        test = rows["split"].to_numpy() == split
         if side in able:
             test[test] = able[side]
         chance = judged_propensity(rows)
@@ -300,7 +322,7 @@ def _trials(
             )
         # The candidate has not seen these rows, so its curves may serve as the outcome model of every policy.
         value, cost = _policy(campaign, side, own)
-        trial = _trial(rows[test], chance[test], campaign, side)
+        trial = trial_of(rows[test], chance[test], campaign, side)
         found[side] = replace(
             trial,
             partner=row_partners(rows[test], side, data.snapshots),
@@ -310,7 +332,8 @@ def _trials(
     return found
 
 
-def _trial(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
+def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
+    """Rows of a side as a trial in the campaign's value and net money, without curves."""
     terms = campaign.terms(side)
     level, y = labels(frame)
     cost = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)

@@ -1,0 +1,62 @@
+"""Estimate what personalizing is worth, by the rows of the trial that no model has learned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from operations.common.job import Job, option, reads, write_figures, writes
+from operations.common.kind import CAMPAIGN
+from shadowprice.errors import InvalidInput
+from shadowprice.learning.recipes import Training
+from shadowprice.learning.training_set import kind_of
+from shadowprice.learning.worth.bundle import worth_of_bundle
+from shadowprice.responses.training import TrainingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorthJob(Job):
+    """Value and cost of the policy from 0 to 200 % of the budget, against the lowest level and a flat mixture.
+
+    Recipe, repair and calibration are those that the model was trained with: where rows are split by account, further
+    models of the same kind are fitted on a part of the accounts.
+    """
+
+    model: Path = reads("folder of the model, which has not learned from the test split")
+    training: Path = reads("folder of the training set that the model was fitted on")
+    tables: Path = reads("folder of the prepared tables: campaign, split, and the truth where it is known")
+    worth: Path = writes("JSON of the worth, or of the reason why it cannot be told")
+    figures: Path | None = writes("file with the differences at the campaign's budget", optional=True)
+    workspace: Path | None = option(None, "folder with the columns of accounts that conditions of the campaign read")
+    recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
+    epochs: int = option(0, "of each further model, at most; they take 200 at most; 0: 200")
+    seed: int = option(0, "of initialisation, dropout and batches")
+    curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
+    calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
+
+
+def run(job: WorthJob) -> None:
+    """Write the worth and its figures.
+
+    Raises:
+        InvalidInput: the training set is of another kind than a campaign's.
+    """
+    kind = kind_of(job.training)
+    if kind != CAMPAIGN:
+        raise InvalidInput(f"models of kind {kind!r} have no budget to compare with a flat mixture", field="training")
+    config = TrainingConfig(seed=job.seed)
+    found = worth_of_bundle(
+        job.model,
+        job.training,
+        job.tables,
+        job.worth,
+        Training(job.recipe, job.curve_repair, job.calibration),
+        replace(config, epochs=job.epochs) if job.epochs else config,
+        job.workspace,
+    )
+    figures: dict[str, float] = {}
+    if found.worth is not None:
+        now = found.worth.at(1.0)
+        for name, each in (("over_lowest", now.lowest), ("over_flat", now.flat), ("cost", now.cost)):
+            figures |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
+    write_figures(job.figures, figures)

@@ -1,0 +1,213 @@
+"""One model at several budgets: its prices by held-out rows, and its decisions on later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Budget, Campaign, Side
+from shadowprice.datasets.truth import true_curves
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.flat_before import flat_before
+from shadowprice.evaluation.policy.frontier import LoggedPolicies, Trial
+from shadowprice.evaluation.policy.judged import Judged, Stage
+from shadowprice.evaluation.statistics.clusters import Clusters
+from shadowprice.learning.comparison.value import (
+    asked_by,
+    caps_ahead,
+    marked,
+    solve_rows,
+    trial_of,
+    trials_of,
+    under_budgets,
+)
+from shadowprice.learning.propensity import judged_propensity
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.history import Traffic
+from shadowprice.responses.sided import SidedModel
+from shadowprice.tables.database import Source
+
+Levels = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Conditions under which a policy spends.
+
+    campaign  whose budget, terms, rules and caps hold
+    requests  side → requests expected in its window
+    coverage  of the rules and of further budgets
+    traffic   tells how often accounts and partners ask, for the caps
+    """
+
+    campaign: Campaign
+    requests: Mapping[Side, float]
+    coverage: Coverage
+    traffic: Traffic
+
+    def at(self, share: float) -> Campaign:
+        """Return the campaign with a share of its budget, where every request is answered by price and model."""
+        budget = self.campaign.budget
+        limit = share * budget.limit
+        return replace(
+            self.campaign,
+            budget=replace(budget, limit=round(limit) if budget.form == "total" else limit),
+            exploration=0.0,
+            experiment=None,
+            late_reserve=0,
+        )
+
+    @property
+    def paid(self) -> Campaign:
+        """Return the campaign whose costs are the money paid, whatever the budget limits."""
+        return replace(self.campaign, budget=Budget(name=self.campaign.budget.name, limit=0), late_reserve=0)
+
+
+@dataclass(frozen=True)
+class Price:
+    """Price of money of each budget, by name, and the share of requests that get the dearer of two tied levels."""
+
+    of: Mapping[str, float]
+    tie_share: float
+
+
+class Rows:
+    """Rows of one split that rules allow some level, with a model's curves, as trials in value and money paid."""
+
+    def __init__(self, model: SidedModel, data: TrainingSet, terms: Terms, split: str) -> None:
+        curves = marked(terms.coverage, data, model.curves(data.snapshots, data.part(split)), split)
+        may = {side: each.allowed for side, each in curves.items() if each.allowed is not None}
+        self.able = {side: np.asarray(mask.any(axis=0)) for side, mask in may.items()}
+        self.allowed = {side: mask[:, self.able[side]] for side, mask in may.items()}
+        self.curves = {side: each.take(self.able[side]) if side in may else each for side, each in curves.items()}
+        if not all(each.accounts for each in self.curves.values()):
+            raise InvalidInput(f"the rules allow no {split} row of a side an incentive", field="rules")
+        trials = trials_of(data, terms.paid, self.curves, self.able, split)
+        if isinstance(trials, str):
+            raise InvalidInput(trials, field="propensity")
+        self.trials = trials
+        self.requests = {
+            side: terms.requests[side] * (float(self.able[side].mean()) if side in self.able else 1.0)
+            for side in self.curves
+        }
+        campaign = terms.campaign
+        self.caps = caps_ahead(campaign, self.curves, terms.requests, terms.traffic) if campaign.limits.caps else {}
+
+    def decide(self, campaign: Campaign, price: Price | None) -> dict[Side, Levels]:
+        """Levels (n,) of each side at the prices of a campaign's budgets; without prices, the cheapest ones."""
+        found = {}
+        for side, curves in self.curves.items():
+            further = np.array([price.of[name] if price else 0.0 for name in campaign.priced[1:]])
+            value, cost = under_budgets(campaign, side, curves, further)
+            ids, allowed = np.arange(curves.accounts), self.allowed.get(side)
+            if price is None:
+                found[side] = decide(np.zeros_like(value), cost, [1.0], 0.0, ids, allowed).level
+            else:
+                found[side] = decide(value, cost, [price.of[campaign.priced[0]]], price.tie_share, ids, allowed).level
+        return found
+
+
+def judge(
+    model: SidedModel, data: TrainingSet, terms: Terms, shares: Sequence[float], truth: Source | None = None
+) -> Stage:
+    """Decide the test rows of a training set at shares of the campaign's budget.
+
+    Args:
+        model: fitted on the training split, and stopped, calibrated and repaired on the validation split.
+        data: the training set.
+        terms: conditions.
+        shares: (G,) of the campaign's budget.
+        truth: account_id, side, level, response, where known.
+
+    The price of each budget is solved on the curves of the validation rows, which count for all requests of the
+    window. A budget that does not pay for the cheapest levels buys these. The flat mixture is chosen by training and
+    validation rows, at the cost that the outcomes of the validation rows show (doubly robust): expected costs would
+    err downwards, as the policy chooses what the curves overrate.
+
+    Raises:
+        InvalidInput: rows without propensities, or no row of a side that rules allow an incentive.
+        NotCertified: the campaign has no price.
+    """
+    before, rows = Rows(model, data, terms, "validation"), Rows(model, data, terms, "test")
+    chosen: dict[Side, list[Levels]] = {side: [] for side in rows.curves}
+    tried: dict[Side, list[Levels]] = {side: [] for side in rows.curves}
+    for share in shares:
+        campaign = terms.at(share)
+        price = _price(campaign, before)
+        for found, where in ((tried, before), (chosen, rows)):
+            for side, level in where.decide(campaign, price).items():
+                found[side].append(level)
+    levels = {side: each.levels.size for side, each in rows.curves.items()}
+    above = np.sum([before.requests[side] * _above_lowest(before, side, tried[side]) for side in levels], axis=0)
+    learned, allowed = _learned(data, terms)
+    flat = flat_before(learned, levels, before.requests, above, allowed)
+    return Stage(
+        rows={
+            side: Judged(
+                trial=rows.trials[side],
+                chosen=np.stack(chosen[side]),
+                allowed=rows.allowed.get(side),
+                granted=rows.caps[side].share if side in rows.caps else None,
+                truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], levels[side]),
+            )
+            for side in levels
+        },
+        flat=flat,
+    )
+
+
+def _price(campaign: Campaign, rows: Rows) -> Price | None:
+    """Price that spends the budget on some rows; None where it buys no more than the cheapest levels."""
+    solved = solve_rows(campaign, rows.curves, rows.caps, rows.requests)
+    if solved.allocation.status != "optimal":
+        return None
+    price, cheapest = Price(solved.prices, solved.allocation.tie_share), rows.decide(campaign, None)
+    bought = rows.decide(campaign, price)
+    # Other rows may respond more than all of these: at their price some of them would be bought more.
+    return None if all(np.array_equal(bought[side], cheapest[side]) for side in cheapest) else price
+
+
+def _above_lowest(rows: Rows, side: Side, chosen: Sequence[Levels]) -> NDArray[np.float64]:
+    """Mean cost (G,) of decisions above that of the lowest level, doubly robust."""
+    curves, caps = rows.curves[side], rows.caps.get(side)
+    one = Clusters(np.zeros(curves.accounts, dtype=np.intp), 1)
+    lowest = np.zeros(curves.accounts, dtype=np.int32)
+    policies = LoggedPolicies(
+        rows.trials[side],
+        iter([lowest, *chosen]),
+        curves.levels.size,
+        "dr",
+        one,
+        None if caps is None else caps.share,
+        rows.allowed.get(side),
+    )
+    cost = policies.at(np.ones((1, 1)))[1][0]
+    return np.asarray(cost[1:] - cost[0])
+
+
+def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[Side, NDArray[np.bool_]]]:
+    """Training and validation rows of every side that rules allow some level, and the levels (J, n) that they allow."""
+    found: dict[Side, Trial] = {}
+    allowed: dict[Side, NDArray[np.bool_]] = {}
+    for side, rows in data.rows.items():
+        chance, learned = judged_propensity(rows), (rows["split"] != "test").to_numpy(dtype=np.bool_)
+        assert chance is not None, "the trials of the judged rows were refused before"
+        may = terms.coverage.allowed(*asked_by(data, side, rows[learned]))
+        if may is not None:
+            able = may.any(axis=0)
+            learned[learned] = able
+            allowed[side] = may[:, able]
+        found[side] = trial_of(rows[learned], chance[learned], terms.paid, side)
+    return found, allowed
+
+
+def _truth(
+    truth: Source, campaign: Campaign, side: Side, trial: Trial, levels: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    response = true_curves(truth, side, np.asarray(trial.account), levels)
+    return campaign.terms(side).value(response), campaign.terms(side).cost(response)
