@@ -59,11 +59,13 @@ def open_window(run: Path, now: datetime | None = None) -> bool:
 
 def _put_aside(run: Path, folder: Path) -> None:
     """Move the ledger of the last window and its log into a folder; what an interrupted call has moved stays there."""
-    kept = [*run.glob(f"{LEDGER}*"), run / SERVED / Path(LEDGER).stem]
-    if not any(each.exists() for each in kept):
+    log = run / SERVED / Path(LEDGER).stem
+    if not log.exists() and not any(run.glob(f"{LEDGER}*")):
         return
-    Claim(run / LEDGER).close()
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in kept:
-        if each.exists():
+    held = Claim(run / LEDGER)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in (*run.glob(f"{LEDGER}*"), *([log] if log.exists() else [])):
             os.replace(each, folder / each.name)
+    finally:
+        held.close()

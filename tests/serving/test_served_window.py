@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
@@ -17,7 +16,7 @@ from operations.common.workspace import CAMPAIGN, instead_of, read_campaign
 from operations.register import RegisterJob
 from operations.register import run as register
 from serving.client.client import DecisionClient, LedgerClient
-from serving.ledger.sqlite.database import claim
+from serving.ledger.sqlite.claim import Claim
 from serving.local.launch import LEDGER, Deployment, free_port, launch
 from serving.local.policy import policy_in_words, shares_in_words
 from serving.local.window import EARLIER, open_window
@@ -57,11 +56,11 @@ def test_the_ledger_of_a_window_that_is_over_is_put_aside_and_never_under_a_runn
     open_window(run, NOW - timedelta(days=2))
     (run / LEDGER).write_text("of the first window")
     (run / "served" / "ledger").mkdir(parents=True)
-    held = claim(run / LEDGER)
+    held = Claim(run / LEDGER)
     with pytest.raises(Conflict, match="another process"):
         open_window(run, NOW)
     assert read_campaign(run).starts_at == NOW - timedelta(days=2)
-    os.close(held)
+    held.close()
     assert open_window(run, NOW)
     assert not (run / LEDGER).exists()
     assert not (run / "served" / "ledger").exists()
