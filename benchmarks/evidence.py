@@ -71,12 +71,13 @@ def _holds(found: Estimate | None, truth: float) -> bool:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="How often the evidence of a generated trial is right.")
+    parser.add_argument("shapes", nargs="*", default=SHAPES, help=f"of {', '.join(SHAPES)}")
     parser.add_argument("--draws", type=int, default=200, help="trials of each shape and effect")
     parser.add_argument("--accounts", type=int, default=0, help="of each trial; 0: those of the real one")
     given = parser.parse_args()
     print("| trial | effect | not identified | identified | wrong way | difference | relative | cost of one extra |")
     print("|---|---|---|---|---|---|---|---|")
-    for shape in SHAPES:
+    for shape in given.shapes:
         for effect in EFFECTS:
             verdicts, hits = Counter[str](), dict[str, list[bool]]()
             for seed in range(given.draws):

@@ -126,7 +126,9 @@ class Claimed(SeparateModels):
         self.amounts = np.array([each.incentive for each in found.levels])
 
     def curves(self, _snapshots: object, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
-        return {side: Curves(self.amounts, np.repeat(self.mean[:, None], len(rows), 1)) for side, rows in frames.items()}
+        return {
+            side: Curves(self.amounts, np.repeat(self.mean[:, None], len(rows), 1)) for side, rows in frames.items()
+        }
 
 
 def judged(
