@@ -10,11 +10,13 @@ import argparse
 from collections import Counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.trials import Shape, TrialFiles, draw
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
-from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.shares import shares
 
 SHAPES: tuple[Shape, ...] = ("bonus", "gift", "email")
@@ -25,11 +27,11 @@ EMAIL = 10
 """Minor units of an e-mail that is sent."""
 
 
-def incentives_of(trial: TrialFiles) -> np.ndarray:
+def incentives_of(trial: TrialFiles) -> NDArray[np.int64]:
     """Amounts of the levels in minor units, (J,); each e-mail costs the same."""
     if trial.levels:
         return np.array([round(MINOR * level) for level in trial.levels])
-    return np.r_[0, np.full(trial.shares.size - 1, EMAIL)]
+    return np.array([0] + [EMAIL] * (trial.shares.size - 1))
 
 
 def evidence_in(trial: TrialFiles) -> SideEvidence:

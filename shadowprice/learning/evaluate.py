@@ -19,7 +19,13 @@ from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule, slope_rule
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
-from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins, worst_bin
+from shadowprice.evaluation.prediction.calibration import (
+    CalibrationTable,
+    WorstBin,
+    calibration_table,
+    equal_bins,
+    worst_bin,
+)
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel, response_by_level
@@ -41,9 +47,6 @@ from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
 from shadowprice.tables.database import Source
 
-SLOPE_TOLERANCE = 0.1
-"""Share of the trial's slope by which the curves' mean slope may leave its interval."""
-
 
 @dataclass(frozen=True)
 class SideEvaluation:
@@ -59,6 +62,7 @@ class SideEvaluation:
     change_points   of the population's hazard, given the model's view of each account; from all labelled rows,
                     because a change point needs tens of thousands; customers only
     reliability     mean response in equally filled ranges of the prediction
+    worst           range of these in which prediction and response differ most
     uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
     curve_slope     mean slope of the model's curves
@@ -74,6 +78,7 @@ class SideEvaluation:
     true_hazard: NDArray[np.float64] | None
     change_points: ChangePoints | None
     reliability: CalibrationTable
+    worst: WorstBin
     uncorrected: CalibrationTable | None
     data_slope: Slope | None
     curve_slope: float
@@ -162,17 +167,16 @@ def evaluate(
         terms = None if campaign is None else campaign.terms(side)
         partner = row_partners(frame, side, data.snapshots)
         sides[side] = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
-        shown = (evidence or {}).get(side)
-        if shown is not None:
-            checks.append(evidence_rule(shown, required=incumbent is None or shown.verdict == "wrong way"))
-            identified &= shown.verdict == "identified"
+        trial = (evidence or {}).get(side)
+        if trial is not None:
+            checks.append(evidence_rule(trial, required=incumbent is None or trial.verdict == "wrong way"))
+            identified &= trial.verdict == "identified"
         if reasons:
             checks.append(identification(side, data.rows[side], data.levels[side], slope, sides[side].curve_slope))
             identified &= slope is not None and slope.identified
-        elif shown is not None and shown.verdict == "identified":
-            agrees = slope_rule(shown, sides[side].curve, SLOPE_TOLERANCE)
-            checks += [] if agrees is None else [agrees]
-        checks.append(_risk(side, frame, partner, curves[side], sides[side], allowed.ece_share))
+        elif trial is not None and trial.verdict == "identified":
+            checks += slope_rule(trial, sides[side].curve)
+        checks.append(risk_rule(side, sides[side].worst, sides[side].metrics["base_rate"].value, allowed.ece_share))
         if side == "customer":
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -269,29 +273,11 @@ def _side(
         true_hazard=None if known is None or side != "customer" else _mean_hazard(known, curves.levels),
         change_points=None,
         reliability=table(y, p, equal_bins(p)),
+        worst=worst_bin(y, p, weight=weight, cluster=account, partner=partner),
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=slope,
         curve_slope=curve_slope,
     )
-
-
-def _risk(
-    side: Side,
-    frame: pd.DataFrame,
-    partner: NDArray[np.str_] | None,
-    curves: Curves,
-    found: SideEvaluation,
-    share: float,
-) -> Check:
-    level, y = labels(frame)
-    worst = worst_bin(
-        y,
-        at_level(curves, level),
-        weight=given_weights(frame),
-        cluster=frame["account_id"].to_numpy(dtype=str),
-        partner=partner,
-    )
-    return risk_rule(side, worst, found.metrics["base_rate"].value, share)
 
 
 def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Slope | None:

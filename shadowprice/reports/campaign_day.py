@@ -114,7 +114,7 @@ class CampaignDay:
         outcomes = truth_note(self.dataset)
         snapshot = self.training.snapshots[-1]
         serving = self.serving
-        unshown = _unshown(self.evaluation.evidence)
+        unshown = unidentified(self.evaluation.evidence)
         return replace(
             self.evaluation,
             title=f"Campaign {self.campaign.name}",
@@ -206,8 +206,8 @@ class CampaignDay:
         }
 
 
-def _unshown(evidence: Sequence[SideEvidence]) -> str:
-    """Reason why no curve of other budgets is shown; empty where the effect of each side is identified."""
+def unidentified(evidence: Sequence[SideEvidence]) -> str:
+    """Return why no curve of other budgets is shown; empty where the effect of each side is identified."""
     sides = [f"{each.side}s" for each in evidence if each.verdict != "identified"]
     if not sides:
         return ""

@@ -127,10 +127,8 @@ def side_reports(
 ) -> tuple[SideReport, ...]:
     """An evaluation as the report shows it; the slope of the evidence ``shown`` takes the place of that of all rows."""
     own = {each.side for each in shown if each.slope is not None}
-    return tuple(
-        replace(_side_report(side, each, recipe, simulated), **({"slope": None} if side in own else {}))
-        for side, each in found.sides.items()
-    )
+    reports = (_side_report(side, each, recipe, simulated) for side, each in found.sides.items())
+    return tuple(replace(each, slope=None) if each.side in own else each for each in reports)
 
 
 def _side_report(side: Side, found: SideEvaluation, recipe: str, simulated: bool) -> SideReport:
