@@ -10,11 +10,13 @@ import argparse
 from collections import Counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.trials import Shape, TrialFiles, draw
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
-from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.shares import shares
 
 SHAPES: tuple[Shape, ...] = ("bonus", "gift", "email")
@@ -25,11 +27,11 @@ EMAIL = 10
 """Minor units of an e-mail that is sent."""
 
 
-def incentives_of(trial: TrialFiles) -> np.ndarray:
+def incentives_of(trial: TrialFiles) -> NDArray[np.int64]:
     """Amounts of the levels in minor units, (J,); each e-mail costs the same."""
     if trial.levels:
         return np.array([round(MINOR * level) for level in trial.levels])
-    return np.r_[0, np.full(trial.shares.size - 1, EMAIL)]
+    return np.array([0] + [EMAIL] * (trial.shares.size - 1))
 
 
 def evidence_in(trial: TrialFiles) -> SideEvidence:
@@ -71,12 +73,13 @@ def _holds(found: Estimate | None, truth: float) -> bool:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="How often the evidence of a generated trial is right.")
+    parser.add_argument("shapes", nargs="*", default=SHAPES, help=f"of {', '.join(SHAPES)}")
     parser.add_argument("--draws", type=int, default=200, help="trials of each shape and effect")
     parser.add_argument("--accounts", type=int, default=0, help="of each trial; 0: those of the real one")
     given = parser.parse_args()
     print("| trial | effect | not identified | identified | wrong way | difference | relative | cost of one extra |")
     print("|---|---|---|---|---|---|---|---|")
-    for shape in SHAPES:
+    for shape in given.shapes:
         for effect in EFFECTS:
             verdicts, hits = Counter[str](), dict[str, list[bool]]()
             for seed in range(given.draws):

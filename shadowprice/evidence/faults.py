@@ -21,7 +21,7 @@ def refuse_faults(
     campaign: Campaign,
     currency: Currency,
     split: Split | None = None,
-    confounders: Collection[Side] = (),
+    confounders: Collection[str] = (),
 ) -> Dropped:
     """Refuse tables from which a model would learn little, or something else than they say.
 

@@ -15,7 +15,8 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.evaluation.uplift.balance import Balance, balance
-from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.evidence import SideEvidence, Verdict
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.evidence.plan import plan_command
@@ -30,7 +31,7 @@ def evidence_of(
     campaign: Campaign,
     currency: Currency,
     *,
-    confounders: Mapping[Side, Sequence[str]] | None = None,
+    confounders: Mapping[str, Sequence[str]] | None = None,
     rows: Mapping[Side, Path] | None = None,
     workspace: Path | None = None,
 ) -> tuple[SideEvidence, ...]:
@@ -84,8 +85,7 @@ def _side(
         planned = replace(planned, drawn=False, p_value=None)
     elif read.weight is not None:
         planned = replace(planned, drawn=True, p_value=None)
-    clusters = {"account": read.account, "partner": read.partner}
-    means = LevelMeans(read.level, levels, weight=weight, **clusters)
+    means = LevelMeans(read.level, levels, weight=weight, account=read.account, partner=read.partner)
     compared = _balance(tables, side, read, weight, levels) if planned.drawn else None
     return side_evidence(
         side,
@@ -97,7 +97,8 @@ def _side(
         ordered=terms.ordered,
         names=terms.offers if terms.amounts else (),
         balance=compared,
-        **clusters,
+        account=read.account,
+        partner=read.partner,
     )
 
 
@@ -121,6 +122,6 @@ def _within_cells(found: SideEvidence, slope: Slope | None) -> SideEvidence:
     """The verdict of a log whose levels had reasons: the slope where they are held fixed."""
     if slope is None:
         return found
-    verdict = "identified" if slope.identified else "wrong way" if slope.high < 0 else "not identified"
+    verdict: Verdict = "identified" if slope.identified else "wrong way" if slope.high < 0 else "not identified"
     estimate = Estimate(slope.value, slope.low, slope.high, slope.level)
     return replace(found, slope=estimate, trend_p=slope.p_value, verdict=verdict, clusters=slope.clusters)

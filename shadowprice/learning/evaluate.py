@@ -21,7 +21,13 @@ from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule,
 from shadowprice.evaluation.policy.flat_gate import flat_gate
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
 from shadowprice.evaluation.policy.worth import Worth
-from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins, worst_bin
+from shadowprice.evaluation.prediction.calibration import (
+    CalibrationTable,
+    WorstBin,
+    calibration_table,
+    equal_bins,
+    worst_bin,
+)
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel, response_by_level
@@ -43,9 +49,6 @@ from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
 from shadowprice.tables.database import Source
 
-SLOPE_TOLERANCE = 0.1
-"""Share of the trial's slope by which the curves' mean slope may leave its interval."""
-
 
 @dataclass(frozen=True)
 class SideEvaluation:
@@ -61,6 +64,7 @@ class SideEvaluation:
     change_points   of the population's hazard, given the model's view of each account; from all labelled rows,
                     because a change point needs tens of thousands; customers only
     reliability     mean response in equally filled ranges of the prediction
+    worst           range of these in which prediction and response differ most
     uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
     curve_slope     mean slope of the model's curves; None where levels have no order
@@ -76,6 +80,7 @@ class SideEvaluation:
     true_hazard: NDArray[np.float64] | None
     change_points: ChangePoints | None
     reliability: CalibrationTable
+    worst: WorstBin
     uncorrected: CalibrationTable | None
     data_slope: Slope | None
     curve_slope: float | None
@@ -178,9 +183,8 @@ def evaluate(
             checks.append(identification(side, data.rows[side], data.levels[side], slope, judged.curve_slope))
             identified &= slope is not None and slope.identified
         elif ordered and trial is not None and trial.verdict == "identified":
-            agrees = slope_rule(trial, judged.curve, SLOPE_TOLERANCE)
-            checks += [] if agrees is None else [agrees]
-        checks.append(_risk(side, frame, partner, curves[side], judged, allowed.ece_share))
+            checks += slope_rule(trial, judged.curve)
+        checks.append(risk_rule(side, judged.worst, judged.metrics["base_rate"].value, allowed.ece_share))
         if side == "customer" and ordered:
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -282,6 +286,7 @@ def _side(
         true_hazard=None if known is None or side != "customer" else _mean_hazard(known, curves.levels),
         change_points=None,
         reliability=table(y, p, equal_bins(p)),
+        worst=worst_bin(y, p, weight=weight, cluster=account, partner=partner),
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=slope,
         curve_slope=curve_slope,
@@ -292,25 +297,6 @@ def _without_order(found: SideEvaluation) -> SideEvaluation:
     """Return the figures without those that read an order of the levels."""
     metrics = {name: each for name, each in found.metrics.items() if name != "rpr"}
     return replace(found, metrics=metrics, curve_slope=None, true_hazard=None)
-
-
-def _risk(
-    side: Side,
-    frame: pd.DataFrame,
-    partner: NDArray[np.str_] | None,
-    curves: Curves,
-    found: SideEvaluation,
-    share: float,
-) -> Check:
-    level, y = labels(frame)
-    worst = worst_bin(
-        y,
-        at_level(curves, level),
-        weight=given_weights(frame),
-        cluster=frame["account_id"].to_numpy(dtype=str),
-        partner=partner,
-    )
-    return risk_rule(side, worst, found.metrics["base_rate"].value, share)
 
 
 def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Slope | None:

@@ -13,7 +13,7 @@ from cli.main import main
 from shadowprice.currency import Currency
 from shadowprice.datasets import load
 from shadowprice.evaluation.statistics.level_means import LevelMeans
-from shadowprice.evaluation.uplift.evidence import side_evidence
+from shadowprice.evaluation.uplift.comparisons import side_evidence
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.tables import campaign_from_tables

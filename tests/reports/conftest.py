@@ -15,7 +15,8 @@ from shadowprice.evaluation.prediction.calibration import calibration_table, equ
 from shadowprice.evaluation.prediction.change_points import find_change_points
 from shadowprice.evaluation.prediction.per_level import response_by_level
 from shadowprice.evaluation.statistics.level_means import LevelMeans
-from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import within_slope
 from shadowprice.reports.budgets import FurtherBudget

@@ -12,6 +12,7 @@ from shadowprice.campaign import Budget
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.policy.gate import Check, GateResult
+from shadowprice.reports.campaign_day import unidentified
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import render, write_report
 
@@ -327,3 +328,11 @@ def test_figures_of_held_out_rows_are_called_so_and_the_trials_slope_is_of_all_r
     assert "Response of customers by incentive, held-out rows" in text
     assert "Customers simulated , held-out rows: on the dotted line" in text
     assert "the trial, all rows" in text
+
+
+def test_where_an_effect_is_not_identified_no_curve_of_budgets_is_shown_and_the_reason_is(example):
+    assert unidentified(example.evidence[:1]) == ""
+    reason = unidentified(example.evidence)
+    assert reason.startswith("the trial does not identify the effect of the incentives of merchants")
+    page = render(dataclasses.replace(example, curve=(), absent={"budget": reason}))
+    assert f"Not in this report: {reason}" in Page(page).text

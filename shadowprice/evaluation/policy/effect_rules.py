@@ -10,6 +10,8 @@ from shadowprice.evaluation.prediction.calibration import WorstBin
 from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 
+TOLERANCE = 0.1
+"""Share of the trial's slope by which the curves' mean slope may leave its interval."""
 EVIDENCE = "the trial identifies the effect of the incentive"
 
 
@@ -22,20 +24,20 @@ def evidence_rule(found: SideEvidence, *, required: bool = True) -> Check:
     return Check(found.side, EVIDENCE, found.sentence or found.verdict, passed, required, MEANINGS["evidence"], mend)
 
 
-def slope_rule(found: SideEvidence, mean_curve: Array, tolerance: float) -> Check | None:
-    """Check that the mean curve (J,) of the model rises as the trial says; None where the trial has no slope.
+def slope_rule(found: SideEvidence, mean_curve: Array, tolerance: float = TOLERANCE) -> list[Check]:
+    """Check that the mean curve (J,) of the model rises as the trial says; no check where the trial has no slope.
 
     The curve's slope is weighted by the levels' rows like the trial's. It may leave the interval by ``tolerance`` of
     the trial's slope, because the interval of a large trial is narrower than any model is exact.
     """
     if found.slope is None or not found.trend:
-        return None
+        return []
     slope, allowed = float(np.asarray(found.trend) @ mean_curve), tolerance * abs(found.slope.value)
     passed = found.slope.low - allowed <= slope <= found.slope.high + allowed
     rule = f"mean slope of the curves inside the interval of the trial's, within {tolerance:.0%} of its slope"
     told = f"curves {slope:.3g}, trial {found.slope.value:.3g} [{found.slope.low:.3g}, {found.slope.high:.3g}]"
     mend = "" if passed else MENDS["slope"]
-    return Check(found.side, rule, f"{told} per minor unit", passed, meaning=MEANINGS["slope"], mend=mend)
+    return [Check(found.side, rule, f"{told} per minor unit", passed, meaning=MEANINGS["slope"], mend=mend)]
 
 
 def risk_rule(side: str, found: WorstBin, base_rate: float, share: float) -> Check:

@@ -10,7 +10,8 @@ from statsmodels.stats.multitest import multipletests
 from benchmarks.evidence import covered, evidence_in, incentives_of
 from benchmarks.trials import Shape, draw
 from shadowprice.evaluation.statistics.level_means import LevelMeans
-from shadowprice.evaluation.uplift.evidence import SideEvidence, side_evidence
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.shares import shares
 
 LEVELS = np.array([0, 250, 500, 1000])
