@@ -77,7 +77,7 @@ response, above the $2.00 that one is worth now.'
 
 
 def _next(choices: Sequence[Choice], chosen: int, price: float, currency: Currency) -> str:
-    """What the dearer levels would cost for each response that they add: the one that asks the least."""
+    """Cost of each response that a dearer level adds, of the level that asks the least."""
     own = choices[chosen]
     dearer = [each for each in choices if each.cost > own.cost]
     if not dearer:

@@ -81,7 +81,7 @@ FAULTS = [
     (put("edge", "dst", {9: "p01"}), "edge.dst", (9,), "is not a merchant of the account table"),
     (put("edge", "weight", {3: 0, 1: -1}), "edge.weight", (1, 3), "above 0"),
     (put("edge", "relation", {3: "likes"}), "edge.relation", (3,), "must be one of paid_at"),
-    (put("offer", "face_value", {1: 50}), "offer.face_value", (1,), "the levels of a side must differ"),
+    (put("offer", "face_value", {1: None}), "offer.face_value", (1,), "is missing; give the amount, or a cost"),
     (put("offer", "face_value", {1: 0.5}), "offer.face_value", (1,), "minor units"),
     (put("offer", "face_value", {1: -50}), "offer.face_value", (1,), "at least 0"),
     (put("offer", "face_value", {1: 2**60 + 0.0}), "offer.face_value", (1,), "must not exceed"),
