@@ -36,6 +36,14 @@ class Currency:
         """
         return int(10**self.digits)
 
+    def write(self, minor: float) -> str:
+        """Write minor units as an amount of major ones, with the decimals of the currency.
+
+        >>> Currency.of("USD").write(125050), Currency.of("JPY").write(-300)
+        ('$1,250.50', '−¥300')
+        """
+        return f"{'−' if minor < 0 else ''}{self.symbol}{abs(minor) / self.unit:,.{self.digits}f}"
+
     @classmethod
     def of(cls, code: str) -> Currency:
         """The currency of an ISO 4217 code; one without a name here is written by its code."""

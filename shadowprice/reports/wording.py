@@ -16,10 +16,7 @@ MISSING = "–"
 
 def money(minor: float, currency: Currency) -> str:
     """Minor units as an amount of major units, with the decimals of the currency."""
-    if not math.isfinite(minor):
-        return MISSING
-    sign = "−" if minor < 0 else ""
-    return f"{sign}{currency.symbol}{abs(minor) / currency.unit:,.{currency.digits}f}"
+    return currency.write(minor) if math.isfinite(minor) else MISSING
 
 
 def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:
