@@ -28,16 +28,19 @@ def plan(
     price: Annotated[float | None, typer.Option(help="wanted half-width of λ, as a share of it")] = None,
     requests_per_account: Annotated[float, typer.Option(help="in the time of the trial")] = 1.0,
     correlation: Annotated[float, typer.Option(help="of two responses of one account")] = 0.0,
+    variance: Annotated[float | None, typer.Option(help="of one response; left out for a probability")] = None,
     side: Annotated[str, typer.Option(help="side that is tried")] = "customer",
     salt: Annotated[str, typer.Option(help="of the experiment, which the JSON then holds; empty: none")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print the plan as JSON")] = False,
 ) -> None:
     """Plan the trial of the least cost that gives the wanted precision; wants one of lift, curve and price."""
+    believed = numbers(response, "response")
     prior: dict[str, Any] = {
-        "response": numbers(response, "response"),
+        "response": believed,
         "money": money,
         "requests_per_account": requests_per_account,
         "correlation": correlation,
+        "variance": None if variance is None else [variance] * len(believed),
     }
     wanted = {name: value for name, value in (("lift", lift), ("curve", curve), ("price", price)) if value is not None}
     with TemporaryDirectory(prefix="shadowprice-") as scratch:

@@ -9,8 +9,12 @@ from typing import Any
 
 from operations.common.job import Job, option, writes
 from operations.common.kind import VOUCHERS
+from shadowprice.currency import Currency
 from shadowprice.datasets.package import prepare
+from shadowprice.datasets.registry import Dataset
+from shadowprice.evidence.faults import refuse_faults
 from shadowprice.learning.vouchers import prepare as prepare_vouchers
+from shadowprice.tables import campaign_from_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,17 @@ class PrepareJob(Job):
 
 
 def run(job: PrepareJob) -> Mapping[str, str]:
-    """Write the tables and return the notes of the data set."""
+    """Write the tables and return the notes of the data set.
+
+    Raises:
+        InvalidTable: the tables break a rule, their propensities do not fit their shares, or too many rows would be
+            lost.
+    """
     if job.dataset == VOUCHERS:
         return prepare_vouchers(job.tables, job.data, job.test_from, job.seed, job.options).notes
-    return prepare(job.dataset, job.data, job.seed, job.tables, **job.options).notes
+    return prepare(job.dataset, job.data, job.seed, job.tables, _check, job.options).notes
+
+
+def _check(dataset: Dataset) -> None:
+    campaign = campaign_from_tables(dataset.tables)
+    refuse_faults(dataset.tables, campaign, Currency.of(dataset.currency), dataset.split, dataset.confounders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,22 @@ META = "dataset.json"
 TRUTH = "truth.parquet"
 
 
-def prepare(name: str, data: str | None, seed: int, out: Path, **options: Any) -> Dataset:
+def prepare(
+    name: str, data: str | None, seed: int, out: Path, check: Callable[[Dataset], object], options: Mapping[str, Any]
+) -> Dataset:
     """Load a data set, check it, and write it to ``out``; nothing is written when a table is bad.
 
-    Options may come through JSON that knows one kind of number: a whole one is an integer again.
+    Args:
+        name, data, seed: as of :func:`~shadowprice.datasets.registry.load`.
+        out: folder that is written.
+        check: raises an error for a data set that is not to be used.
+        options: what the data set takes; a whole number may come as 5.0 through JSON, and is an integer again.
     """
-    with Stages("prepare", 2) as stage:
+    with Stages("prepare", 3) as stage:
         stage("load and check")
         dataset = load(name, data or None, seed, **{option: _whole(value) for option, value in options.items()})
+        stage("count rows")
+        check(dataset)
         stage("write")
         save_dataset(dataset, out)
     return dataset

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from shadowprice.errors import InvalidInput, InvalidTable, TableProblem
+from shadowprice.mapping.arms import refuse_merged
 from shadowprice.mapping.description import Mapping
 from shadowprice.mapping.queries import Part, table_parts
 from shadowprice.mapping.sources import ROW, open_sources, quoted
@@ -28,8 +29,10 @@ def map_tables(mapping: Mapping) -> Tables:
     Raises:
         NotFound, Unavailable: a file or a database is missing.
         InvalidInput: the mapping names a column that is not there, or a file cannot be read.
-        InvalidTable: the content breaks the schema; faults name the user's own files, columns and rows.
+        InvalidTable: the content breaks the schema, or arms become one level; faults name the user's own files, columns
+            and rows.
     """
+    refuse_merged(mapping)
     with empty_database() as db:
         sources = (part.source for parts in mapping.tables.values() for part in parts if part.source.name)
         parts = table_parts(db, mapping, open_sources(db, mapping.folder, sources))

@@ -312,6 +312,27 @@ def test_a_wrong_mapping_is_refused_with_the_place(change: Any, message: str, tm
         map_tables(read_mapping(write(tmp_path, given)))
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "level"),
+    [
+        ("face_value", {"none": "0", "letter": "2.50", "mail": "2.5"}, "2.50"),
+        ("offer_id", {"none": "control", "letter": "note", "mail": "note"}, "note"),
+    ],
+)
+def test_two_arms_that_become_one_level_are_refused(
+    column: str, values: dict[str, str], level: str, tmp_path: Path
+) -> None:
+    """Rows of both arms were averaged as one level without a word."""
+    frame = log().assign(arm=np.resize(["none", "letter", "mail"], 60))
+    path = write(tmp_path, description(**{column: {"column": "arm", "values": values}}), frame)
+    with pytest.raises(InvalidTable) as error:
+        map_tables(read_mapping(path))
+    assert f"'letter', 'mail' all become {level}, so they would be one level" in str(error.value)
+    assert error.value.problems[0].column == f"tables.exposure.columns.{column}.values"
+    merged = description(face_value={"expression": "CASE WHEN arm = 'none' THEN 0 ELSE 2.5 END"})
+    assert len(map_tables(read_mapping(write(tmp_path, merged, frame))).offer) == 2
+
+
 def test_a_file_without_rows_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidTable, match=r"log.csv: has no rows \[exposure\]"):
         map_tables(read_mapping(write(tmp_path, description(), log(0))))

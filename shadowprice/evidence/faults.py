@@ -1,0 +1,72 @@
+"""Faults of tables that only all rows together show: shares that the propensities rule out, and rows that are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.currency import Currency
+from shadowprice.datasets.split import Split
+from shadowprice.evaluation.uplift.shares import CHANCE, ROUNDED, Shares, shares
+from shadowprice.evidence.dropped import Dropped, dropped, refuse_dropped
+from shadowprice.evidence.rows import read_rows
+from shadowprice.tables import Tables
+from shadowprice.tables.problems import Problems
+
+
+def refuse_faults(
+    tables: Tables,
+    campaign: Campaign,
+    currency: Currency,
+    split: Split | None = None,
+    confounders: Collection[str] = (),
+) -> Dropped:
+    """Refuse tables from which a model would learn little, or something else than they say.
+
+    Args:
+        tables: checked.
+        campaign: with the levels of the sides.
+        currency: of the messages.
+        split: that training will use.
+        confounders: sides whose levels were not drawn at random; their propensities are not compared with the shares.
+
+    Returns:
+        Rows that are learned from and rows that are not.
+
+    Raises:
+        InvalidTable: the propensities of a side cannot have led to the shares of its levels; or more than
+            :data:`~shadowprice.evidence.dropped.LIMIT` of the offers or ties would be lost for one reason.
+
+    O(n log n) in the rows of the tables.
+    """
+    problems = Problems()
+    for side, terms in campaign.sides.items():
+        if terms.segments or len(terms.levels) < 2 or side in confounders:
+            continue
+        read = read_rows(tables, side)
+        if read.level.size:
+            found = shares(read.level, read.propensity, len(terms.levels), read.account)
+            if found.p_value is not None and found.p_value < CHANCE:
+                problems.add(
+                    "exposure", "propensity", _mismatch(side, terms.incentives, found, read.level.size, currency)
+                )
+    counted = dropped(tables, split)
+    refuse_dropped(counted, problems)
+    problems.refuse()
+    return counted
+
+
+def _mismatch(side: Side, incentives: tuple[int, ...], found: Shares, rows: int, currency: Currency) -> str:
+    total = float(np.nansum(found.planned))
+    mend = "give the probability with which each offer was drawn, or 1 in every row if levels were not drawn at random"
+    if found.uniform and abs(total - 1) > ROUNDED and np.isfinite(found.planned).all():
+        return f"of the levels of {side}s add up to {total:.4g}, not to 1: {mend}"
+    error = np.sqrt(found.planned * (1 - found.planned) / rows)
+    worst = int(np.nanargmax(np.abs(found.found - found.planned) / np.where(error > 0, error, np.inf)))
+    return (
+        f"cannot have led to the shares found: {currency.write(incentives[worst])} was planned for "
+        f"{found.planned[worst]:.1%} of the offers of {side}s and stands in {found.found[worst]:.1%} of {rows:,} "
+        f"(chi-square, p = {found.p_value:.1g}): {mend}"
+    )

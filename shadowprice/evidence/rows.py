@@ -1,0 +1,108 @@
+"""Requests of one side with a final outcome, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.evaluation.statistics.metric import Array
+from shadowprice.graphs.tie_sums import quoted
+from shadowprice.tables import Tables, labels_query
+from shadowprice.tables.database import ROW
+
+COMPARED_ACCOUNTS = 200_000
+"""Accounts whose features are compared between levels, at most; more would make no test sharper that anyone reads."""
+WEIGHT = "balancing_weight"
+_ENDS: dict[Side, tuple[str, str]] = {"customer": ("src", "dst"), "merchant": ("dst", "src")}
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """N requests in the order of the exposures.
+
+    row         (N,), place in the exposure table
+    level       (N,), index of the level given
+    response    (N,), final response; cost (N,), minor units paid
+    propensity  (N,), probability of the level given
+    account     (N,), code of the account
+    partner     (N,), code of the partner named, else of the account's main partner; None where there is one at most
+    weight      (N,), balancing weight that training gave the row, None where rows have none
+    """
+
+    row: NDArray[np.int64]
+    level: NDArray[np.int64]
+    response: Array
+    cost: Array
+    propensity: Array
+    account: NDArray[np.int64]
+    partner: NDArray[np.int64] | None
+    weight: Array | None
+
+
+def read_rows(tables: Tables, side: Side, labelled: Path | None = None) -> Rows:
+    """Read the requests of a side that have a final outcome.
+
+    Args:
+        tables: of the data set.
+        side: whose requests.
+        labelled: labelled rows of the training set; where they have a :data:`WEIGHT`, only they are read, with it.
+
+    The main partner is the one with the largest sum of weights of ties. O(n log n) for n requests.
+    """
+    own, other = _ENDS[side]
+    weighted = labelled is not None and WEIGHT in pyarrow.parquet.read_schema(labelled).names
+    join = f"JOIN read_parquet({quoted(labelled)}) AS w USING (request_id)" if weighted and labelled else ""
+    query = f"""
+        WITH own AS (SELECT {own} AS account_id, {other} AS partner_id, sum(weight) AS paid FROM edge GROUP BY ALL),
+        main AS (SELECT account_id, arg_max(partner_id, (paid, partner_id)) AS main FROM own GROUP BY account_id),
+        labels AS (SELECT * FROM ({labels_query(tables, side)}))
+        SELECT l.{ROW}, l.level, l.response, CAST(u.cost_paid AS DOUBLE) AS cost, l.propensity,
+            dense_rank() OVER (ORDER BY l.account_id) - 1 AS account,
+            dense_rank() OVER (ORDER BY coalesce(l.partner_id, m.main, 'account ' || l.account_id)) - 1 AS partner,
+            {f"w.{WEIGHT}" if weighted else "CAST(NULL AS DOUBLE)"} AS weight
+        FROM labels AS l JOIN outcome AS u USING (request_id) LEFT JOIN main AS m USING (account_id) {join}
+        ORDER BY l.{ROW}"""
+    # Partners of which there is one for each account are no second way of clusters.
+    with tables.connect(threads=1) as db:
+        found = db.sql(query).fetchnumpy()
+    columns = {name: np.ma.getdata(column) for name, column in found.items()}
+    partner = columns["partner"].astype(np.int64)
+    return Rows(
+        row=columns[ROW].astype(np.int64),
+        level=columns["level"].astype(np.int64),
+        response=columns["response"].astype(np.float64),
+        cost=columns["cost"].astype(np.float64),
+        propensity=columns["propensity"].astype(np.float64),
+        account=columns["account"].astype(np.int64),
+        partner=partner if partner.max(initial=0) > 0 else None,
+        weight=columns["weight"].astype(np.float64) if weighted else None,
+    )
+
+
+def read_features(tables: Tables, side: Side) -> pd.DataFrame:
+    """Features of the accounts of a side as known when each request was decided, by the row of the exposure.
+
+    Only columns x_* and c_* of the account table are read, and no profile from after the decision: a feature that the
+    offer may have changed is no sign of imbalance. Of many accounts :data:`COMPARED_ACCOUNTS` are drawn by name.
+    """
+    names = [name for name in tables.columns("account") if name.startswith(("x_", "c_"))]
+    columns = "".join(f', a."{name}"' for name in names)
+    with tables.connect() as db:
+        ((accounts,),) = db.sql(f"SELECT count(DISTINCT account_id) FROM exposure WHERE side = '{side}'").fetchall()
+        part = int(1e9 * min(1.0, COMPARED_ACCOUNTS / max(accounts, 1)))
+        found: pd.DataFrame = db.sql(f"""
+            SELECT l.{ROW}{columns}
+            FROM (
+                SELECT * FROM ({labels_query(tables, side)}) WHERE md5_number_lower(account_id) % 1000000000 < {part}
+            ) AS l
+            ASOF LEFT JOIN (SELECT * FROM account WHERE side = '{side}') AS a
+            ON l.account_id = a.account_id AND l.decided_at >= a.snapshot_ts
+            ORDER BY l.{ROW}""").df()
+    kept = [name for name in names if found[name].notna().any()]
+    return found.set_index(ROW)[kept]

@@ -1,0 +1,61 @@
+"""The planned trial identifies the effect that it assumes, and its command is one that runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.main import main
+from shadowprice.currency import Currency
+from shadowprice.datasets import load
+from shadowprice.evaluation.statistics.level_means import LevelMeans
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.shares import shares
+from shadowprice.evidence.sides import evidence_of
+from shadowprice.tables import campaign_from_tables
+
+
+@pytest.mark.parametrize("shape", ["bonus", "gift"])
+def test_the_command_runs_and_its_trial_identifies_the_assumed_rise_in_four_of_five_trials(
+    shape: str, make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = make(shape, effect=0.0, seed=3)[1]
+    campaign = campaign_from_tables(tables)
+    file = tmp_path / "campaign.json"
+    file.write_text(json.dumps(campaign.to_dict()))
+    (found,) = evidence_of(tables, campaign, Currency(), workspace=file)
+    assert found.verdict == "not identified"
+    words = shlex.split(found.plan)
+    assert words[0] == "shadowprice"
+    assert main([*words[1:], "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["levels"] == list(campaign.terms("customer").levels)
+    response = np.array([float(each) for each in words[words.index("--response") + 1].split(",")])
+    rng, identified = np.random.default_rng(0), 0
+    size, levels = plan["accounts"]["explore"], response.size
+    for _ in range(40):
+        level = rng.integers(0, levels, size)
+        y = (rng.random(size) < response[level]).astype(float)
+        planned = shares(level, np.full(size, 1 / levels), levels)
+        rows = LevelMeans(level, levels)
+        identified += side_evidence("customer", plan["levels"], rows, y, y, planned).verdict == "identified"
+    # The trend uses all levels, so its power is above the 80 % of the comparison of the ends.
+    assert identified >= 28
+
+
+def test_the_command_of_a_side_whose_response_is_no_probability_runs_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = load("world", customers=300, merchants=80, both=10, trials=2)
+    campaign = campaign_from_tables(world.tables)
+    file = tmp_path / "campaign.json"
+    file.write_text(json.dumps(campaign.to_dict()))
+    merchants = evidence_of(world.tables, campaign, Currency(), workspace=file)[1]
+    assert merchants.verdict == "not identified"
+    assert "--side merchant --variance " in merchants.plan
+    assert main([*shlex.split(merchants.plan)[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accounts"]["explore"] > 100

@@ -1,0 +1,175 @@
+"""Evidence read from tables: the figures of the files, weights, clusters and the sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.currency import Currency
+from shadowprice.datasets import load
+from shadowprice.evaluation.uplift.evidence import SideEvidence
+from shadowprice.evidence.rows import read_features, read_rows
+from shadowprice.evidence.sides import evidence_of
+from shadowprice.storage import from_json, to_json
+from shadowprice.tables import Tables, campaign_from_tables
+
+USD = Currency()
+
+
+def evidence(tables: Tables, **more: object) -> SideEvidence:
+    (found,) = evidence_of(tables, campaign_from_tables(tables), USD, **more)  # type: ignore[arg-type]
+    return found
+
+
+def test_the_figures_are_those_of_the_files(make) -> None:
+    trial, tables = make()
+    found = evidence(tables)
+    assert [each.rows for each in found.levels] == np.bincount(trial.level).tolist()
+    assert [each.accounts for each in found.levels] == np.bincount(trial.level).tolist()
+    for each in found.levels:
+        own = trial.level == each.level
+        assert each.response.value == pytest.approx(trial.response[own].mean())
+        assert each.cost.value == pytest.approx(each.incentive * trial.response[own].mean())
+        assert each.planned == pytest.approx(0.25)
+    assert found.verdict == "identified"
+    assert found.clusters == 3000
+    assert not found.weighted
+    assert found.plan == ""
+    top = found.levels[3]
+    assert f"{100 * top.response.value:.1f} % responded" in found.sentence
+    assert found.sentence.startswith("Identified: the response rises with the incentive. At $9.00 ")
+    assert f"One extra response costs {USD.write(top.cost_each.value)} (" in found.sentence
+    assert from_json(SideEvidence, to_json(found)) == found
+
+
+def test_without_an_effect_the_sentence_says_so_with_the_interval_and_a_trial_is_planned(make) -> None:
+    found = evidence(make(effect=0.0, seed=1)[1], workspace=Path("runs/a b"))
+    assert found.verdict == "not identified"
+    assert found.sentence.startswith(
+        "Not identified: the log does not show that the incentive raises the response. At "
+    )
+    assert "95 % interval −" in found.sentence
+    assert found.plan.startswith("shadowprice plan 'runs/a b' --accounts ")
+
+
+def test_requests_without_a_final_outcome_do_not_count(make) -> None:
+    trial, tables = make()
+    outcome = tables.outcome.copy()
+    outcome["mature"] = np.arange(len(outcome)) % 3 > 0
+    found = evidence(tables.replaced(outcome=outcome))
+    assert found.rows == int(outcome["mature"].sum())
+    kept = outcome["mature"].to_numpy(dtype=bool)
+    assert found.levels[2].response.value == pytest.approx(trial.response[kept & (trial.level == 2)].mean())
+
+
+def test_partners_that_requests_name_are_clusters(make) -> None:
+    _, tables = make(accounts=2000)
+    shops = pd.DataFrame({"account_id": [f"m{k}" for k in range(20)], "side": "merchant"})
+    account = pd.concat([tables.account, shops.assign(snapshot_ts=tables.account["snapshot_ts"].iloc[0])])
+    partner = [f"m{k % 20}" for k in range(2000)]
+    named = tables.replaced(account=account.reset_index(drop=True), exposure=tables.exposure.assign(partner_id=partner))
+    assert evidence(named).clusters == 20
+    assert read_rows(named, "customer").partner is not None
+    # Where no request names one, the largest sum of ties does.
+    ties = pd.DataFrame(
+        {
+            "src": tables.account["account_id"],
+            "dst": [f"m{k % 25 % 20}" for k in range(2000)],
+            "relation": "paid_at",
+            "weight": 1.0,
+            "ts": tables.account["snapshot_ts"],
+        }
+    )
+    tied = tables.replaced(account=account.reset_index(drop=True), edge=ties)
+    assert evidence(tied).clusters == 20
+
+
+def test_features_are_of_the_profile_before_the_offer_and_never_of_a_later_one(make) -> None:
+    _, tables = make(accounts=1000)
+    spoiled = tables.account.assign(
+        snapshot_ts=tables.account["snapshot_ts"] + pd.Timedelta(days=60),
+        x_age=tables.exposure["propensity"].to_numpy(),
+    )
+    level = np.searchsorted([0.0, 300.0, 600.0, 900.0], tables.outcome["cost_paid"])
+    later = pd.concat([tables.account, spoiled.assign(x_age=level.astype(float))], ignore_index=True)
+    both = tables.replaced(account=later)
+    assert read_features(both, "customer")["x_age"].to_numpy() == pytest.approx(tables.account["x_age"].to_numpy())
+    found = evidence(both)
+    assert found.balance is not None
+    assert found.balance.features == 4
+    assert found.balance.p_value > 0.001
+
+
+def test_an_assignment_that_depends_on_a_feature_is_named_in_the_sentence(make) -> None:
+    _, tables = make(accounts=4000)
+    old = (tables.account["x_age"] > 41).to_numpy()
+    offer = np.where(old, "o900", "o0")
+    exposure = tables.exposure.assign(offer_id=np.where(np.arange(4000) % 2 == 0, offer, tables.exposure["offer_id"]))
+    found = evidence(tables.replaced(exposure=exposure))
+    assert found.balance is not None
+    assert found.balance.worst == "age"
+    assert "The accounts of the levels differed before the trial (most by age, p = " in found.sentence
+
+
+def test_propensities_that_differ_weight_the_rows_and_the_truth_is_inside() -> None:
+    drawn = load("promotion", seed=2, rows=12_000, features=(3,), levels=(0, 50, 100), bias=1.0)
+    found = evidence(drawn.tables)
+    truth = drawn.truth.groupby("level")["response"].mean()
+    assert found.weighted
+    for each in found.levels[1:]:
+        assert each.difference is not None
+        rise = truth[each.level] - truth[0]
+        half = each.difference.high - each.difference.value
+        assert abs(each.difference.value - rise) < 1.5 * half
+
+
+def test_balancing_weights_of_the_training_set_take_the_place_of_propensities(make, tmp_path: Path) -> None:
+    _, tables = make(accounts=2000)
+    rows = tmp_path / "rows-customer.parquet"
+    weight = np.where(tables.account["x_age"] > 41, 2.0, 1.0)
+    pd.DataFrame({"request_id": tables.exposure["request_id"], "balancing_weight": weight}).to_parquet(rows)
+    found = evidence(tables, rows={"customer": rows})
+    assert found.weighted
+    assert "Rows are weighted by fitted propensities" in found.sentence
+    own = tables.exposure["offer_id"] == "o900"
+    y = tables.outcome["redeemed"].to_numpy(dtype=float)
+    assert found.levels[3].response.value == pytest.approx(np.average(y[own], weights=weight[own]))
+    plain = pd.DataFrame({"request_id": tables.exposure["request_id"]})
+    plain.to_parquet(rows)
+    assert not evidence(tables, rows={"customer": rows}).weighted
+
+
+def test_levels_with_reasons_are_judged_within_their_cells_and_nothing_is_compared(make) -> None:
+    _, tables = make(accounts=4000, effect=4.0)
+    exposure = tables.exposure.assign(x_shop=(np.arange(4000) % 7).astype(float))
+    found = evidence(tables.replaced(exposure=exposure), confounders={"customer": ["x_shop"]})
+    assert found.verdict == "identified"
+    assert found.sample_ratio_p is None
+    assert all(each.difference is None for each in found.levels)
+    assert "Levels were not drawn at random; x_shop are held fixed." in found.sentence
+    one = tables.exposure.assign(c_offer=tables.exposure["offer_id"])
+    none = evidence(tables.replaced(exposure=one), confounders={"customer": ["c_offer"]})
+    assert none.verdict == "not identified"
+    assert none.sentence.startswith("Not identified: no group of alike requests was given two levels.")
+
+
+def test_a_log_with_propensities_of_1_is_no_trial(make) -> None:
+    _, tables = make(effect=6.0)
+    found = evidence(tables.replaced(exposure=tables.exposure.assign(propensity=1.0)))
+    assert found.verdict == "not identified"
+    assert "every request has a propensity of 1" in found.sentence
+
+
+def test_a_side_with_one_level_has_nothing_to_identify(make) -> None:
+    _, tables = make(accounts=500)
+    offer = tables.offer.iloc[:1]
+    exposure = tables.exposure.assign(offer_id="o0", propensity=1.0)
+    assert (
+        evidence_of(
+            tables.replaced(offer=offer, exposure=exposure), campaign_from_tables(tables.replaced(offer=offer)), USD
+        )
+        == ()
+    )
