@@ -17,14 +17,22 @@ from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule, slope_rule
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
-from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins
+from shadowprice.evaluation.prediction.calibration import (
+    CalibrationTable,
+    WorstBin,
+    calibration_table,
+    equal_bins,
+    worst_bin,
+)
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel, response_by_level
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import weeks
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.comparison.prediction import compare_prediction
@@ -54,6 +62,7 @@ class SideEvaluation:
     change_points   of the population's hazard, given the model's view of each account; from all labelled rows,
                     because a change point needs tens of thousands; customers only
     reliability     mean response in equally filled ranges of the prediction
+    worst           range of these in which prediction and response differ most
     uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
     curve_slope     mean slope of the model's curves
@@ -69,6 +78,7 @@ class SideEvaluation:
     true_hazard: NDArray[np.float64] | None
     change_points: ChangePoints | None
     reliability: CalibrationTable
+    worst: WorstBin
     uncorrected: CalibrationTable | None
     data_slope: Slope | None
     curve_slope: float
@@ -104,6 +114,7 @@ def evaluate(
     looks: Looks = "once",
     coverage: Coverage | None = None,
     traffic: Traffic | None = None,
+    evidence: Mapping[Side, SideEvidence] | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -129,6 +140,9 @@ def evaluate(
         coverage: of the campaign's rules and further budgets, which ``once`` compares under; None: the main budget
             alone.
         traffic: how often accounts and partners ask, for the caps of the campaign beside the coverage; None: no caps.
+        evidence: side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
+            as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the log
+            that the served policy leaves may be too small to show the effect again.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
@@ -153,9 +167,16 @@ def evaluate(
         terms = None if campaign is None else campaign.terms(side)
         partner = row_partners(frame, side, data.snapshots)
         sides[side] = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
+        trial = (evidence or {}).get(side)
+        if trial is not None:
+            checks.append(evidence_rule(trial, required=incumbent is None or trial.verdict == "wrong way"))
+            identified &= trial.verdict == "identified"
         if reasons:
             checks.append(identification(side, data.rows[side], data.levels[side], slope, sides[side].curve_slope))
             identified &= slope is not None and slope.identified
+        elif trial is not None and trial.verdict == "identified":
+            checks += slope_rule(trial, sides[side].curve)
+        checks.append(risk_rule(side, sides[side].worst, sides[side].metrics["base_rate"].value, allowed.ece_share))
         if side == "customer":
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -252,6 +273,7 @@ def _side(
         true_hazard=None if known is None or side != "customer" else _mean_hazard(known, curves.levels),
         change_points=None,
         reliability=table(y, p, equal_bins(p)),
+        worst=worst_bin(y, p, weight=weight, cluster=account, partner=partner),
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=slope,
         curve_slope=curve_slope,

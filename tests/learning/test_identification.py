@@ -1,14 +1,27 @@
 """Identification of the incentive's effect by a log, and its check in the gate."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.world.training_set import training_set
+from shadowprice.campaign import Side
+from shadowprice.currency import Currency
+from shadowprice.curves import Curves
+from shadowprice.datasets import Dataset
 from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope
+from shadowprice.evidence.sides import evidence_of
+from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.identification import identification, slope_within_cells, trial
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.separate import SeparateModels
+from shadowprice.tables import campaign_from_tables
 
 LEVELS = (100, 500, 1000)
 DAY = 86400.0
@@ -93,3 +106,62 @@ def test_a_response_that_falls_within_cells_asks_for_confounders() -> None:
     assert check.passed
     assert check.found.endswith("confounders are missing")
     assert trial(rows, LEVELS, slope) is None
+
+
+@pytest.fixture(scope="module")
+def drawn() -> tuple[Dataset, TrainingSet, SideEvidence]:
+    """A promotion whose effect is known, its training set and its evidence."""
+    dataset, data = training_set("promotion", 0, rows=4000, features=(3,), levels=(0, 50, 100))
+    campaign = campaign_from_tables(dataset.tables)
+    (found,) = evidence_of(dataset.tables, campaign, Currency())
+    return dataset, data, found
+
+
+class Claimed(SeparateModels):
+    """Curves that rise from the mean response by a share of what the trial shows."""
+
+    def __init__(self, found: SideEvidence, times: float) -> None:
+        mean = np.array([each.response.value for each in found.levels])
+        self.mean = (mean.mean() + times * (mean - mean.mean())).astype(np.float32)
+        self.amounts = np.array([each.incentive for each in found.levels])
+
+    def curves(self, _snapshots: object, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
+        return {
+            side: Curves(self.amounts, np.repeat(self.mean[:, None], len(rows), 1)) for side, rows in frames.items()
+        }
+
+
+def judged(
+    drawn: tuple[Dataset, TrainingSet, SideEvidence], times: float, found: SideEvidence, **more: Any
+) -> set[str]:
+    """Broken rules of the gate that are about the effect."""
+    result = evaluate(Claimed(drawn[2], times), drawn[1], evidence={"customer": found}, replications=30, **more)
+    return {each.rule for each in result.gate.broken if "trial" in each.rule}
+
+
+def test_curves_that_rise_as_the_trial_does_pass_and_others_do_not(
+    drawn: tuple[Dataset, TrainingSet, SideEvidence],
+) -> None:
+    assert drawn[2].verdict == "identified"
+    assert judged(drawn, 1.0, drawn[2]) == set()
+    for times in (0.3, 1.8):
+        (rule,) = judged(drawn, times, drawn[2])
+        assert rule.startswith("mean slope of the curves inside the interval of the trial's")
+
+
+def test_without_an_identified_effect_the_gate_refuses_any_curves(
+    drawn: tuple[Dataset, TrainingSet, SideEvidence],
+) -> None:
+    found = replace(drawn[2], verdict="not identified")
+    assert judged(drawn, 0.0, found) == {"the trial identifies the effect of the incentive"}
+
+
+def test_a_model_that_replaces_one_in_use_need_not_show_the_effect_again(
+    drawn: tuple[Dataset, TrainingSet, SideEvidence],
+) -> None:
+    campaign = campaign_from_tables(drawn[0].tables)
+    more = {"incumbent": Claimed(drawn[2], 1.0), "campaign": campaign}
+    assert judged(drawn, 1.0, replace(drawn[2], verdict="not identified"), **more) == set()
+    assert judged(drawn, 1.0, replace(drawn[2], verdict="wrong way"), **more) == {
+        "the trial identifies the effect of the incentive"
+    }

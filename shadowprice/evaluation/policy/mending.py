@@ -20,6 +20,9 @@ MEANINGS: Mapping[str, str] = {
     "loss": "The margin of value is for models that may be as good as what they replace.",
     "prediction": "A model that is not shown to bring more must not predict the newest responses worse.",
     "effect": "The curves claim another effect of the incentive than the log shows where its reasons are held fixed.",
+    "evidence": "A model of an effect that the trial does not show spends the budget on chance.",
+    "slope": "Curves that are steeper or flatter than the trial price the money wrongly.",
+    "risk": "The accounts with the highest and lowest predictions decide who gets the money.",
 }
 """Rule → why it is asked."""
 MENDS: Mapping[str, str] = {
@@ -32,6 +35,10 @@ MENDS: Mapping[str, str] = {
     "loss": "Keep the model in use, and log more exploration for the next one.",
     "prediction": "Train on more days (recent_days), weigh rows by known propensities, or log more exploration.",
     "effect": "Repair the curves of the effect (curve_repair effect), name missing confounders, or run a trial.",
+    "not identified": "Log more rows with levels drawn at random, or leave out the offers of this side.",
+    "wrong way": "Do not spend on this incentive: leave out the offers of this side, or try another one.",
+    "slope": "Repair the curves (curve_repair by_level), weigh rows by known propensities, or name another recipe.",
+    "risk": "Repair the curves (curve_repair pooled), add features, or name another recipe.",
 }
 """Rule → change that mends it, where no number of rows does."""
 

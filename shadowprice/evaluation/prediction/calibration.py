@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.statistics.intervals import Statistic
+from shadowprice.evaluation.statistics.intervals import Estimate, Statistic
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.metric import Array, as_rows, as_weights, metric
 
@@ -92,6 +92,48 @@ def calibration_table(
         observed[g], low[g], high[g] = seen.value, seen.low, seen.high
     error = ece(columns["y"], columns["p"], groups=of, weight=weights)
     return CalibrationTable(np.bincount(of, minlength=count), predicted, observed, low, high, error)
+
+
+@dataclass(frozen=True)
+class WorstBin:
+    """Equally filled range of the prediction in which prediction and response differ most.
+
+    predicted        mean prediction in it
+    observed         mean response; its interval holds for all ranges together
+    distance         of the prediction from that interval; 0 inside it
+    place, ranges    number of the range from the lowest prediction, counted from 1; how many there are
+    """
+
+    predicted: float
+    observed: Estimate
+    distance: float
+    place: int
+    ranges: int
+
+
+def worst_bin(
+    y: ArrayLike,
+    p: ArrayLike,
+    *,
+    bins: int = 10,
+    weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    partner: ArrayLike | None = None,
+    level: float = 0.95,
+) -> WorstBin:
+    """Find the range of the prediction that is furthest from its responses.
+
+    Arguments as for :func:`calibration_table`, of which the intervals are taken at 1 − (1 − level) / bins (Bonferroni):
+    with calibrated predictions no distance is above 0 in a share ``level`` of the samples. O(N log N).
+    """
+    of = equal_bins(p, bins)
+    every = 1 - (1 - level) / (int(of.max()) + 1)
+    table = calibration_table(y, p, of, weight=weight, cluster=cluster, partner=partner, level=every)
+    away = np.nan_to_num(np.maximum(np.maximum(table.low - table.predicted, table.predicted - table.high), 0.0))
+    gap = np.nan_to_num(np.abs(table.predicted - table.observed))
+    k = int(np.lexsort((gap, away))[-1])
+    observed = Estimate(float(table.observed[k]), float(table.low[k]), float(table.high[k]), every)
+    return WorstBin(float(table.predicted[k]), observed, float(away[k]), k + 1, away.size)
 
 
 def equal_bins(p: ArrayLike, bins: int = 10) -> NDArray[np.intp]:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.prediction.calibration import calibration_table, equal_bins
+from shadowprice.evaluation.prediction.calibration import calibration_table, equal_bins, worst_bin
 
 
 def slow_ece(y, p, groups):
@@ -67,3 +68,21 @@ def test_the_calibration_table_holds_the_plain_means_of_each_group():
 def test_negative_groups_are_refused_with_their_rows():
     with pytest.raises(InvalidInput, match=r"groups.*first rows: 1"):
         metrics.ece([0, 1], [0.1, 0.2], groups=np.array([0, -1]))
+
+
+def test_the_furthest_range_is_outside_its_interval_in_at_most_5_percent_of_calibrated_samples() -> None:
+    rng, outside = np.random.default_rng(0), 0
+    for _ in range(300):
+        p = rng.beta(1, 6, 1500)
+        outside += worst_bin((rng.random(p.size) < p).astype(float), p).distance > 0
+    assert outside <= stats.binom.ppf(0.999, 300, 0.05)
+
+
+def test_rows_of_one_account_do_not_count_as_independent_in_the_furthest_range() -> None:
+    rng = np.random.default_rng(1)
+    account = np.repeat(np.arange(300), 20)
+    own = np.repeat(rng.random(300) < 0.3, 20)
+    p = np.repeat(rng.uniform(0.25, 0.35, 300), 20)
+    alone, together = worst_bin(own.astype(float), p), worst_bin(own.astype(float), p, cluster=account)
+    assert alone.distance > 0
+    assert together.distance == 0
