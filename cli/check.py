@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +14,20 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.status import status_of
-from shadowprice.datasets.folder import read_tables
+from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
+from shadowprice.datasets.registry import Dataset, load
 from shadowprice.errors import InvalidTable
-from shadowprice.mapping import map_tables, read_mapping
+from shadowprice.evaluation.uplift.evidence import SideEvidence
+from shadowprice.evidence.dropped import Dropped
+from shadowprice.evidence.faults import refuse_faults
+from shadowprice.evidence.sides import evidence_of
+from shadowprice.reports.texts import evidence_notes, evidence_table
+from shadowprice.storage import to_json
 from shadowprice.tables import Tables, campaign_from_tables
+
+SHOWN_COLUMNS = 5
+"""Columns of the evidence that are printed, of those that the report shows."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -26,41 +37,74 @@ def check(
     path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
-    """Read the files and check every rule of the tables; exit 1 where one is broken."""
+    """Check every rule of the tables, count the rows that are learned from, and show what the trial says.
+
+    Exit 1 where a rule is broken, propensities do not fit the shares found, or too many rows would be lost.
+    """
     started = time.perf_counter()
     try:
-        tables = read(path)
+        files = read(path)
+        tables, currency = files.tables, Currency.of(files.currency)
+        campaign = campaign_from_tables(tables)
+        counted = refuse_faults(tables, campaign, currency, files.split)
     except InvalidTable as error:
         if not as_json:
             raise
         print(json.dumps({"valid": False, "problems": [asdict(problem) for problem in error.problems]}))
         raise typer.Exit(1) from None
+    evidence = evidence_of(tables, campaign, currency)
     seconds = time.perf_counter() - started
-    facts = summary(tables)
+    facts = summary(tables, campaign)
     if as_json:
-        print(json.dumps({"valid": True, **facts, "seconds": round(seconds, 2)}))
+        found = {each.side: json.loads(to_json(each)) for each in evidence}
+        lost = json.loads(to_json(counted))
+        print(
+            json.dumps({"valid": True, **facts, "learned_from": lost, "evidence": found, "seconds": round(seconds, 2)})
+        )
         return
-    table = Table("table", "rows")
-    for name, rows in facts["rows"].items():
-        table.add_row(name, f"{rows:,}")
     console = Console()
     console.print("The files can be used.")
-    console.print(table)
+    _print_rows(console, facts["rows"], counted)
     for side, levels in facts["levels"].items():
         console.print(f"levels of {side}s in minor units: {', '.join(map(str, levels))}")
+    for each in evidence:
+        _print_evidence(console, each, currency)
     console.print(f"checked in {seconds:.1f} s; next: shadowprice run {path}", soft_wrap=True)
 
 
-def read(path: Path) -> Tables:
+def read(path: Path) -> Dataset:
     """Read a folder of canonical tables, or the files of a mapping."""
-    return read_tables(path) if path.is_dir() else map_tables(read_mapping(path))
+    return load("tables" if path.is_dir() else "mapping", str(path))
 
 
-def summary(tables: Tables) -> dict[str, Any]:
+def summary(tables: Tables, campaign: Campaign) -> dict[str, Any]:
     """Return the rows of each table, and the levels of each side."""
-    campaign = campaign_from_tables(tables)
     levels = {side: [int(level) for level in terms.levels] for side, terms in campaign.sides.items()}
     return {"campaign": campaign.name, "rows": tables.rows(), "levels": levels}
+
+
+def _print_rows(console: Console, rows: Mapping[str, int], counted: Dropped) -> None:
+    table = Table("table", "rows")
+    for name, number in rows.items():
+        table.add_row(name, f"{number:,}")
+    console.print(table)
+    for group, facts in counted.facts().items():
+        told = ", ".join(f"{name} {number:,}" for name, number in facts.items())
+        console.print(f"{group}: {told}", soft_wrap=True)
+
+
+def _print_evidence(console: Console, found: SideEvidence, currency: Currency) -> None:
+    """Print a short form of the report's table: the columns that fit a terminal."""
+    head, rows = evidence_table(found, currency)
+    table = Table(*head[:SHOWN_COLUMNS])
+    for row in rows:
+        table.add_row(*(cell.replace(" [", "\n\\[") for cell in row[:SHOWN_COLUMNS]))
+    console.print(f"\nWhat the trial shows of {found.side}s, all rows with a final outcome, 95 % intervals:")
+    console.print(table)
+    for told in (found.sentence, *evidence_notes(found, currency)):
+        console.print(told, markup=False, soft_wrap=True)
+    if found.verdict != "identified":
+        console.print("A model of this side does not pass the gate.", soft_wrap=True)
 
 
 def main() -> int:

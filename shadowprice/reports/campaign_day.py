@@ -15,6 +15,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import PriceRejected
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport
@@ -28,6 +29,7 @@ from shadowprice.reports.budgets import further_budgets
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.loop import LOOP, loop_facts, loop_sentence, loop_summary
 from shadowprice.reports.mix import Mix
+from shadowprice.reports.wording import listed
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
 SHOCK = ("spend", "overspend", "value", "value_static", "value_hindsight", "attainable_share", "overspend_static")
@@ -112,12 +114,14 @@ class CampaignDay:
         outcomes = truth_note(self.dataset)
         snapshot = self.training.snapshots[-1]
         serving = self.serving
+        unshown = unidentified(self.evaluation.evidence)
         return replace(
             self.evaluation,
             title=f"Campaign {self.campaign.name}",
             created_at=datetime.now(UTC),
             facts={
                 "tables": {f"{name} rows": rows for name, rows in self.rows.items()},
+                **self.evaluation.facts,
                 "graph": {
                     "accounts": self.accounts,
                     "on both sides": int(snapshot.is_side.all(axis=0).sum()),
@@ -148,7 +152,8 @@ class CampaignDay:
             campaign=self.campaign,
             budgets=further_budgets(self.campaign, self.prices[-1], self.used),
             mix=self.mix,
-            curve=tuple(self.curve),
+            curve=() if unshown else tuple(self.curve),
+            absent={"budget": unshown} if unshown else {},
             solves=shown.solves(self.campaign, self.prices, self.solve_seconds, self.runs["service"].slots),
             serving={
                 "requests answered": serving["requests"],
@@ -177,6 +182,10 @@ class CampaignDay:
             "dataset": self.dataset.name,
             "currency": self.dataset.currency,
             "rows": self.rows,
+            "learned_from": self.evaluation.facts,
+            "evidence": {
+                each.side: {"verdict": each.verdict, "sentence": each.sentence} for each in self.evaluation.evidence
+            },
             "accounts": self.accounts,
             "edges": self.training.snapshots[-1].edges,
             "metrics": {
@@ -195,6 +204,16 @@ class CampaignDay:
             "seconds": dict(self.seconds),
             "versions": versions(),
         }
+
+
+def unidentified(evidence: Sequence[SideEvidence]) -> str:
+    """Return why no curve of other budgets is shown; empty where the effect of each side is identified."""
+    sides = [f"{each.side}s" for each in evidence if each.verdict != "identified"]
+    if not sides:
+        return ""
+    return (
+        f"the trial does not identify the effect of the incentives of {listed(sides)}, so no budget has a known value"
+    )
 
 
 def versions() -> dict[str, str]:

@@ -19,6 +19,7 @@ from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.what_if import Answer
@@ -26,7 +27,9 @@ from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import percent
 
-Section = Literal["campaign", "spending", "mix", "budget", "response", "quality", "solves", "data", "run", "stress"]
+Section = Literal[
+    "evidence", "campaign", "spending", "mix", "budget", "response", "quality", "solves", "data", "run", "stress"
+]
 Role = Literal["resolved", "static", "hindsight"]
 
 OVERSPENT = 0.005
@@ -235,6 +238,7 @@ class ReportData:
     currency: Currency = field(default_factory=Currency)
     value_unit: str = "responses"
     facts: Mapping[str, Mapping[str, str | int | float]] = field(default_factory=dict)
+    evidence: tuple[SideEvidence, ...] = ()
     sides: tuple[SideReport, ...] = ()
     gate: GateResult | None = None
     campaign: Campaign | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
 from shadowprice.evaluation.policy.gate import Limits
 from shadowprice.evaluation.policy.mending import Override
+from shadowprice.evaluation.uplift.evidence import SideEvidence
+from shadowprice.evidence.dropped import dropped
+from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
-from shadowprice.learning.training_set import TrainingSet, labelled
+from shadowprice.learning.training_set import TrainingSet, file_of, labelled
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.reports.data import ReportData, SideReport
@@ -73,6 +77,15 @@ def evaluate_bundle(
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}
         traffic = fit_traffic(campaign, dataset.tables, served)
         expected = traffic.forecast(campaign).expected
+        currency = Currency.of(dataset.currency)
+        evidence = evidence_of(
+            dataset.tables,
+            campaign,
+            currency,
+            confounders=dataset.confounders,
+            rows={side: file_of(training, "rows", side) for side in rows.rows},
+            workspace=columns,
+        )
         stage("compute metrics and compare")
         found = evaluate(
             load_sided(model),
@@ -87,6 +100,7 @@ def evaluate_bundle(
             limits=limits,
             coverage=None if columns is None else campaign.coverage().reading(columns),
             traffic=traffic,
+            evidence={each.side: each for each in evidence},
         )
         verdict = found.gate.overridden(override)
         stage("write the report")
@@ -95,20 +109,26 @@ def evaluate_bundle(
             dataset=dataset.name,
             created_at=datetime.now(UTC),
             simulated=dataset.truth is not None,
-            currency=Currency.of(dataset.currency),
-            sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
+            currency=currency,
+            facts=dropped(dataset.tables, dataset.split).facts(),
+            evidence=evidence,
+            sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None, shown=evidence),
             gate=verdict,
             notes=tuple(notes),
         )
         write_whole(out, to_json(part))
         write_report(part, page)
-        write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency))
+        write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency, part.evidence))
         return verdict.accepted, evaluation_metrics(part.sides)
 
 
-def side_reports(found: Evaluation, recipe: str, *, simulated: bool) -> tuple[SideReport, ...]:
-    """An evaluation as the report shows it."""
-    return tuple(_side_report(side, each, recipe, simulated) for side, each in found.sides.items())
+def side_reports(
+    found: Evaluation, recipe: str, *, simulated: bool, shown: Sequence[SideEvidence] = ()
+) -> tuple[SideReport, ...]:
+    """An evaluation as the report shows it; the slope of the evidence ``shown`` takes the place of that of all rows."""
+    own = {each.side for each in shown if each.slope is not None}
+    reports = (_side_report(side, each, recipe, simulated) for side, each in found.sides.items())
+    return tuple(replace(each, slope=None) if each.side in own else each for each in reports)
 
 
 def _side_report(side: Side, found: SideEvaluation, recipe: str, simulated: bool) -> SideReport:

@@ -10,7 +10,6 @@ import numpy as np
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, rounded, signed
@@ -122,13 +121,6 @@ def against(scenario: Scenario, policy: Policy) -> str:
 def budget_heading(scenario: Scenario) -> str:
     """Heading of the column that holds what the budget limits."""
     return LIMITS[scenario.budget.form]
-
-
-def effect_sentence(side: SideReport) -> str:
-    """State where the data do not identify the effect of the incentive; empty where they do or none was estimated."""
-    if side.slope is None or side.slope.identified:
-        return ""
-    return f"{NOT_IDENTIFIED.capitalize()}: the interval of the slope does not lie above 0. The gate names a trial."
 
 
 def change_sentence(side: SideReport, currency: Currency) -> str:

@@ -14,11 +14,12 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.files import write_whole
 from shadowprice.pacing.what_if import Answer
-from shadowprice.reports import headline, money_figures, response_figures, spending_figures, wording
+from shadowprice.reports import headline, money_figures, response_figures, spending_figures, texts, wording
 from shadowprice.reports.data import ReportData, Section, SideReport
 from shadowprice.reports.mix import FILE, write_mix
 
 SECTIONS: dict[Section, str] = {
+    "evidence": "What your trial shows",
     "campaign": "The campaign",
     "spending": "The money, hour by hour",
     "mix": "Who got what",
@@ -66,6 +67,7 @@ def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
 
 def _contents(data: ReportData) -> dict[str, str]:
     present = {
+        "evidence": bool(data.evidence),
         "campaign": data.campaign is not None,
         "spending": bool(data.scenarios),
         "mix": data.mix is not None,
@@ -93,6 +95,9 @@ def _figures(data: ReportData) -> dict[str, str]:
         now = current(data)
         limit = now.budget if now is not None else np.nan
         figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, value_unit(data), data.currency)
+    for found in data.evidence:
+        if any(each.difference for each in found.levels):
+            figures[f"effect-{found.side}"] = response_figures.effect(found, data.currency)
     for side in data.sides:
         name, levels = side.side, side.levels
         if levels is not None:
@@ -131,7 +136,10 @@ def _environment(data: ReportData) -> Environment:
         "against": headline.against,
         "budget_heading": headline.budget_heading,
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
-        "effect_sentence": headline.effect_sentence,
+        "trial_slope": lambda side: next((each.slope for each in data.evidence if each.side == side), None),
+        "evidence_table": lambda found: texts.evidence_table(found, data.currency),
+        "evidence_notes": lambda found: texts.evidence_notes(found, data.currency),
+        "evidence_facts": texts.evidence_facts,
         "solve_sentence": headline.solve_sentence(data.solves),
         "metric_names": metric_names,
         "campaign_facts": lambda: headline.campaign_facts(data.campaign, data.currency) if data.campaign else {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from shadowprice.currency import Currency
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.reports import svg
 from shadowprice.reports.wording import incentives, number
 
@@ -41,6 +43,30 @@ def response_by_level(
         svg.ticks(axes, "y", number)
         svg.legend_above(axes)
         return svg.to_svg(drawn, f"response-{side}", f"Response of {side}s by incentive: observed, model and truth")
+
+
+def effect(found: SideEvidence, currency: Currency) -> str:
+    """Difference of each level's response to the lowest one's, with its interval, as SVG."""
+    levels = [each for each in found.levels if each.difference is not None]
+    scale, label = (100.0, "percentage points") if found.side == "customer" else (1.0, "ratio to before")
+    differences = [each.difference for each in levels if each.difference is not None]
+    middle, low, high = (
+        scale * np.array([getattr(each, name) for each in differences]) for name in ("value", "low", "high")
+    )
+    place = [each.incentive for each in levels] if found.ordered else range(len(levels))
+    x = np.array(place, dtype=np.float64)
+    with svg.figure(*HALF) as (drawn, axes):
+        axes.axhline(0.0, color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, zorder=0)
+        _bars(axes, x, middle, low, high, "difference, 95 % interval")
+        axes.set(
+            xlabel="Incentive" if found.ordered else "Offer",
+            ylabel=f"More than at {found.lowest.written(currency)}, {label}",
+        )
+        axes.margins(x=0.12)
+        _amounts(axes, x, [each.written(currency) for each in levels], apart=0.15)
+        svg.ticks(axes, "y", number)
+        told = f"Response of {found.side}s above the lowest incentive, by incentive"
+        return svg.to_svg(drawn, f"effect-{found.side}", told)
 
 
 def hazard_by_level(
@@ -130,13 +156,14 @@ def _bars(axes: Axes, x: Array, middle: Array, low: Array, high: Array, label: s
     axes.errorbar(x, middle, yerr=reach, fmt="o", color=svg.OBSERVED, label=label, **style)
 
 
-def _amounts(axes: Axes, x: Array) -> None:
+def _amounts(axes: Axes, x: Array, names: Sequence[str] = (), *, apart: float = 0.07) -> None:
     """Ticks at the amounts themselves, from the highest down, but none so near another that they overlap."""
     shown: list[float] = []
     for value in x[::-1]:
-        if not shown or shown[-1] - value >= 0.07 * (x[-1] - x[0]):
+        if not shown or shown[-1] - value >= apart * (x[-1] - x[0]):
             shown.append(float(value))
-    axes.set_xticks(shown, [number(value) for value in shown])
+    named = dict(zip(x.tolist(), names, strict=True)) if names else {value: number(value) for value in shown}
+    axes.set_xticks(shown, [named[value] for value in shown])
 
 
 def _mark(axes: Axes, changes: ChangePoints, x: Array, amounts: NDArray[np.int64]) -> None:

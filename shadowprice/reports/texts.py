@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.reports.data import SideReport
-from shadowprice.reports.headline import change_sentence, effect_sentence
-from shadowprice.reports.wording import estimate, incentives, number
+from shadowprice.reports.headline import change_sentence
+from shadowprice.reports.wording import MISSING, estimate, incentives, listed, money, number, percent, signed
 
 
 def evaluation_markdown(
-    sides: Sequence[SideReport], gate: GateResult | None = None, currency: Currency | None = None
+    sides: Sequence[SideReport],
+    gate: GateResult | None = None,
+    currency: Currency | None = None,
+    evidence: Sequence[SideEvidence] = (),
 ) -> str:
-    """Markdown of an evaluation: gate, metrics of every model, response by level, change points."""
+    """Markdown of an evaluation: evidence, gate, metrics of every model, response by level, change points."""
     unit = currency or Currency()
     parts = ["# Evaluation"]
+    for found in evidence:
+        parts += [f"## What the trial shows of {found.side}s", found.sentence, _table(*evidence_table(found, unit))]
     if gate is not None:
         parts.append(str(gate))
     for side in sides:
@@ -31,11 +38,93 @@ def evaluation_markdown(
             parts.append(_table(["model", *names], rows))
         if side.hazard is not None:
             parts.append(change_sentence(side, unit))
-        if told := effect_sentence(side):
-            parts.append(told)
         if side.levels is not None:
             parts.append(_levels(side, unit))
     return "\n\n".join(parts) + "\n"
+
+
+def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], list[list[str]]]:
+    """Heading and rows of the evidence of one side; estimates have their 95 % interval in brackets."""
+    head = [
+        "Incentive",
+        "Response",
+        "More than at the lowest",
+        "One extra costs",
+        "Accounts",
+        "Planned",
+        "Found",
+        "Relative change",
+    ]
+    digits = found.decimals if found.side == "customer" else None
+    rows = [
+        [
+            each.written(currency),
+            _shown(each.response, digits),
+            _shown(each.difference, digits, "points", sign=True),
+            _money(each.cost_each, currency),
+            number(each.accounts),
+            percent(each.planned),
+            percent(each.share),
+            _shown(each.relative, 1, sign=True),
+        ]
+        for each in found.levels
+    ]
+    return head, rows
+
+
+def evidence_notes(found: SideEvidence, currency: Currency) -> list[str]:
+    """Reasons why levels have no cost of one extra response, one sentence each."""
+    why: dict[str, list[str]] = {}
+    for each in found.levels:
+        if each.why_no_cost:
+            why.setdefault(each.why_no_cost, []).append(each.written(currency))
+    return [f"No cost of one extra response at {listed(at)}: {reason}." for reason, at in why.items()]
+
+
+def evidence_facts(found: SideEvidence) -> dict[str, str]:
+    """Tests of a trial and what its rows are, label → text."""
+    facts = {}
+    if found.trend_p is not None:
+        facts["Test of trend"] = f"{_p(found.trend_p)}: how often chance alone gives a trend as strong"
+    if found.sample_ratio_p is not None:
+        facts["Shares are those planned"] = _held(found.sample_ratio_p, 0.001)
+    if found.balance is not None:
+        each = found.balance
+        facts["Accounts were alike before"] = (
+            f"{_held(each.p_value, 0.001)}; {each.features} features, most different: {each.worst} "
+            f"({signed(each.difference, 2)} standard deviations)"
+        )
+    weighted = ", weighted by inverse propensity" if found.weighted else ""
+    facts["Rows"] = (
+        f"all {number(found.rows)} with a final outcome{weighted}; {number(found.clusters)} independent groups"
+    )
+    return facts
+
+
+def _p(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {number(p_value, 2)}"
+
+
+def _held(p_value: float, level: float) -> str:
+    return f"{'no' if p_value < level else 'yes'}, {_p(p_value)}"
+
+
+def _shown(found: Estimate | None, digits: int | None, unit: str = "%", *, sign: bool = False) -> str:
+    """Estimate of a share, in percent with so many decimals; without ``digits`` a quantity as it is."""
+    if found is None or not math.isfinite(found.value):
+        return MISSING
+    scale, decimals = (1.0, 3) if digits is None else (100.0, digits)
+    value, low, high = (
+        f"{scale * each:.{decimals}f}".replace("-", "−") for each in (found.value, found.low, found.high)
+    )
+    plus = "+" if sign and found.value > 0 else ""
+    return f"{plus}{value}{'' if digits is None else f' {unit}'} [{low}, {high}]"
+
+
+def _money(found: Estimate | None, currency: Currency) -> str:
+    if found is None:
+        return MISSING
+    return f"{money(found.value, currency)} [{money(found.low, currency)}, {money(found.high, currency)}]"
 
 
 def evaluation_metrics(sides: Sequence[SideReport]) -> dict[str, float]:

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import cli.main as command
@@ -31,6 +32,64 @@ def test_the_table_says_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> N
     assert "5,200" in shown
     assert "levels of customers in minor units: 0, 250, 500, 1000" in shown
     assert f"shadowprice run {place}" in shown.replace("\n", "")
+
+
+def test_the_trial_is_shown_before_anything_is_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(EXAMPLES / "mapping" / "mapping.yaml")
+    assert command.main(["check", place]) == 0
+    shown = capsys.readouterr().out
+    assert "rows of customers: offers 5,200, learned from and judged on 5,200" in shown
+    assert "Identified: the response rises with the incentive. At €10.00 42.9 % responded" in shown
+    log = pd.read_csv(EXAMPLES / "mapping" / "gutscheine.csv", sep=";", decimal=",")
+    rate = (log["eingelöst"] == "ja").groupby(log["Wert"]).mean()
+    assert f"│ €2.50     │ {100 * rate[2.5]:.1f} %" in shown
+    assert f"+{100 * (rate[5.0] - rate[0.0]):.1f} points" in shown
+    assert command.main(["check", place, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    customer = found["evidence"]["customer"]
+    assert customer["verdict"] == "identified"
+    assert [each["response"]["value"] for each in customer["levels"]] == pytest.approx(rate.tolist())
+    assert set(customer) >= {"trend_p", "sample_ratio_p", "balance", "sentence", "weighted", "clusters"}
+    assert found["learned_from"]["sides"]["customer"] == {
+        "offers": 5200,
+        "waiting": 0,
+        "no_outcome": 0,
+        "no_profile": 0,
+        "purged": 0,
+        "learned": 5200,
+    }
+
+
+def test_a_side_without_an_identified_effect_is_said_not_to_pass_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["check", str(EXAMPLES / "tables")]) == 0
+    shown = capsys.readouterr().out
+    assert "Not identified: the log does not show that the incentive raises the response." in shown
+    assert shown.count("A model of this side does not pass the gate.") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("propensity: {constant: 0.25}", "propensity: {constant: 0.4}", "add up to 1.6, not to 1"),
+        (
+            "snapshot_ts: {constant: 2026-03-01}",
+            "snapshot_ts: {constant: 2026-03-20}",
+            "see no profile of their account",
+        ),
+    ],
+)
+def test_files_that_mislead_a_model_end_with_1_and_the_figures(
+    old: str, new: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(EXAMPLES / "mapping", tmp_path / "files")
+    mapping = folder / "mapping.yaml"
+    assert old in mapping.read_text()
+    mapping.write_text(mapping.read_text().replace(old, new))
+    assert command.main(["check", str(mapping)]) == 1
+    assert reason in capsys.readouterr().err
+    assert command.main(["check", str(mapping), "--json"]) == 1
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert reason in problem["reason"]
 
 
 def test_faults_are_printed_without_a_traceback_and_the_status_is_1(

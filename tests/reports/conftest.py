@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,6 +13,10 @@ from shadowprice.evaluation.policy.gate import gate
 from shadowprice.evaluation.prediction.calibration import calibration_table, equal_bins
 from shadowprice.evaluation.prediction.change_points import find_change_points
 from shadowprice.evaluation.prediction.per_level import response_by_level
+from shadowprice.evaluation.statistics.level_means import LevelMeans
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.evidence import SideEvidence
+from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import within_slope
 from shadowprice.pacing.replay.gains import Amounts, Gain
 from shadowprice.reports.budgets import FurtherBudget
@@ -71,6 +76,20 @@ def merchants() -> SideReport:
         calibration=calibration_table(y, truth, equal_bins(truth, 5)),
         simulated=True,
     )
+
+
+def evidence() -> tuple[SideEvidence, ...]:
+    """Evidence of customers, whose effect is identified, and of merchants, whose effect is not."""
+    rng = np.random.default_rng(2)
+    found = []
+    for side, levels, rise in (("customer", [0, 250, 500], 0.06), ("merchant", [100, 300], 0.0)):
+        level = rng.integers(0, len(levels), 6000)
+        y = (rng.random(6000) < 0.2 + rise * level).astype(float)
+        shared = shares(level, np.full(6000, 1 / len(levels)), len(levels))
+        paid = np.array(levels)[level] * y
+        one = side_evidence(side, levels, LevelMeans(level, len(levels)), y, paid, shared)
+        found.append(replace(one, sentence=f"The sentence of {side}s.", plan="" if rise else "shadowprice plan RUN"))
+    return tuple(found)
 
 
 def amounts(responses: float, wide: float, cost: float) -> Amounts:
@@ -186,6 +205,7 @@ def build_example() -> ReportData:
                 "last event": "2025-05-31",
             },
         },
+        evidence=evidence(),
         sides=sides,
         gate=verdict,
         scenarios=(

@@ -11,6 +11,7 @@ import pytest
 from shadowprice.campaign import Budget
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.gate import Check, GateResult
+from shadowprice.reports.campaign_day import unidentified
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import render, write_report
 
@@ -281,3 +282,34 @@ def test_no_table_and_no_picture_can_push_a_narrow_page_sideways(page):
     assert ".scroll { overflow-x: auto" in style
     assert "figure .wide { overflow-x: auto" in style
     assert not re.search(r'style="[^"]*width:\s*[\d.]+(px|rem|em)', page)
+
+
+def test_the_evidence_is_the_first_section_with_its_table_picture_and_the_command_of_a_trial(page, example):
+    sections = re.findall(r'<section id="([^"]+)">', page)
+    assert sections[0] == "evidence"
+    part = page[page.index('<section id="evidence">') : page.index('<section id="spending">')]
+    assert part.count("<svg") == 2
+    assert part.index("The sentence of customers.") < part.index("<table>")
+    assert "shadowprice plan RUN" in part
+    assert Page(render(dataclasses.replace(example, evidence=example.evidence[:1]))).text.count("plans a trial") == 0
+    # The key figures stand in the first columns, which a narrow screen shows.
+    heads = re.findall(r"<th scope=\"col\">(.*?)</th>", part)[:4]
+    assert heads == ["Incentive", "Response", "More than at the lowest", "One extra costs"]
+
+
+def test_figures_of_held_out_rows_are_called_so_and_the_trials_slope_is_of_all_rows(example):
+    sides = tuple(dataclasses.replace(side, slope=None) for side in example.sides)
+    text = Page(render(dataclasses.replace(example, sides=sides))).text
+    assert "From all rows with a final outcome, before any model." in text
+    assert "Held-out rows: mean response of the accounts" in text
+    assert "Response of customers by incentive, held-out rows" in text
+    assert "Customers simulated , held-out rows: on the dotted line" in text
+    assert "the trial, all rows" in text
+
+
+def test_where_an_effect_is_not_identified_no_curve_of_budgets_is_shown_and_the_reason_is(example):
+    assert unidentified(example.evidence[:1]) == ""
+    reason = unidentified(example.evidence)
+    assert reason.startswith("the trial does not identify the effect of the incentives of merchants")
+    page = render(dataclasses.replace(example, curve=(), absent={"budget": reason}))
+    assert f"Not in this report: {reason}" in Page(page).text
