@@ -204,3 +204,43 @@ def test_the_policy_of_a_campaign_is_kept_and_may_be_set_besides_the_table() -> 
     assert "policy" not in campaign().to_dict()
     with pytest.raises(InvalidInput, match=r"campaign\.policy: must be one of .*'flat'.* got 'even'"):
         campaign(policy="even")
+
+
+EMAILS: dict[str, Any] = {"levels": (0, 1, 2), "offers": ("none", "mens", "womens"), "amounts": (0, 0, 0)}
+
+
+def test_costs_are_what_the_budget_pays_and_amounts_what_the_account_is_offered() -> None:
+    terms = Terms(**EMAILS, costs=(0, 65, 2), ordered=False, most_units=3)
+    assert (terms.incentives, terms.unit_costs, terms.reserved) == ((0, 0, 0), (0, 65, 2), (0, 195, 6))
+    response = np.array([[0.1], [0.3], [0.2]])
+    np.testing.assert_allclose(terms.cost(response), [[0.0], [19.5], [0.4]])
+    granted = Terms(levels=(0, 500), costs=(0, 300), cost_basis="on_grant")
+    assert granted.incentives == (0, 500)
+    np.testing.assert_array_equal(granted.cost(np.ones((2, 2))), [[0, 0], [300, 300]])
+
+
+def test_a_campaign_of_offers_survives_its_json() -> None:
+    sides = {"customer": Terms(**EMAILS, costs=(0, 1, 1), ordered=False)}
+    plan = campaign(sides=sides, budget=Budget(limit=384))
+    again = Campaign.from_dict(json.loads(json.dumps(plan.to_dict())))
+    assert again == plan
+    assert again.offer_ids == {"customer": ("none", "mens", "womens")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"costs": (0, 1)}, "costs"),
+        ({"costs": (0, -1, 1)}, "costs"),
+        ({"costs": (0, 0.5, 1)}, "costs"),
+        ({"amounts": (0, 0)}, "amounts"),
+        ({"levels": (0, 5, 9)}, "amounts"),
+        ({"offers": ()}, "amounts"),
+        ({"ordered": "no"}, "ordered"),
+        ({"amounts": (), "ordered": False}, "amounts"),
+        ({"costs": (0, 10**15, 1), "most_units": 10**3}, "most_units"),
+    ],
+)
+def test_terms_that_do_not_fit_together_are_refused(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{field}"):
+        Terms(**EMAILS | {"ordered": False, "costs": (0, 1, 1)} | changes)
