@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from serving.http.access import Access
+from serving.http.door import Limits, peer_of
 from serving.http.handler import RequestHandler
 from serving.http.limits import (
     MAX_HEAD_BYTES,
@@ -17,7 +18,7 @@ from serving.http.limits import (
     STRANGER_SHARE,
     STRANGER_WINDOW,
 )
-from serving.http.listening import Limits, bounded_http, bounds, raise_file_limit
+from serving.http.listening import bounded_http, bounds, raise_file_limit
 from serving.http.pacing import Pace
 from serving.http.server import BoundedServer
 from shadowprice.errors import Unavailable
@@ -311,6 +312,13 @@ def test_a_port_that_is_taken_is_an_error_with_its_number():
     with pytest.raises(Unavailable, match=f"port {port} of 127.0.0.1 cannot be used"):
         BoundedServer(nothing, "127.0.0.1", port)
     server._listening.close()
+
+
+def test_a_peer_is_an_address_and_a_network_of_ipv6():
+    assert peer_of(("10.0.0.7", 4000)) == "10.0.0.7"
+    assert peer_of(("2001:db8:1:2::7", 1)) == peer_of(("2001:db8:1:2:ffff::9", 2)) != peer_of(("2001:db8:1:3::7", 1))
+    assert peer_of(("fe80::1%eth0", 1)) == peer_of(("fe80::2", 1))
+    assert peer_of(None) == ""
 
 
 def test_a_process_may_open_as_many_files_as_it_is_allowed():
