@@ -168,7 +168,7 @@ class BoundedHttp(HttpToolsProtocol):
         super()._start_asgi_task(cycle, timed)
 
     def admit(self) -> None:
-        """Note that a request was admitted and answered: its caller is no stranger."""
+        """Note that a request was admitted: its caller is no stranger."""
         pace = self.door.pace
         pace.serve()
         if not self.admitted:
