@@ -87,12 +87,14 @@ def hold(url: str, sent: bytes, count: int, stop: Event) -> None:
     held: list[socket.socket] = []
     while not stop.wait(0.05):
         while len(held) < count and not stop.is_set():
+            held.append(_connected(url))
             try:
-                held.append(_connected(url))
                 held[-1].sendall(sent)
             except OSError:
                 break
-        held = [each for each in held if not _closed(each)]
+        for each in filter(_closed, list(held)):
+            each.close()
+            held.remove(each)
     for each in held:
         each.close()
 
@@ -116,6 +118,7 @@ def _connected(url: str) -> socket.socket:
     try:
         connection.connect((place.hostname or "", place.port or 80))
     except OSError:
+        # The connection is tried by its first send, and fails there.
         time.sleep(0.05)
     return connection
 

@@ -109,12 +109,11 @@ def _paired(
     limits: dict[str, float],
 ) -> dict[str, Any]:
     pairs, watched = [], Watched(running, service)
-    port = free_port()
-    url = services(running)[service].url
+    port, kind, url = free_port(), "http", services(running)[service].url
     if attack == "gRPC messages":
-        url = f"http://127.0.0.1:{running.predictor_grpc}"
+        kind, url = "grpc", f"http://127.0.0.1:{running.predictor_grpc}"
     with (
-        process("benchmarks.faults.bystander", str(port)),
+        process("benchmarks.faults.bystander", kind, str(port)),
         attackers(attack, f"http://127.0.0.1:{port}") as beside,
         attackers(attack, url) as under_attack,
     ):

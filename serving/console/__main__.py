@@ -15,6 +15,7 @@ from serving.console.app import create_app, ready
 from serving.console.budget import Questions
 from serving.console.login import Provider
 from serving.http.access import check_exposed
+from serving.http.limits import SWITCH_SECONDS
 from serving.http.logs import quiet_logs
 from serving.http.probes import Probes, probing
 from serving.http.server import BoundedServer
@@ -60,6 +61,7 @@ def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     end_with_parent()
     quiet_logs()
+    sys.setswitchinterval(SWITCH_SECONDS)
     settings = ConsoleSettings.parse()
     try:
         campaign = read_campaign(settings.campaign_file)

@@ -22,7 +22,6 @@ from shadowprice.pacing.what_if import Answer, Change, GroupLimit
 
 AMOUNT = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
 """An amount in major units, without an exponent: 1e999999999 would overflow."""
-MOST_FIELDS = 200
 WHERE_SECONDS = 2.0
 """Longest evaluation of a group's condition."""
 TURN_SECONDS = 5.0
@@ -98,8 +97,6 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
         InvalidRequest: names the field that is no amount of the currency, or no level.
     """
     campaign = question.campaign
-    if len(given) > MOST_FIELDS:
-        raise InvalidRequest(f"has more than {MOST_FIELDS} fields", field="query")
     budget = _amount(given, "budget", currency)
     groups = []
     limits, caps, levels = {}, {}, {}

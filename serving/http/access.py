@@ -42,6 +42,11 @@ class Access:
         self._rates = Rates(calls_per_second)
         self._amounts = Amounts(amount_per_hour)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether callers must show a token."""
+        return self._tokens is not None
+
     def admit(self, scope: MutableMapping[str, Any]) -> Caller:
         """Return the caller of an HTTP request; a login before this handler may have named it in the scope.
 

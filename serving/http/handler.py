@@ -48,7 +48,7 @@ class Connection(Protocol):
     """Connection of a request, as its answer sees it."""
 
     def admit(self) -> None:
-        """Note that a request was admitted and answered."""
+        """Note that a request was admitted."""
 
     def spend(self, seconds: float) -> None:
         """Count processor time of the request."""
@@ -93,7 +93,10 @@ class RequestHandler:
             try:
                 _check_address(scope)
                 scope["caller"] = self._access.admit(scope)
+                if self._access.has_tokens:
+                    _admit(scope)
                 body = await self._read(receive, hold)
+                _admit(scope)
                 if handler is not None:
                     status, content = 200, await self._answer(handler, body, scope["caller"])
             except Gone:
@@ -105,10 +108,8 @@ class RequestHandler:
                 logger.exception("POST %s failed", scope["path"])
                 status, content = 500, b'{"error":"internal error; see the log of the service"}'
             if handler is None:
-                await self._application(scope, _replaying(body, receive), _paused(send, len(body), hold, scope))
+                await self._application(scope, _replaying(body, receive), _paused(send, len(body), hold))
             else:
-                if status == 200:
-                    _admit(scope)
                 await send_answer(send, status, content)
 
     async def _read(self, receive: Receive, hold: Hold) -> bytes:
@@ -172,25 +173,19 @@ def _check_address(scope: Scope) -> None:
 
 
 def _admit(scope: Scope) -> None:
-    """Tell the connection that it has an admitted caller, whose request was answered."""
+    """Tell the connection that it has an admitted caller: one with a token, or with a whole request for a role."""
     connection: Connection | None = scope.get(CONNECTION)
     if connection is not None and scope["caller"].roles:
         connection.admit()
 
 
-def _paused(send: Send, size: int, hold: Hold, scope: Scope | None = None) -> Send:
-    """Send an answer after the :func:`pause` of its status, without the bytes of its body.
-
-    scope  of a request that may be answered well
-    """
+def _paused(send: Send, size: int, hold: Hold) -> Send:
+    """Send an answer after the :func:`pause` of its status, without the bytes of its body."""
 
     async def later(event: MutableMapping[str, Any]) -> None:
-        if event["type"] == "http.response.start":
-            if scope is not None and event["status"] < 400:
-                _admit(scope)
-            if seconds := pause(event["status"], size):
-                hold.release()
-                await asyncio.sleep(seconds)
+        if event["type"] == "http.response.start" and (seconds := pause(event["status"], size)):
+            hold.release()
+            await asyncio.sleep(seconds)
         await send(event)
 
     return later

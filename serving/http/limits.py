@@ -54,6 +54,8 @@ HEAD_SECONDS = 10.0
 """A request line with its headers that takes longer to arrive is given up."""
 EXCHANGE_SECONDS = 120.0
 """A connection is closed when one request takes longer, from its headers to the last byte of the answer."""
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the interpreter from the others; the default of 5 ms would be a request's whole time."""
 MAX_MESSAGE_BYTES = 1024 * 1024
 """Bytes of a gRPC message: 1,000 requests with the longest identifiers have 800 kB."""
 MAX_CALLS = 200

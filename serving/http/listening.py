@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections import OrderedDict
-from dataclasses import dataclass
-from ipaddress import IPv6Address
 from time import perf_counter
 from typing import Any, ClassVar
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from serving.http.door import Door, Limits, peer_of
 from serving.http.handler import CONNECTION
 from serving.http.limits import (
     ACCEPT_SECONDS,
     BYTE_SECONDS,
-    EXCHANGE_SECONDS,
-    HEAD_SECONDS,
     MAX_CONNECTIONS,
     MAX_HEAD_BYTES,
     MAX_PIPELINED,
     MAX_STRANGERS,
 )
-from serving.http.pacing import Pace, Timed
+from serving.http.pacing import Timed
 
 SLICE = 4096
 """Bytes that are parsed before the limits are checked again."""
@@ -32,62 +28,6 @@ SLICE = 4096
 
 class Crowded(Exception):
     """More requests on a connection than may wait."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limits of the connections of one server.
-
-    connections       most connections at a time
-    strangers         most of one peer that wait for a request and have had none admitted
-    head_seconds      for a request line with its headers to arrive
-    exchange_seconds  from the headers to the last byte of the answer
-    """
-
-    connections: int = MAX_CONNECTIONS
-    strangers: int = MAX_STRANGERS
-    head_seconds: float = HEAD_SECONDS
-    exchange_seconds: float = EXCHANGE_SECONDS
-
-
-class Door:
-    """Connections of one server that wait for a request; each of them may have to make place for another.
-
-    strangers  those without an admitted request, by peer, the oldest first
-    idle       those with one, the longest idle first
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.pace = Pace()
-        self.strangers: dict[str, OrderedDict[BoundedHttp, None]] = {}
-        self.idle: OrderedDict[BoundedHttp, None] = OrderedDict()
-
-    def enter(self, connection: BoundedHttp) -> None:
-        """Add a connection that waits."""
-        if connection.admitted:
-            self.idle[connection] = None
-            return
-        own = self.strangers.setdefault(connection.peer, OrderedDict())
-        own[connection] = None
-        if len(own) > self.limits.strangers:
-            next(iter(own)).drop()
-
-    def leave(self, connection: BoundedHttp) -> None:
-        """Remove a connection, which waits no longer."""
-        self.idle.pop(connection, None)
-        own = self.strangers.get(connection.peer)
-        if own is not None:
-            own.pop(connection, None)
-            if not own:
-                del self.strangers[connection.peer]
-
-    def make_place(self) -> bool:
-        """Close a waiting connection: a stranger of the peer with the most of them, else the one idle longest."""
-        waiting = max(self.strangers.values(), key=len, default=self.idle)
-        if waiting:
-            next(iter(waiting)).drop()
-        return bool(waiting)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -115,7 +55,7 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, if there is a place for the connection."""
         super().connection_made(transport)
-        self.peer = _peer(self.client)
+        self.peer = peer_of(self.client)
         if len(self.connections) > self.door.limits.connections and not self.door.make_place():
             self._refuse(503, "too many connections")
             return
@@ -228,7 +168,7 @@ class BoundedHttp(HttpToolsProtocol):
         super()._start_asgi_task(cycle, timed)
 
     def admit(self) -> None:
-        """Note that a request was admitted and answered: its caller is no stranger."""
+        """Note that a request was admitted: its caller is no stranger."""
         pace = self.door.pace
         pace.serve()
         if not self.admitted:
@@ -282,12 +222,6 @@ class BoundedHttp(HttpToolsProtocol):
         self.door.leave(self)
         self.connections.discard(self)
         self._stop_timer()
-
-
-def _peer(client: tuple[str, int] | None) -> str:
-    """Return the address that a peer's connections are counted by: one host has a whole /64 of IPv6."""
-    host = client[0] if client else ""
-    return IPv6Address(host.partition("%")[0]).exploded[:19] if ":" in host else host
 
 
 def bounded_http(limits: Limits) -> type[BoundedHttp]:

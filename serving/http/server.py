@@ -17,6 +17,8 @@ from shadowprice.errors import Unavailable
 
 AT_ONCE = 16
 """Connections that are accepted in one turn."""
+KEPT_SECONDS, GRACE_SECONDS = 65, 5
+"""How long an idle connection is kept, and how long calls may take to end after a signal to stop."""
 RETRY_SECONDS = 1.0
 """Pause after a connection could not be accepted, such as for want of files."""
 
@@ -91,8 +93,14 @@ class BoundedServer(uvicorn.Server):
     """
 
     def __init__(self, app: Any, host: str, port: int, **options: Any) -> None:
-        settings = {"log_config": None, "access_log": False, "timeout_keep_alive": 65, "timeout_graceful_shutdown": 5}
-        super().__init__(uvicorn.Config(app, host=host, port=port, **settings, **bounds(), **options))
+        own: dict[str, Any] = {
+            "timeout_keep_alive": KEPT_SECONDS,
+            "timeout_graceful_shutdown": GRACE_SECONDS,
+            **options,
+        }
+        super().__init__(
+            uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, **bounds(), **own)
+        )
         self.beat = 0.0
         self._listening = _bound(host, port)
 

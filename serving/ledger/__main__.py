@@ -12,6 +12,7 @@ from typing import Literal
 from operations.common.workspace import campaign_files, read_campaign
 from serving.http.access import check_exposed
 from serving.http.draining import DRAINING, DrainingServer
+from serving.http.limits import SWITCH_SECONDS
 from serving.http.logs import quiet_logs
 from serving.http.probes import Probes, probing
 from serving.http.tokens import Tokens
@@ -78,6 +79,7 @@ def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     end_with_parent()
     quiet_logs()
+    sys.setswitchinterval(SWITCH_SECONDS)
     settings = LedgerSettings.parse()
     background: list[Background] = []
     ledgers: list[Ledger] = []

@@ -15,6 +15,7 @@ from prometheus_client import REGISTRY
 
 from operations.common.workspace import read_campaign, read_columns, read_groups
 from serving.http.access import Access, check_exposed
+from serving.http.limits import SWITCH_SECONDS
 from serving.http.logs import quiet_logs
 from serving.http.probes import Probes, probing
 from serving.http.tokens import Tokens, ledger_tokens
@@ -39,8 +40,6 @@ from shadowprice.responses.layers.tower import stored_defaults
 
 logger = logging.getLogger("serving")
 RETRY_SECONDS = 0.5
-SWITCH_SECONDS = 0.001
-"""How long a thread may keep the interpreter from the others; the default of 5 ms would be a request's whole time."""
 
 
 def main() -> int:

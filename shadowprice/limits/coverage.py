@@ -53,7 +53,9 @@ class Coverage:
     @property
     def faults(self) -> int:
         """Evaluations so far that failed although all values were known."""
-        return sum(each.condition.faults for each in (*self.budgets, *self.rules) if each.condition is not None)
+        conditions = [each.condition for each in self.rules]
+        conditions += [each.condition for each in self.budgets if each.condition is not None]
+        return sum(each.faults for each in conditions)
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -37,6 +41,28 @@ def campaign(*rules: Rule, budgets: tuple[GroupBudget, ...] = ()) -> Campaign:
         ("account.c_region > 3", "cannot be evaluated"),
         ("account.x_age + 1.0", "must be true or false"),
         ("nothing(side)", "cannot be evaluated"),
+        # Parts that an evaluation on typical values leaves out.
+        ('account.c_region == "x" && context.x_basket * 2 > 3.0', r"cannot be evaluated.*context.x_basket \* 2 > 3.0"),
+        ("side == 'merchant' ? account.x_age > 1.0 : account.c_region > 3", r"account.c_region > 3"),
+        ("true || account.x_age", "must be true or false, not 0.0: account.x_age"),
+        ('["a", "b"].exists(v, v == account.c_region && account.x_age % 2 == 0)', "cannot be evaluated"),
+        ('(true ? ["a"] : ["b"]).all(v, v == "q" || v)', "must be true or false"),
+        ("1 / 0 == 1 || account.x_age > 1.0", "division by zero"),
+        # What would cost too much, or hides something from the bound.
+        ("[1, 2].map(x, x) == [1]", "at line 1, column 8: 'map' is not taken"),
+        ("[[1]].exists(x, x.exists(y, y == 1))", "'exists' must not stand inside another comprehension"),
+        ("(" * 25 + "true" + ")" * 25, "at line 1, column 25: has more than 24 brackets inside one another"),
+        ("[" + "0," * 300 + "0].exists(x, " + " || ".join(["x > 1"] * 60) + ")", "costs too much: .* elements"),
+        ('account.c_region.matches("(a{1,300}){1,300}")', "without counted repetitions"),
+        ("account.c_region.matches(account.c_region)", "takes a plain text"),
+        ('account.c_region.matches("' + "a" * 120 + '")', "a pattern has at most 100 characters"),
+        ('r"\\" == "a"', "raw texts and bytes are not taken"),
+        ('true // "', "comments and texts of several lines are not taken"),
+        ('"""a"b""" == "x"', "comments and texts of several lines are not taken"),
+        ("true" + " && true" * 300, "at most 2000 characters"),
+        ("(true", "at line 1, column 1: the bracket is not closed"),
+        ("true)", "at line 1, column 5: closes no bracket"),
+        ("account.x_age ~ 1.0", "what is this: '~ 1.0'"),
     ],
 )
 def test_a_wrong_expression_is_refused_when_the_campaign_is_read(expression: str, message: str) -> None:
@@ -94,6 +120,73 @@ def test_allowed_levels_and_budgets_follow_account_partner_context_and_offer() -
 def test_what_cannot_be_evaluated_holds() -> None:
     condition = Condition("account.x_age > 3", "where")
     assert condition.holds({("account", "x_age"): [None, 2.0, 5.0]}, 3).tolist() == [True, False, True]
+    # An unknown value is no fault of the expression.
+    assert condition.faults == 0
+
+
+@pytest.mark.parametrize("numbers", [[200, 600], [600.0, 200], [np.int64(600), np.float32(200)], [200.0, True]])
+def test_a_number_of_a_request_is_a_double_whatever_its_caller_wrote(numbers: list[float]) -> None:
+    # A cache that takes 200 and 200.0 for one key would give the first caller's fault to the others.
+    condition = Condition("context.x_basket * 2.0 > 1000.0", "rules.r.expression")
+    for values in (numbers, [float(each) for each in numbers]):
+        found = condition.holds({("context", "x_basket"): values}, 2)
+        assert found.tolist() == [float(each) * 2 > 1000 for each in numbers]
+    assert condition.faults == 0
+
+
+def test_whole_numbers_of_one_caller_forbid_nothing_to_others() -> None:
+    covers = campaign(Rule(name="rich", expression="context.x_basket * 2.0 > 1000.0")).coverage()
+    for basket in (200, 200.0, 600, 600.0):
+        allowed = covers.allowed("customer", ["a"], None, {"x_basket": [basket]})
+        assert allowed.all() == (basket == 200)
+    assert covers.faults == 0
+
+
+def test_a_fault_of_an_expression_is_logged_once_and_counted_and_the_rule_forbids(caplog) -> None:
+    rule = Rule(name="zip", expression="int(account.c_zip) > 5000")
+    attributes = {"customer": Attributes.of(["a", "b", "c"], {"c_zip": ["4000", "none", "?"]})}
+    covers = campaign(rule).coverage(attributes)  # type: ignore[arg-type]
+    allowed = covers.allowed("customer", ["a", "b", "c", "stranger"])
+    # A stranger's text is unknown, which is no fault.
+    assert allowed[0].tolist() == [True, False, False, False]
+    assert covers.faults == rule.condition.faults == 2
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["rules.zip.expression"]
+    assert "account.c_zip" in caplog.text
+
+
+def test_an_evaluation_that_takes_too_long_is_given_up() -> None:
+    condition = Condition("account.x_age > 3.0", "where")
+    with pytest.raises(InvalidInput, match=r"where: took longer than -1 s"):
+        condition.holds({("account", "x_age"): list(range(2000))}, 2000, -1.0)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        '["a", "b"].exists(v, v == account.c_region) && !(account.x_age < 3)',
+        '[1, 2].filter(x, x > 1).size() > 0 || account.c_region.matches("^[a-c]+$")',
+        "side == 'customer' ? offer.level > 1 : offer.incentive >= 100 && has(partner.c_kind)",
+        'int(account.c_zip) > 3 && timestamp(account.c_born) < timestamp("2008-01-01T00:00:00Z")',
+        'account.x_age > 1e-3 && account.x_age < 1.5e+3 && "it\\"s" != account.c_region',
+    ],
+)
+def test_usual_expressions_are_taken(expression: str) -> None:
+    assert Condition(expression, "r", of_offer=True).reads
+
+
+WORDS = [
+    *("true", "account.x_a", "1.0", '"a"', "x", "&&", "||", "!", ">", "==", "?", ":", ","),
+    *("(", ")", "[", "]", ".exists(x,", ".all(x,"),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(words=st.lists(st.sampled_from(WORDS), max_size=24))
+def test_any_expression_is_taken_or_refused_by_name_and_soon(words: list[str]) -> None:
+    started = time.perf_counter()
+    with suppress(InvalidInput):
+        Condition(" ".join(words), "r")
+    assert time.perf_counter() - started < 1.0
 
 
 def test_budgets_of_one_arm_and_of_several_campaigns_are_told_to_the_ledger_by_their_condition() -> None:

@@ -271,3 +271,51 @@ def test_while_a_large_body_is_refused_slowly_its_bytes_are_free_for_others(path
     assert asyncio.run(scenario()) >= 2**16 / 2**20
     assert held == [2**16, 0, 0]
     assert admission.held == 0
+
+
+PAGES = [
+    ([(b"host", b"evil.example")], "host"),
+    ([(b"host", b"localhost.evil.example:80")], "host"),
+    ([(b"host", b"localhost:8082"), (b"origin", b"https://evil.example")], "origin"),
+    ([(b"host", b"localhost:8082"), (b"origin", b"null")], "origin"),
+    ([(b"host", b"localhost:8082"), (b"sec-fetch-site", b"cross-site")], "origin"),
+    ([(b"host", b"localhost"), (b"sec-fetch-site", b"same-site"), (b"sec-fetch-mode", b"navigate")], "origin"),
+]
+
+
+@pytest.mark.parametrize(("headers", "named"), PAGES)
+def test_a_page_of_another_site_reads_nothing_of_a_service_without_tokens(headers, named):
+    front = RequestHandler(application, {})
+    status, _, body = ask(front, b"", path="/budget", method="GET", headers=headers, of=[])
+    assert (status, orjson.loads(body)["error"].partition(":")[0]) == (403, named)
+
+
+@pytest.mark.parametrize("host", [b"localhost", b"127.0.0.1:8082", b"[::1]:8082", b"localhost:1"])
+def test_a_service_without_tokens_answers_under_names_of_this_machine(host):
+    front = RequestHandler(application, {})
+    own = [(b"host", host), (b"origin", b"http://" + host), (b"sec-fetch-site", b"same-origin")]
+    assert ask(front, b"", method="GET", headers=own, of=[])[0] == 299
+    assert ask(front, b"", method="GET", headers=[], of=[])[0] == 299
+
+
+def test_a_person_follows_a_link_to_a_service_with_tokens_and_a_page_embeds_nothing_of_it(front):
+    link = [(b"host", b"console.example"), (b"sec-fetch-site", b"cross-site")]
+    followed = ask(front, b"", method="GET", path="/", headers=[*link, (b"sec-fetch-mode", b"navigate")], of=[])
+    assert followed[0] == 299
+    assert ask(front, b"", method="GET", path="/", headers=[*link, (b"sec-fetch-mode", b"no-cors")], of=[])[0] == 403
+
+
+@pytest.mark.parametrize("place", ["raw_path", "query_string"])
+@pytest.mark.parametrize("value", [b"/%ff", b"a=%ed%a0%80", b"a=%c3%28"])
+def test_an_address_that_is_no_utf8_is_refused(place, value):
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(event):
+        sent.append(event)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], place: value}
+    asyncio.run(RequestHandler(application, {})(scope, receive, send))
+    assert (sent[0]["status"], orjson.loads(sent[1]["body"])["field"]) == (400, "address")

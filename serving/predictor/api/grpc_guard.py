@@ -7,9 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from grpc import (
     HandlerCallDetails,
     RpcMethodHandler,
@@ -44,7 +44,8 @@ CODES = {
 }
 """What the statuses of our errors are called over gRPC."""
 
-Context = aio.ServicerContext[Any, Any]
+Context: TypeAlias = Any
+"""grpc.aio.ServicerContext, which is not typed."""
 Infer = Callable[[messages.ModelInferRequest, Caller], Awaitable[messages.ModelInferResponse]]
 
 

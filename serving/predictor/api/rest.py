@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import uvicorn
 from fastapi import APIRouter, FastAPI
 from kserve import ModelServer
 from kserve.errors import (
@@ -87,8 +88,9 @@ class ContractServer(RESTServer):  # type: ignore[misc]
     ) -> None:
         super().__init__(*arguments, **options)
         # In place of KServe's server, whose connections are not bounded.
-        self._server = BoundedServer(self.config.app, host, self.config.port)
-        self.config = self._server.config
+        config = self.config
+        self._server = BoundedServer(config.app, host, config.port)
+        self.config: uvicorn.Config = self._server.config
         self._access = access
         self._admission = admission
         self._seconds = seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
@@ -16,6 +17,7 @@ import pytest
 from looking import LOOKS, browser, faults, show, yen_faults
 
 from operations.whatif import Question
+from serving.console import budget
 from serving.console.app import create_app
 from serving.console.budget import Questions
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -144,3 +146,37 @@ def test_the_page_has_no_faults_in_a_browser(get, tool, name):
         for width, look in LOOKS:
             show(page, width, look)
             assert faults(page) == [], (width, look)
+
+
+@pytest.mark.parametrize("amount", ["1e999999999", "1e-999999999", "NaN", "-1", "0x10", "1" * 40, "1.2345678901"])
+def test_an_amount_that_is_none_is_refused_cleanly(get, amount):
+    answer = get(budget=amount)
+    assert answer.status_code == 200
+    assert "budget: must be an amount" in unescape(answer.text)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "[1,2,3,4,5,6,7,8,9].map(a,[1,2,3,4,5,6,7,8,9].map(b,[1,2,3,4,5,6,7,8,9].map(c,c))).size() > 0",
+        "[1,2,3,4,5,6,7,8,9].all(a, " * 8 + "true" + ")" * 8,
+        '"a".matches("(a{1,300}){1,300}b")',
+        "(" * 300 + "true" + ")" * 300,
+    ],
+)
+def test_a_condition_that_would_freeze_the_console_is_refused_at_once(get, where):
+    started = time.perf_counter()
+    answer = get(where=where, limit_where="10")
+    assert time.perf_counter() - started < 5
+    assert (answer.status_code, "limits." in unescape(answer.text)) == (200, True)
+
+
+def test_a_question_waits_for_the_one_before_it_and_not_for_ever(asked, get, monkeypatch):
+    monkeypatch.setattr(budget, "TURN_SECONDS", 0.05)
+    questions = Questions(lambda: asked.question, lambda: "model-1")
+    with (
+        questions.asking(),
+        pytest.raises(Unavailable, match="another question is being answered"),
+        questions.asking(),
+    ):
+        pass

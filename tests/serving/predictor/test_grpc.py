@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+from contextlib import asynccontextmanager
 
 import grpc
 import numpy as np
@@ -22,14 +23,18 @@ from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 from serving.client.client import DecisionClient
 from serving.http.access import Access
 from serving.http.admission import Admission
+from serving.http.limits import MAX_VISITS
 from serving.http.tokens import Tokens
 from serving.local.launch import free_port
+from serving.predictor.api import grpc_guard
 from serving.predictor.api.grpc_api import GrpcServer, decode
+from serving.predictor.api.grpc_guard import INFER
 from serving.predictor.api.rest import decisions
 from serving.predictor.model import CampaignModel
 from serving.protocol import ACCEPTED, OUTPUTS, Requests
 from shadowprice.errors import InvalidRequest
 
+SECRET, READER = "an-example-of-a-token", "an-example-of-a-reader"
 NAMES = ("request_id", "account_id", "side")
 
 
@@ -205,43 +210,103 @@ def test_raw_and_plain_contents_mean_the_same(names):
     assert decode(raw, 1000) == decode(plain, 1000) == Requests(*columns.values())
 
 
-def test_without_the_token_nothing_is_decided_and_nothing_said_of_it(tmp_path):
-    secret, reader = "an-example-of-a-token", "an-example-of-a-reader"
+@asynccontextmanager
+async def guarded(tmp_path):
+    """A server that asks for :data:`SECRET`, without a model that is ready; yields a channel to it."""
     file = tmp_path / "tokens"
-    file.write_text(json.dumps({"decide": secret, "read": reader}))
+    file.write_text(json.dumps({"decide": SECRET, "read": READER}))
+    registry = ModelRepository()
+    registry.update(CampaignModel("spring", 10))
+    plane, port = DataPlane(model_registry=registry), free_port()
+    access = Access(decisions, Tokens(file))
+    server = GrpcServer(
+        plane,
+        ModelRepositoryExtension(registry),
+        f"127.0.0.1:{port}",
+        access=access,
+        admission=Admission(),
+        seconds=5.0,
+    )
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)]) as to:
+            yield to
+    finally:
+        await server.stop()
 
+
+async def code_of(call):
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        code, details = error.code(), error.details()
+    else:
+        return grpc.StatusCode.OK
+    assert SECRET not in details
+    return code
+
+
+def test_without_the_token_nothing_is_decided_and_nothing_said_of_it(tmp_path):
     async def codes(*shown):
         """What each of the calls is told: the model is not ready, which only who may ask is told."""
-        registry = ModelRepository()
-        registry.update(CampaignModel("spring", 10))
-        plane, port = DataPlane(model_registry=registry), free_port()
-        access = Access(decisions, Tokens(file))
-        server = GrpcServer(
-            plane,
-            ModelRepositoryExtension(registry),
-            f"127.0.0.1:{port}",
-            access=access,
-            admission=Admission(),
-            seconds=5.0,
-        )
-        await server.start()
-        found = []
-        try:
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                stub = service.GRPCInferenceServiceStub(channel)
-                assert (await stub.ServerLive(messages.ServerLiveRequest())).live
-                for value in shown:
-                    metadata = () if value is None else (("authorization", value),)
-                    with pytest.raises(grpc.aio.AioRpcError) as caught:
-                        await stub.ModelInfer(message({name: ["customer"] for name in NAMES}), metadata=metadata)
-                    assert secret not in caught.value.details()
-                    found.append(caught.value.code())
-        finally:
-            await server.stop()
-        return found
+        async with guarded(tmp_path) as channel:
+            stub = service.GRPCInferenceServiceStub(channel)
+            assert (await stub.ServerLive(messages.ServerLiveRequest())).live
+            request = message({name: ["customer"] for name in NAMES})
+            metadata = [() if value is None else (("authorization", value),) for value in shown]
+            return [await code_of(stub.ModelInfer(request, metadata=each)) for each in metadata]
 
     refused, served = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE
-    shown = [None, "", "Bearer", "Bearer ", secret, f"Basic {secret}", f"Bearer {secret}x", f"Bearer {secret}"]
+    shown = [None, "", "Bearer", "Bearer ", SECRET, f"Basic {SECRET}", f"Bearer {SECRET}x", f"Bearer {SECRET}"]
     assert asyncio.run(codes(*shown)) == [refused] * 7 + [served]
-    assert asyncio.run(codes(f"bearer {secret}")) == [served]
-    assert asyncio.run(codes(f"Bearer {reader}")) == [grpc.StatusCode.PERMISSION_DENIED]
+    assert asyncio.run(codes(f"bearer {SECRET}")) == [served]
+    assert asyncio.run(codes(f"Bearer {READER}")) == [grpc.StatusCode.PERMISSION_DENIED]
+
+
+def test_of_a_call_without_a_token_no_message_is_read(tmp_path, monkeypatch):
+    parsed = []
+    monkeypatch.setattr(grpc_guard, "_parsed", parsed.append)
+
+    async def scenario():
+        async with guarded(tmp_path) as channel:
+            infer = channel.unary_unary(INFER)
+            # Were it read, it would be too long for the server.
+            refused = [infer(b"\x0a" * 3_800_000) for _ in range(12)]
+            silent = channel.stream_stream(INFER)()
+            codes = [await code_of(each) for each in refused]
+            return codes, await silent.code()
+
+    unauthenticated = grpc.StatusCode.UNAUTHENTICATED
+    assert asyncio.run(scenario()) == ([unauthenticated] * 12, unauthenticated)
+    assert parsed == []
+
+
+def test_what_is_no_message_and_a_name_that_is_no_text_are_the_callers_fault(tmp_path):
+    async def scenario(content):
+        async with guarded(tmp_path) as channel:
+            return await code_of(channel.unary_unary(INFER)(content, metadata=(("authorization", f"Bearer {SECRET}"),)))
+
+    for content in (b"\xff\xff\xff", b"\x0a\x02\xff\xfe"):  # the second names a model in bytes that are no UTF-8
+        assert asyncio.run(scenario(content)) is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_calls_that_need_no_token_are_few_at_a_time_and_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(grpc_guard, "VISIT_SECONDS", 1.0)
+    live = "/inference.GRPCInferenceService/ServerLive"
+
+    async def scenario():
+        async with guarded(tmp_path) as channel:
+            # Unary calls whose message does not come.
+            held = [channel.stream_unary(live)(_nothing()) for _ in range(MAX_VISITS)]
+            await asyncio.sleep(0.3)
+            more = await code_of(channel.unary_unary(live)(b""))
+            codes = [await code_of(each) for each in held]
+            return more, set(codes), await code_of(channel.unary_unary(live)(b""))
+
+    status = grpc.StatusCode
+    assert asyncio.run(scenario()) == (status.UNAVAILABLE, {status.DEADLINE_EXCEEDED}, status.OK)
+
+
+async def _nothing():
+    await asyncio.sleep(30)
+    yield b""
