@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
@@ -54,7 +55,7 @@ def read_campaign(path: Path) -> Campaign:
     """
     file = path / CAMPAIGN if path.is_dir() else path
     try:
-        campaign = Campaign.from_dict(json.loads(file.read_bytes()))
+        campaign = Campaign.from_dict(read_json(file))
         return campaign.with_fields(json.loads(os.environ.get(FIELDS) or "{}").get(campaign.name, {}))
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
@@ -132,7 +133,7 @@ def log_of(workspace: Path) -> Path:
 def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
     """Return reason and name of who took a registered model that the gate refused; None where nobody had to."""
     try:
-        gate = json.loads((workspace / VERSIONS / model_version / "model.json").read_bytes()).get("gate")
+        gate = read_json(workspace / VERSIONS / model_version / "model.json").get("gate")
     except (OSError, ValueError):
         return None
     return None if gate is None else gate["override"]

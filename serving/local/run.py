@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import threading
 from pathlib import Path
 
 from serving.local.launch import Deployment, launch
+from shadowprice.documents import read_json
 from shadowprice.errors import ShadowpriceError
 
 
@@ -43,7 +43,7 @@ def main() -> int:
 def _currency(run: Path) -> str:
     """Currency of a run; a run of an earlier release does not name it."""
     summary = run / "summary.json"
-    return str(json.loads(summary.read_bytes()).get("currency", "USD")) if summary.exists() else "USD"
+    return str(read_json(summary).get("currency", "USD")) if summary.exists() else "USD"
 
 
 if __name__ == "__main__":
