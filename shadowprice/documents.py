@@ -6,20 +6,20 @@ import errno
 import json
 import os
 import stat
-from typing import Any
+from typing import Any, BinaryIO
 
 MOST_BYTES = 1 << 26
 """Bytes of a document at most, unless its reader knows better."""
 
 
-def read_document(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file.
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading.
 
     Nothing is read from a pipe, a device or a folder, and opening them does not wait.
 
     Raises:
-        OSError: the file cannot be opened or read.
-        ValueError: it is not a regular file, or has more than ``most`` bytes.
+        OSError: the file cannot be opened.
+        ValueError: it is not a regular file.
     """
     try:
         # Without O_NONBLOCK the opening of a pipe waits for a writer.
@@ -28,13 +28,21 @@ def read_document(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes
         if error.errno in (errno.ENXIO, errno.ELOOP):
             raise ValueError("is not a regular file") from error
         raise
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("is not a regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(most + 1)
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise ValueError("is not a regular file")
+    return open(descriptor, "rb")
+
+
+def read_document(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file.
+
+    Raises:
+        OSError: the file cannot be opened or read.
+        ValueError: it is not a regular file, or has more than ``most`` bytes.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"has more than {most} bytes")
     return content

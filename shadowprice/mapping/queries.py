@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -12,7 +12,9 @@ from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import FACE_VALUE, RESULTS, Column, Mapping, Table
-from shadowprice.mapping.sources import ROW, quoted, view_of
+from shadowprice.mapping.expressions import columns_of
+from shadowprice.mapping.opened import ROW, Opened, quoted
+from shadowprice.mapping.sources import table_of
 from shadowprice.tables.schema import TEXT, WHOLE, kind_of
 
 KINDS = {"customer": "coupon", "merchant": "commission"}
@@ -28,17 +30,36 @@ class Part:
     columns  of the table
     source   name of the file, for messages
     labels   canonical column → the user's own
+    opened   the source, None where the rows follow from other tables or are in the mapping
     """
 
     query: str
     columns: tuple[str, ...]
     source: str
     labels: MappingABC[str, str]
+    opened: Opened | None = None
 
 
-def table_parts(
-    db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Sequence[str]]
-) -> dict[str, list[Part]]:
+def wanted_columns(db: duckdb.DuckDBPyConnection, mapping: Mapping) -> dict[str, set[str]]:
+    """Return the columns of each source that the mapping reads.
+
+    Raises:
+        InvalidInput: an expression is none, or does more than to read columns.
+    """
+    found: dict[str, set[str]] = {}
+    for table, parts in mapping.tables.items():
+        for part in parts:
+            names = found.setdefault(part.source.name, set())
+            names |= {column.column for column in part.columns.values() if column.column}
+            place = f"tables.{table}"
+            expressions = {f"{place}.columns.{name}": each.expression for name, each in part.columns.items()}
+            expressions[f"{place}.where"] = part.where
+            for field, text in expressions.items():
+                names |= columns_of(db, text, field) if text else set()
+    return found
+
+
+def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened]) -> dict[str, list[Part]]:
     """Return the parts of each table; views of the parts that have rows of a file are made in ``db``.
 
     Tables that no file has follow from the others: the offers are the values that were offered, the accounts those
@@ -66,7 +87,7 @@ def table_parts(
 def _mapped(
     db: duckdb.DuckDBPyConnection,
     mapping: Mapping,
-    own: MappingABC[str, Sequence[str]],
+    own: MappingABC[str, Opened],
     table: str,
     number: int,
     given: Table,
@@ -79,10 +100,10 @@ def _mapped(
     for name, column in columns.items():
         kind = kind_of(table, name) or (kind_of("outcome", name) if name in RESULTS else WHOLE) or TEXT
         try:
-            sql[name] = column_sql(column, name, kind, given.source, own.get(given.source.name, ()), mapping)
+            sql[name] = column_sql(db, column, name, kind, own.get(given.source.name), mapping)
         except InvalidInput as error:
             raise InvalidInput(error.reason, field=f"{place}.columns.{name}") from error
-    relation = view_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
+    relation = table_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
     selected = ", ".join(f"{each} AS {quoted(name)}" for name, each in sql.items())
     where = f" WHERE {given.where}" if given.where else ""
     view = quoted(f"mapped_{table}_{number}")
@@ -95,7 +116,7 @@ def _mapped(
     if table == "exposure" and "offer_id" not in sql:
         names = (*names, "offer_id")
         view = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {view})"
-    return Part(view, names, given.source.label, _labels(columns))
+    return Part(view, names, given.source.label, _labels(columns), own.get(given.source.name))
 
 
 def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:
@@ -113,16 +134,16 @@ def _results(part: Part) -> Part:
     if "cost_paid" not in names:
         if not {"redeemed", FACE_VALUE} <= set(part.columns):
             raise InvalidInput("is missing: what was paid", field="tables.exposure.columns.cost_paid")
-        selected += f", CASE WHEN redeemed = '1' THEN {FACE_VALUE} ELSE '0' END AS cost_paid"
+        selected += f", CASE WHEN TRY_CAST(redeemed AS DOUBLE) = 1 THEN {FACE_VALUE} ELSE '0' END AS cost_paid"
     known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
     columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
-    return Part(f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns, part.source, part.labels)
+    return replace(part, query=f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns=columns)
 
 
 def _offered(part: Part) -> Part:
     """Return the offers that were made without the columns of other tables."""
     columns = tuple(name for name in part.columns if kind_of("exposure", name) is not None)
-    return Part(part.query, columns, part.source, part.labels)
+    return replace(part, columns=columns)
 
 
 def _offers(made: Sequence[Part]) -> list[Part]:
