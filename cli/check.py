@@ -24,12 +24,13 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
+    outside: Annotated[bool, typer.Option("--outside", help="read files outside of the folder of the mapping")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
     """Read the files and check every rule of the tables; exit 1 where one is broken."""
     started = time.perf_counter()
     try:
-        tables = read(path)
+        tables = read(path, outside=outside)
     except InvalidTable as error:
         if not as_json:
             raise
@@ -51,9 +52,9 @@ def check(
     console.print(f"checked in {seconds:.1f} s; next: shadowprice run {path}", soft_wrap=True)
 
 
-def read(path: Path) -> Tables:
-    """Read a folder of canonical tables, or the files of a mapping."""
-    return read_tables(path) if path.is_dir() else map_tables(read_mapping(path))
+def read(path: Path, *, outside: bool = False) -> Tables:
+    """Read a folder of canonical tables, or the files of a mapping, with ``outside`` also those outside its folder."""
+    return read_tables(path) if path.is_dir() else map_tables(read_mapping(path), outside=outside)
 
 
 def summary(tables: Tables) -> dict[str, Any]:

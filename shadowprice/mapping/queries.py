@@ -14,7 +14,7 @@ from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import FACE_VALUE, RESULTS, Column, Mapping, Table
 from shadowprice.mapping.expressions import columns_of
 from shadowprice.mapping.opened import ROW, Opened, quoted
-from shadowprice.mapping.sources import table_of
+from shadowprice.mapping.sources import disk_full, table_of
 from shadowprice.tables.schema import TEXT, WHOLE, kind_of
 
 KINDS = {"customer": "coupon", "merchant": "commission"}
@@ -60,7 +60,7 @@ def wanted_columns(db: duckdb.DuckDBPyConnection, mapping: Mapping) -> dict[str,
 
 
 def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened]) -> dict[str, list[Part]]:
-    """Return the parts of each table; views of the parts that have rows of a file are made in ``db``.
+    """Return the parts of each table; those that have rows of a file become tables of ``db``, in place of the sources.
 
     Tables that no file has follow from the others: the offers are the values that were offered, the accounts those
     that a request or an edge names, and the results may be columns of the offers that were made.
@@ -72,6 +72,8 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
         table: [_mapped(db, mapping, own, table, number, each) for number, each in enumerate(given)]
         for table, given in mapping.tables.items()
     }
+    for opened in own.values():
+        db.execute(f"DROP TABLE {table_of(opened.source)}")
     made = parts["exposure"]
     if "outcome" not in parts:
         parts["outcome"] = [_results(part) for part in made if set(part.columns) & RESULTS]
@@ -106,17 +108,19 @@ def _mapped(
     relation = table_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
     selected = ", ".join(f"{each} AS {quoted(name)}" for name, each in sql.items())
     where = f" WHERE {given.where}" if given.where else ""
-    view = quoted(f"mapped_{table}_{number}")
+    rows = quoted(f"mapped_{table}_{number}")
     try:
-        db.execute(f"CREATE VIEW {view} AS SELECT {quoted(ROW)}, {selected} FROM {relation}{where}")
-        db.execute(f"DESCRIBE {view}")
-    except duckdb.Error as error:
+        # Kept, because several tables follow from these rows, and the times of a million take a second.
+        db.execute(f"CREATE TABLE {rows} AS SELECT {quoted(ROW)}, {selected} FROM {relation}{where}")
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         raise InvalidInput(f"is not SQL over {given.source.label}: {error}", field=place) from error
+    except duckdb.Error as error:
+        raise disk_full(error) or InvalidInput(f"cannot be read: {error}", field=given.source.label) from error
     names = tuple(sql)
     if table == "exposure" and "offer_id" not in sql:
         names = (*names, "offer_id")
-        view = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {view})"
-    return Part(view, names, given.source.label, _labels(columns), own.get(given.source.name))
+        rows = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {rows})"
+    return Part(rows, names, given.source.label, _labels(columns), own.get(given.source.name))
 
 
 def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:

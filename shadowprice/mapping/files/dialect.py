@@ -23,7 +23,7 @@ MOST_ABOVE = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a delimited file is written; nothing of it is left to a parser.
+    """Form of a delimited file; no parser guesses any of it.
 
     header  line of the names, counted from 1
     fits    whether every record of the sample has as many cells as the header, and no quote within a cell
