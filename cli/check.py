@@ -35,6 +35,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
+    outside: Annotated[bool, typer.Option("--outside", help="read files outside of the folder of the mapping")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
     """Check every rule of the tables, count the rows that are learned from, and show what the trial says.
@@ -43,7 +44,7 @@ def check(
     """
     started = time.perf_counter()
     try:
-        files = read(path)
+        files = read(path, outside=outside)
         tables, currency = files.tables, Currency.of(files.currency)
         campaign = campaign_from_tables(tables)
         counted = refuse_faults(tables, campaign, currency, files.split)
@@ -79,9 +80,9 @@ def check(
     console.print(f"checked in {seconds:.1f} s; next: shadowprice run {path}", soft_wrap=True)
 
 
-def read(path: Path) -> Dataset:
-    """Read a folder of canonical tables, or the files of a mapping."""
-    return load("tables" if path.is_dir() else "mapping", str(path))
+def read(path: Path, *, outside: bool = False) -> Dataset:
+    """Read a folder of canonical tables, or the files of a mapping, with ``outside`` also those outside its folder."""
+    return load("tables", str(path)) if path.is_dir() else load("mapping", str(path), outside=outside)
 
 
 def summary(tables: Tables, campaign: Campaign) -> dict[str, Any]:

@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 
 from cli.status import status_of
-from shadowprice.mapping.proposal import propose
-from shadowprice.mapping.starter import CHECK, write_mapping
+from shadowprice.mapping.proposal import CHECK, propose, write_mapping
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import MODEL_VERSION, SIDES, Side
+from shadowprice.documents import parse_json, read_document
 from shadowprice.errors import InvalidInput, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class FeatureColumns:
     def from_json(cls, text: str) -> FeatureColumns:
         """Parse and check. Raises :class:`InvalidInput` for anything that is not a sound description."""
         try:
-            body: dict[str, Any] = json.loads(text)
+            body: dict[str, Any] = parse_json(text)
             if body.pop("schema_version") != SCHEMA_VERSION:
                 raise InvalidInput(f"must be {SCHEMA_VERSION}", field="schema_version")
             body["model_versions"] = tuple(body["model_versions"])
@@ -132,7 +133,7 @@ def _object(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         found = None
     if isinstance(found, dict):
@@ -198,9 +199,9 @@ def read_columns(folder: Path) -> FeatureColumns:
     """
     path = folder / FEATURES_FILE
     try:
-        return FeatureColumns.from_json(path.read_text())
-    except OSError as error:
-        raise Unavailable(f"{path}: cannot be read ({error.strerror}); create the feature store first") from error
+        return FeatureColumns.from_json(read_document(path).decode())
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"{path}: cannot be read ({error}); create the feature store first") from error
 
 
 def feast_name(side: Side, column: str) -> str:

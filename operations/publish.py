@@ -44,7 +44,7 @@ def run(job: PublishJob) -> int:
     file = job.price / PRICE
     if not file.is_file():
         raise NotFound(f"price: there is no {file}; name the folder that a solve wrote")
-    record = PriceRecord.from_json(file.read_text())
+    record = PriceRecord.read(file)
     if job.model_version and record.model_version != job.model_version:
         raise Conflict(f"the price is of model {record.model_version!r}, and {job.model_version!r} is served")
     try:
@@ -58,7 +58,7 @@ def run(job: PublishJob) -> int:
         publish_price(open_store(job.workspace / FEATURES), newest)
         active = newest
     if (job.price / CANARY_PRICE).exists():
-        _publish_canary(PriceRecord.from_json((job.price / CANARY_PRICE).read_text()), job.workspace)
+        _publish_canary(PriceRecord.read(job.price / CANARY_PRICE), job.workspace)
     for name in PLANS:
         if (job.price / name).exists():
             shutil.copyfile(job.price / name, job.workspace / name)

@@ -38,6 +38,7 @@ from operations.common.workspace import (
     VERSIONS,
     read_campaign,
 )
+from shadowprice.documents import read_json
 from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.files import write_whole
@@ -150,7 +151,7 @@ def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
 def _verdict(evaluation: Path) -> GateResult | None:
     """Return the gate's verdict in the JSON of an evaluation."""
     try:
-        found = json.loads(evaluation.read_bytes())["gate"]
+        found = read_json(evaluation)["gate"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
     return None if found is None else from_json(GateResult, json.dumps(found))

@@ -64,6 +64,7 @@ class TableProblem:
     column  None when the whole table is meant
     rows    the first offending data rows, counted from 0 (the line after a CSV header is row 0)
     count   how many rows offend; 0 when the fault is not one of rows
+    lines   lines of the file in which those rows begin, counted from 1; empty where the file has no lines
     """
 
     table: str
@@ -71,6 +72,7 @@ class TableProblem:
     reason: str
     rows: tuple[int, ...] = ()
     count: int = 0
+    lines: tuple[int, ...] = ()
 
     @property
     def field(self) -> str:
@@ -85,8 +87,10 @@ class TableProblem:
         shown = ", ".join(map(str, self.rows))
         if not shown:
             return f"{self.reason} ({self.count} rows)"
-        rows = f"row {shown}" if self.count == 1 else f"{self.count} rows, first: {shown}"
-        return f"{self.reason} ({rows})"
+        lines = ", ".join(map(str, self.lines))
+        if self.count == 1:
+            return f"{self.reason} (row {shown}{', line ' * bool(lines)}{lines})"
+        return f"{self.reason} ({self.count} rows, first: {shown}{'; lines ' * bool(lines)}{lines})"
 
     def __str__(self) -> str:
         return f"{self.field}: {self.detail}"

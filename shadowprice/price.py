@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from shadowprice.campaign import MODEL_VERSION, NAME
+from shadowprice.documents import parse_json, read_document
 from shadowprice.errors import PriceRejected
 
 SCHEMA_VERSION = 6
@@ -28,6 +30,8 @@ ADDED = {
 TIMES = ("solved_at", "expires_at", "window")
 LAST_VERSION = 10**10 - 1
 """Largest version: files of prices are named by ten digits."""
+MOST_BYTES = 1 << 24
+"""Bytes of a record at most: plans of a year by the hour, for dozens of budgets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +184,7 @@ class PriceRecord:
     def from_json(cls, text: str | bytes) -> PriceRecord:
         """Parse and verify. Raises :class:`PriceRejected` for anything that is not a sound record."""
         try:
-            data = json.loads(text)
+            data = parse_json(text)
             names = {f.name for f in fields(cls)} - _later_than(data.get("schema_version"))
             if set(data) != names:
                 raise PriceRejected(f"price record: fields differ from the schema: {sorted(set(data) ^ names)}")
@@ -188,8 +192,22 @@ class PriceRecord:
                 if data.get(key) is not None:
                     data[key] = datetime.fromisoformat(data[key])
             return cls(**data).verify()
-        except (ValueError, TypeError, AttributeError) as error:
+        # Lists in the place of numbers, and numbers that no float holds, fail in the checks of the fields.
+        except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise PriceRejected(f"price record: not readable: {error}") from error
+
+    @classmethod
+    def read(cls, path: Path) -> PriceRecord:
+        """Parse and verify a file.
+
+        Raises:
+            OSError: the file cannot be read.
+            PriceRejected: it is not a regular file, too large, or not a sound record.
+        """
+        try:
+            return cls.from_json(read_document(path, MOST_BYTES))
+        except ValueError as error:
+            raise PriceRejected(f"price record: {error}") from error
 
     def _plain(self) -> dict[str, Any]:
         data = asdict(self)

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
+from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
 
 T = TypeVar("T")
@@ -33,8 +34,8 @@ def from_json(kind: type[T], text: str | bytes) -> T:
         InvalidInput: not JSON, or fields that are missing, unknown or of another type.
     """
     try:
-        found: T = _build(kind, json.loads(text), kind.__name__)
-    except json.JSONDecodeError as error:
+        found: T = _build(kind, parse_json(text), kind.__name__)
+    except ValueError as error:
         raise InvalidInput(f"is not JSON: {error}", field=kind.__name__) from None
     return found
 

@@ -206,3 +206,24 @@ def test_the_plan_is_read_off_between_the_hours() -> None:
     assert one.planned(12.625, "rush") == pytest.approx(75)
     assert math.isnan(one.planned(13, "rush"))  # of the next hour, which the record does not plan
     assert math.isnan(one.planned(13, "added later"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"plan": [1' + "0" * 400 + "]}",
+        '{"prices": ' + "[" * 700 + "]" * 700 + "}",
+        '{"status": ' + "[" * 900 + "]" * 900 + "}",
+        '{"solved_at": "0001-01-01T00:00:00+23:59"}',
+    ],
+)
+def test_json_that_no_solver_writes_is_refused_and_not_an_error(text: str) -> None:
+    sealed = json.loads(record().sealed().to_json())
+    try:
+        change = json.loads(text)
+    except RecursionError:
+        change = None
+    with pytest.raises(PriceRejected):
+        PriceRecord.from_json(text if change is None else json.dumps(sealed | change))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from operations.common.workspace import MODEL, alarms_on, read_campaign
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.files import lock_file, write_whole
 from shadowprice.learning.bundle import read_meta
@@ -62,7 +63,7 @@ def retrain_on_alarm(
 
 def _last_start(record: Path) -> datetime | None:
     try:
-        return datetime.fromisoformat(json.loads(record.read_bytes())["at"])
+        return datetime.fromisoformat(read_json(record)["at"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

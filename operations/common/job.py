@@ -12,6 +12,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Self, get_type_hints
 
+from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 
@@ -110,7 +111,7 @@ class Job:
             InvalidInput: not a JSON object, an unknown field, or one that is missing or has the wrong type.
         """
         try:
-            given = json.loads(text)
+            given = parse_json(text)
             return cls(**given)
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"not a {cls.__name__}: {error}", field="job") from error

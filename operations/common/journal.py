@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from shadowprice.documents import parse_json
+
 
 def actor() -> str:
     """User, machine and release that run this process. In a cluster the machine is the pod, named after job or run."""
@@ -32,7 +34,7 @@ def notes(file: Path) -> list[dict[str, Any]]:
     found = []
     for line in file.read_text().splitlines() if file.exists() else []:
         try:
-            found.append(json.loads(line))
+            found.append(parse_json(line))
         except ValueError:
             continue
     return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 
+from shadowprice.documents import parse_json, read_document
 from shadowprice.errors import InvalidInput, Unavailable
 
 TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
@@ -23,8 +22,8 @@ def reading_token() -> str:
     if not file:
         return ""
     try:
-        text = Path(file).read_text().strip()
-        held = json.loads(text).get("read") if text.startswith("{") else text
+        text = read_document(file, 1 << 20).decode().strip()
+        held = parse_json(text).get("read") if text.startswith("{") else text
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None
     secrets = held if isinstance(held, list) else [held]

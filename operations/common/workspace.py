@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
@@ -60,7 +61,7 @@ def read_campaign(path: Path) -> Campaign:
     """
     file = path / CAMPAIGN if path.is_dir() else path
     try:
-        campaign = Campaign.from_dict(json.loads(file.read_bytes()))
+        campaign = Campaign.from_dict(read_json(file))
         return campaign.with_fields(json.loads(os.environ.get(FIELDS) or "{}").get(campaign.name, {}))
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
@@ -149,7 +150,7 @@ def instead_of(workspace: Path, model_version: str) -> dict[str, Any] | None:
 
 def _manifest(workspace: Path, model_version: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((workspace / VERSIONS / model_version / "model.json").read_bytes())
+        found: dict[str, Any] = read_json(workspace / VERSIONS / model_version / "model.json")
     except (OSError, ValueError):
         return {}
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ import pandas as pd
 
 from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
+from shadowprice.documents import read_json
 from shadowprice.errors import Unavailable
 
 FACTS = ("level", "mature", "requests", "mature_hours", "sample_ratio")
@@ -66,7 +66,7 @@ def read_lift(path: Path, campaign: str) -> WrittenLift | None:
     if not path.exists():
         return None
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         found = WrittenLift(at, {name: content[name] for name in ("campaign", "baseline", "lifts", "daily", *FACTS)})
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from operations.common.journal import notes
 from operations.common.workspace import CANARY_LOG, FEATURES, POPULATION, SERVED_MODELS, override_in
+from shadowprice.documents import read_document
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.population import ACCOUNTS, RESPONSE
 from shadowprice.reports.data import ReportData
@@ -65,7 +66,7 @@ class Workspace:
         try:
             state = path.stat().st_mtime_ns
             if self._read[0] != state:
-                data = from_json(ReportData, path.read_bytes())
+                data = from_json(ReportData, read_document(path))
                 own = data.campaign is not None and data.campaign.name == campaign
                 self._read = state, headline(data) if own else None
             return self._read[1]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-MAX_ID_LENGTH = 256
+from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, is_identifier
+
+__all__ = ["IDENTIFIER_RULE", "is_identifier"]
+
+MAX_ID_LENGTH = MOST_CHARACTERS
 """Characters of a request, account or event identifier."""
 MAX_CONTEXT_LENGTH = 32 * 1024
 """Characters of one request's context values, as JSON."""
@@ -16,13 +20,6 @@ MAX_COMMAS = 512 * MAX_ITEMS
 MAX_MINOR_UNITS = 10**15
 """Largest amount in one message; far below what an INT64 or a double holds exactly."""
 
-
-def is_identifier(value: object) -> bool:
-    """Return whether a value may serve as an identifier: 1 to :data:`MAX_ID_LENGTH` printable characters."""
-    return isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and value.isprintable()
-
-
-IDENTIFIER_RULE = f"must be a string of 1 to {MAX_ID_LENGTH} printable characters"
 MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 """Bytes of request bodies that one process holds at a time, besides the first :data:`SMALL_BODY` of each."""
 SMALL_BODY = 64 * 1024

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import orjson
 
 from operations.common.ledger_tokens import TOKEN_VARIABLE
+from shadowprice.documents import read_document
 from shadowprice.errors import InvalidInput, Unavailable
 
 logger = logging.getLogger("serving")
@@ -21,6 +22,7 @@ logger = logging.getLogger("serving")
 Role = Literal["decide", "authorize", "report", "release", "read", "view", "administer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 SHORTEST = 16
+SECRETS_BYTES = 1 << 20
 CHECK_SECONDS = 1.0
 """A file of tokens is looked at again after this time."""
 
@@ -138,8 +140,8 @@ def read_secret(path: Path | None) -> str | None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_document(path, SECRETS_BYTES).decode().strip()
+    except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {type(error).__name__}", field=str(path)) from None
 
 

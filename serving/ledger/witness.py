@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 
 from serving.ledger.seen import Seen
+from shadowprice.documents import read_json
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import write_whole
 
@@ -62,7 +63,7 @@ class Witness:
         if self.path is None:
             return None
         try:
-            content = orjson.loads(self.path.read_bytes())
+            content = read_json(self.path)
             campaign, seen = content["campaign"], Seen(*(content[name] for name in Seen._fields))
             noted = Seen(str(seen.epoch), *map(int, seen[1:]))
         except FileNotFoundError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import threading
@@ -13,6 +12,7 @@ from operations.common.workspace import CAMPAIGN, CURRENCY, read_campaign
 from serving.local.launch import Deployment, launch
 from serving.local.policy import policy_in_words
 from serving.local.window import open_window
+from shadowprice.documents import read_json
 from shadowprice.errors import ShadowpriceError
 
 
@@ -55,7 +55,7 @@ def _currency(run: Path) -> str:
     """Currency of a run; of one of an earlier release, that of its summary."""
     summary = run / "summary.json"
     found = read_campaign(run).labels.get(CURRENCY)
-    return found or (str(json.loads(summary.read_bytes()).get("currency", "USD")) if summary.exists() else "USD")
+    return found or (str(read_json(summary).get("currency", "USD")) if summary.exists() else "USD")
 
 
 if __name__ == "__main__":

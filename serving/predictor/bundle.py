@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 
 from serving.predictor.features import ColdStart
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.integrity import check_files, check_offers
 from shadowprice.responses.layers.heads import Head, load_heads
@@ -86,7 +86,7 @@ def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
 def _read_meta(folder: Path) -> tuple[str, Mapping[str, Any]]:
     path = folder / "model.json"
     try:
-        meta = json.loads(path.read_bytes())
+        meta = read_json(path)
         version = meta["model_version"]
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(path)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 import tempfile
@@ -12,19 +11,17 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import Conflict, InvalidInput, NotFound
+from shadowprice.mapping.files.delimited import Delimited
+from shadowprice.mapping.files.dialect import Dialect
 from shadowprice.tables import SESSION_TABLES, SessionTables, Tables, validate_sessions, validate_tables
 from shadowprice.tables.database import Source, columns_of, parquet_parts, sorted_rows, write_batches
 from shadowprice.tables.problems import Problems
 from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, KEYS, OPTIONAL, arrow_schema
-
-CSV_BYTES = 1 << 26
-"""Read from a CSV file at once."""
 
 
 def load(
@@ -130,12 +127,12 @@ def _write(table: str, source: Source, path: Path) -> None:
 
 
 def _read(table: str, source: Path) -> Iterator[pd.DataFrame]:
+    problems = Problems()
     try:
-        yield from _parquet_parts(source) if source.suffix == ".parquet" else _csv_parts(source)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error, OSError) as error:
-        problems = Problems()
+        yield from _parquet_parts(source) if source.suffix == ".parquet" else _csv_parts(table, source, problems)
+    except (pa.ArrowException, OSError, ValueError) as error:
         problems.add(table, None, f"{source.name} cannot be read: {error}")
-        problems.refuse()
+    problems.refuse()
 
 
 def _parquet_parts(source: Path) -> Iterator[pd.DataFrame]:
@@ -143,22 +140,21 @@ def _parquet_parts(source: Path) -> Iterator[pd.DataFrame]:
         yield frame.drop(columns=frame.columns[frame.columns.str.startswith("__index_level_")])
 
 
-def _csv_parts(source: Path) -> Iterator[pd.DataFrame]:
-    with source.open(encoding="utf-8-sig", newline="") as lines:
-        header = next(csv.reader(lines), [])
-    # Everything is read as text: what a cell means is decided by the schema, which can name the row.
-    options = pyarrow.csv.ConvertOptions(
-        column_types={name: pa.string() for name in header}, null_values=[""], strings_can_be_null=True
-    )
-    size = pyarrow.csv.ReadOptions(block_size=CSV_BYTES)
-    with pyarrow.csv.open_csv(source, read_options=size, convert_options=options) as reader:
-        rows = 0
-        for batch in reader:
-            rows += batch.num_rows
-            if batch.num_rows:
-                yield batch.to_pandas()
-        if not rows:
-            yield reader.schema.empty_table().to_pandas()
+def _csv_parts(table: str, source: Path, problems: Problems) -> Iterator[pd.DataFrame]:
+    """Return the parts of a CSV file with commas, and add the rows that have other cells than the header.
+
+    Everything is read as text: what a cell means is decided by the schema, which can name the row.
+    """
+    text = Delimited(source, Dialect(delimiter=",", quote='"', encoding="", header=1))
+    names = list(text.names)
+    for batch in text.batches(range(len(names)), [""]):
+        frame = batch.to_pandas()
+        frame.columns = pd.Index(names)
+        yield frame
+    for reason, fault in text.faults.items():
+        problems.add(table, None, reason, fault.rows, fault.count)
+    if not text.rows:
+        yield pd.DataFrame({place: pd.Series([], dtype=object) for place in range(len(names))}).set_axis(names, axis=1)
 
 
 def _swap(fresh: Path, folder: Path, aside: Path) -> None:

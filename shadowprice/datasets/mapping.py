@@ -10,12 +10,20 @@ from shadowprice.errors import InvalidInput
 from shadowprice.mapping import map_tables, read_mapping
 
 
-def load(data: str | None, *, seed: int = 0) -> Dataset:  # noqa: ARG001 - every data set takes one; nothing is drawn
-    """Read the files that the mapping ``data`` describes; see docs/reference/mapping.md."""
+def load(
+    data: str | None,
+    *,
+    seed: int = 0,  # noqa: ARG001 - every data set takes one; nothing is drawn here
+    outside: bool = False,
+) -> Dataset:
+    """Read the files that the mapping ``data`` describes, with ``outside`` also those outside of its folder.
+
+    ``docs/reference/mapping.md`` describes mappings.
+    """
     if data is None:
         raise InvalidInput("must be a mapping; see docs/reference/mapping.md", field="data")
     mapping = read_mapping(data)
-    tables = map_tables(mapping)
+    tables = map_tables(mapping, outside=outside)
     return Dataset(
         name="mapping",
         tables=tables,

@@ -13,7 +13,8 @@ import pandas as pd
 from shadowprice.datasets.folder import open_tables, write_tables
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.datasets.split import Split
-from shadowprice.errors import NotFound
+from shadowprice.documents import read_json
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.progress import Stages
 
@@ -51,7 +52,10 @@ def read_meta(folder: Path) -> dict[str, Any]:
     """Content of dataset.json of a prepared folder, or :class:`NotFound`."""
     if not (folder / META).exists():
         raise NotFound(f"no data set in {folder}; run the prepare step first")
-    found: dict[str, Any] = json.loads((folder / META).read_text())
+    try:
+        found: dict[str, Any] = read_json(folder / META)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot be read: {error}; run the prepare step again", field=str(folder / META)) from error
     return found
 
 

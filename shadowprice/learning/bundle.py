@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
-from shadowprice.errors import NotFound
+from shadowprice.documents import read_json
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
@@ -180,11 +181,14 @@ def write_embeddings(
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """Read the manifest of the bundle in ``folder``, or raise :class:`NotFound`."""
+    """Read the manifest of the bundle in ``folder``, or raise :class:`NotFound` or :class:`InvalidInput`."""
     path = folder / META
     if not path.exists():
         raise NotFound(f"no model bundle in {folder}; run the train step first")
-    meta: dict[str, Any] = json.loads(path.read_text())
+    try:
+        meta: dict[str, Any] = read_json(path)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot be read: {error}; train or copy the model again", field=str(path)) from error
     return meta
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import require_one_of
-from shadowprice.errors import NotFound
+from shadowprice.documents import read_json
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 
@@ -218,5 +219,8 @@ def _meta(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.exists():
         raise NotFound(f"no training set in {folder}; run the featurize step first")
-    found: dict[str, Any] = json.loads(path.read_text())
+    try:
+        found: dict[str, Any] = read_json(path)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot be read: {error}; run the featurize step again", field=str(path)) from error
     return found

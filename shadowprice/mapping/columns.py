@@ -1,126 +1,142 @@
 """SQL of one canonical column over the user's own ones.
 
-A cell that cannot be converted keeps its own text, so the check of the canonical tables refuses it and shows it.
+A cell that cannot be converted keeps its own text, so the check of the canonical tables refuses it and shows it. Where
+the reason is known here, it goes with the cell; see :data:`shadowprice.tables.coercion.REFUSED`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from shadowprice.errors import InvalidInput
+import duckdb
+
+from shadowprice.mapping.amounts import amount_sql, number_sql
 from shadowprice.mapping.description import Column, Mapping, Source
-from shadowprice.mapping.sources import ROW, literal, quoted
+from shadowprice.mapping.moments import time_sql
+from shadowprice.mapping.opened import ROW, Opened, literal, quoted
+from shadowprice.mapping.sources import table_of
+from shadowprice.mapping.texts import matches, refused, trimmed
 from shadowprice.tables.schema import FLAG, REAL, TIME, WHOLE
 
 MONEY = frozenset(("face_value", "cost", "min_spend", "cost_paid", "amount", "budget_limit", "late_reserve"))
 """Columns that hold amounts."""
-
-_DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}"
-_MOMENT = _DATE + r"[T ] *\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
-LOCAL_TIME = rf"{_DATE}|{_MOMENT}"
-"""Pattern of a whole text that is a date, or a time without a zone."""
-UTC_TIME = rf"({_MOMENT}) *(?:Z|z|UTC|GMT)"
-"""Pattern of a time in UTC; its group is the time without the zone."""
-OFFSET_TIME = rf"({_MOMENT}) *([+-]\d{{2}}(?::?\d{{2}}(?::\d{{2}})?)?)"
-"""Pattern of a time with an offset; its groups are the time and the offset."""
-_FORMAT_OF_UTC = re.compile(r".*[^%](Z|z|UTC|GMT)", re.DOTALL)
+YES_NO = frozenset(("redeemed", "clicked"))
+"""Columns of 0 and 1, which may be written as false and true."""
+EXACT = 2**53
+"""Whole numbers up to this one are exact in a column of floats."""
+_WHOLE = r"-?(?:0|[1-9][0-9]*)(?:\.0+)?"
+_LOST = "is a number beyond 2^53, whose last digits are lost in a column of numbers; write the column as text"
+_PART = "is a fraction, which is no identifier or text; write the column as text"
 
 
-def column_sql(column: Column, name: str, kind: str, source: Source, own: Sequence[str], mapping: Mapping) -> str:
+def column_sql(
+    db: duckdb.DuckDBPyConnection, column: Column, name: str, kind: str, opened: Opened | None, mapping: Mapping
+) -> str:
     """Return the SQL of a canonical column as text, or as its type where the source has types.
 
     Args:
+        db: with the source.
         column: its origin.
         name, kind: of the canonical column.
-        source: of the rows.
-        own: columns of the source.
+        opened: source of the rows; None where they are in the mapping alone.
         mapping: with currency and time zone.
 
     Raises:
         InvalidInput: the source has no such column.
     """
-    raw = _raw(column, source, own)
+    raw = _raw(column, opened)
     text = f"CAST({raw} AS VARCHAR)"
-    converted: dict[str, Callable[[], str]] = {
-        TIME: lambda: _time(_valued(text, text, column), column, mapping),
-        REAL: lambda: _valued(text, _number(raw, column, source), column),
-        WHOLE: lambda: _valued(text, _number(raw, column, source), column),
-        FLAG: lambda: f"trim({_valued(text, text, column)})",
-    }
+    source = Source(name="") if opened is None or column.constant is not None else opened.source
+    number = number_sql(raw, source)
     if name in MONEY:
-        return _money(converted[WHOLE](), column, mapping)
-    return converted.get(kind, lambda: _valued(text, text, column))()
+        return amount_sql(_valued(raw, number_sql(raw, source, mapping.currency), column, source), column, mapping)
+    converted: dict[str, Callable[[], str]] = {
+        TIME: lambda: time_sql(_valued(raw, text, column, source), column, mapping),
+        REAL: lambda: _valued(raw, number, column, source),
+        WHOLE: lambda: _valued(raw, _as_bit(text, number) if name in YES_NO else number, column, source),
+        FLAG: lambda: trimmed(_valued(raw, text, column, source)),
+    }
+    return converted.get(kind, lambda: _valued(raw, _text(db, raw, column, opened), column, source))()
 
 
-def _raw(column: Column, source: Source, own: Sequence[str]) -> str:
+def text_sql(db: duckdb.DuckDBPyConnection, raw: str, opened: Opened, *, stored: bool = True) -> str:
+    """Return the SQL of a text; whole numbers of a column of floats have no point, and others are refused.
+
+    ``stored`` tells whether ``raw`` is a column of the source.
+    """
+    text = f"CAST({raw} AS VARCHAR)"
+    whole = f"CAST(TRY_CAST({raw} AS HUGEINT) AS VARCHAR)"
+    number = f"TRY_CAST({raw} AS DOUBLE)"
+    if stored and _are_floats(db, raw, opened):
+        # A program that writes tables as CSV wrote whole numbers as floats, as pandas does where a cell is unknown.
+        fits = f"{matches(text, _WHOLE)} AND abs({number}) <= {EXACT}"
+        return f"CASE WHEN {raw} IS NULL THEN NULL WHEN {fits} THEN {whole} ELSE {refused(_LOST, text)} END"
+    exact = f"CASE typeof({raw}) WHEN 'FLOAT' THEN {2**24} ELSE {EXACT} END"
+    return f"""CASE WHEN NOT regexp_matches(typeof({raw}), '^(FLOAT|DOUBLE|DECIMAL)') THEN {text}
+        WHEN {raw} IS NULL OR isnan({number}) THEN NULL
+        WHEN {number} <> trunc({number}) THEN {refused(_PART, text)}
+        WHEN abs({number}) > {exact} AND NOT starts_with(typeof({raw}), 'DECIMAL') THEN {refused(_LOST, text)}
+        ELSE {whole} END"""
+
+
+def _raw(column: Column, opened: Opened | None) -> str:
     if column.constant is not None:
         return literal(column.constant)
     if column.row is not None:
         return f"({literal(column.row)} || {quoted(ROW)})"
     if column.expression:
-        return f"({column.expression})"
-    if column.column not in own:
-        raise InvalidInput(f"{source.label} has no column {column.column!r}; it has {', '.join(own)}")
-    return quoted(column.column)
+        # The line end closes a comment.
+        return f"({column.expression}\n)"
+    assert opened is not None, "a column of a source"
+    return opened.sql(column.column)
 
 
-def _valued(text: str, other: str, column: Column) -> str:
-    """The canonical value of an own one; ``other`` of one that the mapping does not list."""
+def _valued(raw: str, other: str, column: Column, source: Source) -> str:
+    """The canonical value of an own one; ``other`` of one that the mapping does not list.
+
+    Numbers and flags are compared as such: 1.0 and +1 are 1, and TRUE is true.
+    """
     if not column.values:
         return other
-    cases = " ".join(f"WHEN {literal(key)} THEN {literal(value)}" for key, value in column.values.items())
-    return f"CASE {text} {cases} ELSE {other} END"
+    text, number = f"CAST({raw} AS VARCHAR)", number_sql(raw, source)
+    cases = [f"WHEN {text} = {literal(key)} THEN {literal(value)}" for key, value in column.values.items()]
+    for key, value in column.values.items():
+        if key.strip().lower() in ("true", "false"):
+            cases.append(f"WHEN lower({trimmed(text)}) = {literal(key.strip().lower())} THEN {literal(value)}")
+        elif (real := _as_number(key, source)) is not None:
+            cases.append(f"WHEN TRY_CAST({number} AS DOUBLE) = {real!r} THEN {literal(value)}")
+    return f"CASE {' '.join(cases)} ELSE {other} END"
 
 
-def _number(raw: str, column: Column, source: Source) -> str:
-    """A number with a point, without separators of thousands; a constant and a typed number are written so already."""
-    text = f"trim(CAST({raw} AS VARCHAR))"
-    if column.constant is not None or (source.decimal == "." and not source.thousands):
-        return text
-    number = f"replace({text}, {literal(source.thousands)}, '')" if source.thousands else text
-    if source.decimal != ".":
-        # A point would become the decimal sign, so that 1.500 would be read as 1.5.
-        hint = literal(f" has a point; decimal is {source.decimal}")
-        point = f"replace({number}, {literal(source.decimal)}, '.')"
-        number = f"CASE WHEN contains({number}, '.') THEN {text} || {hint} ELSE {point} END"
-    return f"CASE WHEN regexp_matches(typeof({raw}), '^(FLOAT|DOUBLE|DECIMAL)') THEN {text} ELSE {number} END"
+def _as_number(key: str, source: Source) -> float | None:
+    """Return the number that a key of ``values`` is, as the cells of the source write it; None for another text."""
+    try:
+        found = float(key.strip().replace(source.thousands or "\0", "").replace(source.decimal, "."))
+    except ValueError:
+        return None
+    return found if abs(found) < EXACT else None
 
 
-def _money(text: str, column: Column, mapping: Mapping) -> str:
-    """Whole minor units; an amount that is not whole is left as a fraction, which is refused."""
-    digits = mapping.digits if (column.unit or mapping.unit) == "major" else 0
-    amount = f"TRY_CAST({text} AS DECIMAL(28, 8)) * CAST({10**digits} AS DECIMAL(6, 0))"
-    whole = f"CASE WHEN {amount} = trunc({amount}) THEN CAST(CAST({amount} AS HUGEINT) AS VARCHAR) END"
-    return f"coalesce({whole}, CAST({amount} AS VARCHAR), {text})"
+def _as_bit(text: str, number: str) -> str:
+    return f"CASE lower({trimmed(text)}) WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {number} END"
 
 
-def _time(text: str, column: Column, mapping: Mapping) -> str:
-    """A time in UTC as ISO 8601 writes it."""
-    text = f"trim({text})"
-    zone = column.timezone or mapping.timezone
-    if column.format:
-        parsed = f"try_strptime({text}, {literal(column.format)})"
-        zoned = "%z" in column.format.lower()
-        own = "UTC" if _FORMAT_OF_UTC.fullmatch(column.format) else zone
-        instant = f"CAST({parsed} AS TIMESTAMPTZ)" if zoned else _local(parsed, own)
-    else:
-        # Without the spaces before the offset, which a cast to TIMESTAMPTZ refuses.
-        moment = rf"regexp_replace({text}, {literal(OFFSET_TIME)}, '\1\2')"
-        utc = f"TRY_CAST(regexp_extract({text}, {literal(UTC_TIME)}, 1) AS TIMESTAMP)"
-        # A text of another form may name a zone, which a cast to TIMESTAMP would leave out.
-        instant = f"""CASE
-            WHEN {_matches(text, LOCAL_TIME)} THEN {_local(f"TRY_CAST({text} AS TIMESTAMP)", zone)}
-            WHEN {_matches(text, OFFSET_TIME)} THEN TRY_CAST({moment} AS TIMESTAMPTZ)
-            WHEN {_matches(text, UTC_TIME)} THEN {_local(utc, "UTC")} END"""
-    if column.plus_days:
-        instant = f"{instant} + to_microseconds({round(column.plus_days * 86_400_000_000)})"
-    return f"coalesce(strftime(({instant}) AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ'), {text})"
+def _text(db: duckdb.DuckDBPyConnection, raw: str, column: Column, opened: Opened | None) -> str:
+    if column.constant is not None or column.row is not None or opened is None:
+        return f"CAST({raw} AS VARCHAR)"
+    return text_sql(db, raw, opened, stored=bool(column.column))
 
 
-def _local(parsed: str, zone: str) -> str:
-    return f"({parsed}) AT TIME ZONE {literal(zone)}" if zone else "CAST(NULL AS TIMESTAMPTZ)"
-
-
-def _matches(text: str, pattern: str) -> str:
-    return f"regexp_full_match({text}, {literal(pattern)})"
+def _are_floats(db: duckdb.DuckDBPyConnection, raw: str, opened: Opened) -> bool:
+    """Return whether a column of text holds whole numbers, some of which end in .0 or have an exponent."""
+    table = table_of(opened.source)
+    ((is_text,),) = db.execute(f"SELECT typeof({raw}) = 'VARCHAR' FROM {table} LIMIT 1").fetchall() or [(False,)]
+    if not is_text:
+        return False
+    pattern = literal(rf"{_WHOLE}|-?[0-9][.,]?[0-9]*[eE]\+?[0-9]+")
+    signs = f"ends_with({raw}, '.0') OR contains({raw}, 'e+') OR contains({raw}, 'E+')"
+    ((some,),) = db.execute(f"SELECT bool_or({signs}) FROM {table}").fetchall()
+    if not some:
+        return False
+    ((every,),) = db.execute(f"SELECT bool_and(regexp_full_match({raw}, {pattern})) FROM {table}").fetchall()
+    return bool(every)

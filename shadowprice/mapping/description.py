@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import yaml
-
 from shadowprice.campaign import SIDES, Side
 from shadowprice.currency import OFFERS, Currency
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.errors import InvalidInput
+from shadowprice.mapping.document import read_yaml
+from shadowprice.mapping.files.blocks import codec_of
 from shadowprice.mapping.keys import COLUMN_KEYS, Kinds, Unit, reject_unknown
 from shadowprice.tables.schema import CAMPAIGN_TABLES, kind_of
 
@@ -26,6 +26,8 @@ RESULTS = frozenset(
     ("observed_at", "mature", "cost_paid", "redeemed", "clicked", "amount", "share_count", "share_count_before")
 )
 """Columns of ``outcome`` that the mapping of ``exposure`` may have, where one file holds offers and their results."""
+KEYS = ("currency", "money", "timezone", "repeated_hour", "sources", "campaign", "tables", "split")
+"""Keys of a mapping."""
 FACE_VALUE, COST = "face_value", "cost"
 OFFERED = (FACE_VALUE, COST, "order_index")
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
@@ -39,7 +41,8 @@ class Source:
     attach     a database that DuckDB can attach: a file, or a connection string
     type       of the database: duckdb, sqlite, postgres or mysql
     table, query  of the database: one of them
-    delimiter, quote, encoding, null  of a CSV file; ``null`` lists the texts of an unknown cell
+    delimiter, quote, encoding, header, null  of a CSV file: ``header`` is the line of its names, counted from 1, and
+        ``null`` lists the texts of an unknown cell
     decimal, thousands  of the numbers of the source
     """
 
@@ -51,7 +54,8 @@ class Source:
     query: str = ""
     delimiter: str = ""
     quote: str = '"'
-    encoding: str = "utf-8"
+    encoding: str = ""
+    header: int = 0
     null: tuple[str, ...] = ("",)
     decimal: str = "."
     thousands: str = ""
@@ -109,6 +113,7 @@ class Mapping:
     folder    that files are relative to
     currency  of all amounts; ``unit`` says whether the files have major units (2.50) or minor ones (250)
     timezone  of times without one; empty: such times are refused
+    repeated_hour  which of the two hours is meant where clocks are set back: first or second; empty: it is refused
     tables    canonical table → its parts
     split     options of the split
     """
@@ -117,6 +122,7 @@ class Mapping:
     currency: str
     unit: str
     timezone: str
+    repeated_hour: str
     tables: MappingABC[str, Sequence[Table]]
     split: MappingABC[str, Any]
 
@@ -134,14 +140,8 @@ def read_mapping(path: str | Path) -> Mapping:
         InvalidInput: a key is unknown, missing or has a wrong value; the message names its place.
     """
     file = Path(path)
-    try:
-        read = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except FileNotFoundError as error:
-        raise NotFound(f"{file}: there is no such mapping") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
-    given = Kinds.mapping(read, str(file))
-    reject_unknown(given, ("currency", "money", "timezone", "sources", "campaign", "tables", "split"), file.name)
+    given = read_yaml(file)
+    reject_unknown(given, KEYS, file.name)
     sources = {name: _source(name, each) for name, each in Kinds.mapping(given.get("sources"), "sources").items()}
     if not sources:
         raise InvalidInput("names no file; add one, such as log: {file: offers.csv}", field="sources")
@@ -166,6 +166,7 @@ def read_mapping(path: str | Path) -> Mapping:
         currency=currency_code(given.get("currency", "USD")),
         unit=Kinds.choice(given.get("money", "major"), get_args(Unit), "money"),
         timezone=time_zone(given.get("timezone", ""), "timezone"),
+        repeated_hour=Kinds.choice(given.get("repeated_hour", ""), ("", "first", "second"), "repeated_hour"),
         tables={name: _with_sides(name, parts, campaign) for name, parts in tables.items()},
         split=_split(given, time_zone(given.get("timezone", ""), "timezone")),
     )
@@ -183,15 +184,28 @@ def _source(name: str, given: Any) -> Source:
     entry = {"file": given} if isinstance(given, str) else Kinds.mapping(given, place)
     reject_unknown(entry, [key for key in Source.__dataclass_fields__ if key != "name"], place)
     null = entry.pop("null", [""])
+    header = Kinds.whole(entry.pop("header", "0"), f"{place}.header")
     texts = Kinds.texts(entry, place)
     if bool(texts.get("file")) == bool(texts.get("attach")):
         raise InvalidInput("needs either file or attach", field=place)
     if texts.get("attach") and bool(texts.get("table")) == bool(texts.get("query")):
         raise InvalidInput("needs either table or query", field=place)
-    source = Source(name=name, null=tuple({"": 0, **dict.fromkeys(Kinds.listed(null, f"{place}.null"))}), **texts)
+    if texts.get("delimiter") == r"\t":
+        texts["delimiter"] = "\t"
+    unknown = tuple({"": 0, **dict.fromkeys(Kinds.listed(null, f"{place}.null"))})
+    source = Source(name=name, null=unknown, header=header, **texts)
     for key in ("delimiter", "quote", "decimal", "thousands"):
-        if len(getattr(source, key)) > 1:
-            raise InvalidInput(f"must be one character, got {getattr(source, key)!r}", field=f"{place}.{key}")
+        sign = getattr(source, key)
+        if len(sign) > 1:
+            raise InvalidInput(f"must be one character, got {sign!r}", field=f"{place}.{key}")
+        if key in ("delimiter", "quote") and (sign in "\r\n\0" or not sign.isascii()) and sign:
+            raise InvalidInput(f"must be a character of ASCII, got {sign!r}", field=f"{place}.{key}")
+    if source.quote and source.quote == source.delimiter:
+        raise InvalidInput(f"must differ from the delimiter, {source.delimiter!r}", field=f"{place}.quote")
+    try:
+        codec_of(source.encoding or "utf-8")
+    except ValueError as error:
+        raise InvalidInput(str(error), field=f"{place}.encoding") from error
     if source.thousands and source.thousands == source.decimal:
         reason = f"must differ from decimal, {source.decimal!r}; name both where numbers have them"
         raise InvalidInput(reason, field=f"{place}.thousands")

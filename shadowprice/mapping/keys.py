@@ -57,6 +57,14 @@ class Kinds:
             raise InvalidInput(f"must be a number, got {_shown(value)}", field=place)
         return found
 
+    @classmethod
+    def whole(cls, value: Any, place: str) -> int:
+        """A whole number that is not negative."""
+        text = cls.text(value, place)
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise InvalidInput(f"must be a whole number, got {_shown(value)}", field=place)
+        return int(text)
+
     @staticmethod
     def choice(value: Any, choices: Sequence[str], place: str) -> str:
         """One of some values."""

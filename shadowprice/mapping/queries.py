@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -12,7 +12,9 @@ from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import COST, FACE_VALUE, OFFERED, RESULTS, Column, Mapping, Table
-from shadowprice.mapping.sources import ROW, quoted, view_of
+from shadowprice.mapping.expressions import columns_of
+from shadowprice.mapping.opened import ROW, Opened, quoted
+from shadowprice.mapping.sources import disk_full, table_of
 from shadowprice.tables.schema import TEXT, kind_of
 
 KINDS = {"customer": "coupon", "merchant": "commission"}
@@ -28,18 +30,37 @@ class Part:
     columns  of the table
     source   name of the file, for messages
     labels   canonical column → the user's own
+    opened   the source, None where the rows follow from other tables or are in the mapping
     """
 
     query: str
     columns: tuple[str, ...]
     source: str
     labels: MappingABC[str, str]
+    opened: Opened | None = None
 
 
-def table_parts(
-    db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Sequence[str]]
-) -> dict[str, list[Part]]:
-    """Return the parts of each table; views of the parts that have rows of a file are made in ``db``.
+def wanted_columns(db: duckdb.DuckDBPyConnection, mapping: Mapping) -> dict[str, set[str]]:
+    """Return the columns of each source that the mapping reads.
+
+    Raises:
+        InvalidInput: an expression is none, or does more than to read columns.
+    """
+    found: dict[str, set[str]] = {}
+    for table, parts in mapping.tables.items():
+        for part in parts:
+            names = found.setdefault(part.source.name, set())
+            names |= {column.column for column in part.columns.values() if column.column}
+            place = f"tables.{table}"
+            expressions = {f"{place}.columns.{name}": each.expression for name, each in part.columns.items()}
+            expressions[f"{place}.where"] = part.where
+            for field, text in expressions.items():
+                names |= columns_of(db, text, field) if text else set()
+    return found
+
+
+def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened]) -> dict[str, list[Part]]:
+    """Return the parts of each table; those that have rows of a file become tables of ``db``, in place of the sources.
 
     Tables that no file has follow from the others: the offers are the values that were offered, the accounts those
     that a request or an edge names, and the results may be columns of the offers that were made.
@@ -51,6 +72,8 @@ def table_parts(
         table: [_mapped(db, mapping, own, table, number, each) for number, each in enumerate(given)]
         for table, given in mapping.tables.items()
     }
+    for opened in own.values():
+        db.execute(f"DROP TABLE {table_of(opened.source)}")
     made = parts["exposure"]
     if "outcome" not in parts:
         parts["outcome"] = [_results(part, mapping) for part in made if set(part.columns) & RESULTS]
@@ -66,7 +89,7 @@ def table_parts(
 def _mapped(
     db: duckdb.DuckDBPyConnection,
     mapping: Mapping,
-    own: MappingABC[str, Sequence[str]],
+    own: MappingABC[str, Opened],
     table: str,
     number: int,
     given: Table,
@@ -79,23 +102,25 @@ def _mapped(
     for name, column in columns.items():
         kind = kind_of(table, name) or kind_of("outcome" if name in RESULTS else "offer", name) or TEXT
         try:
-            sql[name] = column_sql(column, name, kind, given.source, own.get(given.source.name, ()), mapping)
+            sql[name] = column_sql(db, column, name, kind, own.get(given.source.name), mapping)
         except InvalidInput as error:
             raise InvalidInput(error.reason, field=f"{place}.columns.{name}") from error
-    relation = view_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
+    relation = table_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
     selected = ", ".join(f"{each} AS {quoted(name)}" for name, each in sql.items())
     where = f" WHERE {given.where}" if given.where else ""
-    view = quoted(f"mapped_{table}_{number}")
+    rows = quoted(f"mapped_{table}_{number}")
     try:
-        db.execute(f"CREATE VIEW {view} AS SELECT {quoted(ROW)}, {selected} FROM {relation}{where}")
-        db.execute(f"DESCRIBE {view}")
-    except duckdb.Error as error:
+        # Kept, because several tables follow from these rows, and the times of a million take a second.
+        db.execute(f"CREATE TABLE {rows} AS SELECT {quoted(ROW)}, {selected} FROM {relation}{where}")
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         raise InvalidInput(f"is not SQL over {given.source.label}: {error}", field=place) from error
+    except duckdb.Error as error:
+        raise disk_full(error) or InvalidInput(f"cannot be read: {error}", field=given.source.label) from error
     names = tuple(sql)
     if table == "exposure" and "offer_id" not in sql:
         names = (*names, "offer_id")
-        view = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {view})"
-    return Part(view, names, given.source.label, _labels(columns))
+        rows = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {rows})"
+    return Part(rows, names, given.source.label, _labels(columns), own.get(given.source.name))
 
 
 def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:
@@ -124,16 +149,16 @@ def _results(part: Part, mapping: Mapping) -> Part:
             sides = [f"'{side}'" for side, each in bases.items() if each and each.constant == "on_grant"]
             granted = f"side IN ({', '.join(sides)})" if sides else granted
         paid = f"coalesce({', '.join(priced)})"
-        selected += f", CASE WHEN redeemed = '1' OR {granted} THEN {paid} ELSE '0' END AS cost_paid"
+        selected += f", CASE WHEN TRY_CAST(redeemed AS DOUBLE) = 1 OR {granted} THEN {paid} ELSE '0' END AS cost_paid"
     known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
     columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
-    return Part(f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns, part.source, part.labels)
+    return replace(part, query=f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns=columns)
 
 
 def _offered(part: Part) -> Part:
     """Return the offers that were made without the columns of other tables."""
     columns = tuple(name for name in part.columns if kind_of("exposure", name) is not None)
-    return Part(part.query, columns, part.source, part.labels)
+    return replace(part, columns=columns)
 
 
 def _offers(made: Sequence[Part]) -> list[Part]:

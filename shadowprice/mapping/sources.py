@@ -1,100 +1,196 @@
-"""The user's sources as views of a DuckDB database, with the number of each row."""
+"""The user's sources as tables of a DuckDB database, which reads nothing else from then on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from glob import iglob
+import errno
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from glob import has_magic, iglob
+from itertools import islice
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 from shadowprice.mapping.description import Source
+from shadowprice.mapping.expressions import check_query
+from shadowprice.mapping.faults import unusable
+from shadowprice.mapping.opened import ROW, Opened, literal, quoted
+from shadowprice.mapping.rows import Rows
 
-ROW = "#row"
-"""Column of each view: the place of the row in its source, counted from 0."""
+MOST_FILES = 10_000
+"""Files of a pattern at most."""
+ALLOW = """allow it with check --outside, and run --options '{"outside": true}'"""
+Wanted = Mapping[str, Collection[str] | None]
+"""Source → names of the columns that are read; None: all of them."""
+_FULL = ("No space left on device", "max_temp_directory_size", "failed to offload data block")
 
 
-def open_sources(db: duckdb.DuckDBPyConnection, folder: Path, sources: Iterable[Source]) -> dict[str, tuple[str, ...]]:
-    """Make a view ``source_<name>`` for each source, and return its own columns.
+def open_sources(
+    db: duckdb.DuckDBPyConnection,
+    folder: Path,
+    sources: Iterable[Source],
+    wanted: Wanted,
+    *,
+    outside: bool = False,
+) -> dict[str, Opened]:
+    """Read each source into a table ``source_<name>``, and return its columns.
+
+    The database can reach no file and no network afterwards, and its settings cannot be changed.
+
+    Args:
+        db: an empty database.
+        folder: that files are relative to.
+        sources: to be read; one that is named twice is read once.
+        wanted: columns that are read.
+        outside: whether files may lie outside of the folder and of the working folder, and databases elsewhere.
 
     Raises:
         NotFound: there is no such file.
-        InvalidInput: a file cannot be read.
-        Unavailable: a database cannot be attached.
+        InvalidInput: a file cannot be read, or lies outside.
+        InvalidTable: rows are refused; with their lines.
+        Unavailable: a database cannot be attached, or there is no disk space left.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for source in sources:
-        if source.name in found:
-            continue
-        relation = _relation(db, folder, source)
-        try:
-            columns = tuple(name for name, *_ in db.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall())
-            view = f"SELECT *, row_number() OVER () - 1 AS {quoted(ROW)} FROM {relation}"
-            db.execute(f"CREATE VIEW {view_of(source)} AS {view}")
-        except duckdb.Error as error:
-            raise InvalidInput(f"{source.label} cannot be read: {error}", field=f"sources.{source.name}") from error
-        found[source.name] = columns
-    return found
+    unique = {source.name: source for source in sources}
+    for source in unique.values():
+        if source.attach:
+            _attach(db, folder, source, outside)
+    opened = {
+        name: _read(db, source, files_of(folder, source, outside), wanted.get(name))
+        for name, source in unique.items()
+        if source.file
+    }
+    # A name that is no table would be taken for a file, or for a variable of this program.
+    db.execute("SET python_enable_replacements = false; SET enable_external_access = false")
+    opened |= {name: _copied(db, source, wanted.get(name)) for name, source in unique.items() if source.attach}
+    db.execute("SET lock_configuration = true")
+    return {name: opened[name] for name in unique}
 
 
-def view_of(source: Source) -> str:
-    """Return the quoted name of the view of a source."""
+def table_of(source: Source) -> str:
+    """Return the quoted name of the table that holds a source."""
     return quoted(f"source_{source.name}")
 
 
-def quoted(name: str) -> str:
-    """Return a name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
+def files_of(folder: Path, source: Source, outside: bool) -> dict[str, Path]:
+    """Return the files of a source by the names that messages give them; raises as :func:`open_sources` does."""
+    place = f"sources.{source.name}.file"
+    parts = Path(source.file).parts
+    start = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
+    _check_inside(folder, Path(*parts[:start]), outside, place)
+    names = sorted(islice(iglob(source.file, root_dir=folder, recursive=True), MOST_FILES + 1))
+    found = {name: folder / name for name in names if not (folder / name).is_dir()}
+    if not found:
+        raise NotFound(f"{place}: there is no file {folder / source.file}")
+    if len(names) > MOST_FILES:
+        raise InvalidInput(f"{source.file} names more than {MOST_FILES} files", field=place)
+    for name in found:
+        _check_inside(folder, Path(name), outside, place)
+    return found
 
 
-def literal(text: str) -> str:
-    """Return a text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
+def disk_full(error: Exception) -> Unavailable | None:
+    """Return the error to raise where a disk is full; None where something else went wrong."""
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(each in str(error) for each in _FULL)
+    if not full:
+        return None
+    return Unavailable(
+        f"there is no space left for temporary files in {tempfile.gettempdir()}; free some, or name another folder in "
+        "the variable TMPDIR"
+    )
 
 
-def _relation(db: duckdb.DuckDBPyConnection, folder: Path, source: Source) -> str:
-    if source.attach:
-        return _attached(db, folder, source)
-    path = folder / source.file
-    if not any(iglob(source.file, root_dir=folder, recursive=True)):
-        raise NotFound(f"sources.{source.name}.file: there is no file {path}")
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return f"read_parquet({literal(str(path))})"
-    options = {
-        "all_varchar": "true",
-        "header": "true",
-        "quote": literal(source.quote),
-        "encoding": literal(source.encoding),
-        "nullstr": f"[{', '.join(map(literal, source.null))}]",
-        **({"delim": literal(source.delimiter)} if source.delimiter else {}),
-    }
-    return f"read_csv({literal(str(path))}, {', '.join(f'{key} = {value}' for key, value in options.items())})"
+def _check_inside(folder: Path, path: Path, outside: bool, place: str) -> None:
+    """Refuse a file that lies neither below the folder of the mapping nor below the working folder."""
+    if outside:
+        return
+    real, here = (folder / path).resolve(), Path.cwd()
+    if real.is_relative_to(folder.resolve()):
+        return
+    # A home folder holds more than what somebody works on, and so does a hidden folder.
+    if here not in (Path.home(), Path(here.anchor)) and real.is_relative_to(here):
+        parts = real.relative_to(here).parts
+        if not any(part.startswith(".") for part in parts):
+            return
+    raise InvalidInput(f"{path} is outside of the folder of the mapping; move the file there, or {ALLOW}", field=place)
 
 
-def _attached(db: duckdb.DuckDBPyConnection, folder: Path, source: Source) -> str:
+def _read(
+    db: duckdb.DuckDBPyConnection, source: Source, files: Mapping[str, Path], wanted: Collection[str] | None
+) -> Opened:
+    label, field, table = next(iter(files)), f"sources.{source.name}", table_of(source)
+    try:
+        rows = Rows(source, files, wanted)
+        db.register("incoming", pa.RecordBatchReader.from_batches(rows.schema, rows.batches()))
+        db.execute(f"CREATE TABLE {table} AS SELECT * FROM incoming")
+        db.unregister("incoming")
+        label = rows.label
+        if rows.error is not None:
+            raise rows.error
+    except (OSError, ValueError, pa.ArrowException, duckdb.Error) as error:
+        raise disk_full(error) or InvalidInput(f"{label} cannot be read: {error}", field=field) from error
+    if rows.problems:
+        raise unusable(rows.problems)
+    ((kept,),) = db.execute(f"SELECT count(*) FROM {table}").fetchall()
+    if kept != rows.rows:
+        raise InvalidInput(f"{label} has {rows.rows} rows, of which {kept} were kept", field=field)
+    return rows.opened
+
+
+def _attach(db: duckdb.DuckDBPyConnection, folder: Path, source: Source, outside: bool) -> None:
+    field = f"sources.{source.name}.attach"
     is_file = source.type in ("duckdb", "sqlite")
     place = str(folder / source.attach) if is_file else source.attach
-    if is_file and not Path(place).is_file():
-        raise NotFound(f"sources.{source.name}.attach: there is no file {place}")
-    name = quoted(f"database_{source.name}")
+    if is_file:
+        _check_inside(folder, Path(source.attach), outside, field)
+        if not Path(place).is_file():
+            raise NotFound(f"{field}: there is no file {place}")
+    elif not outside:
+        raise InvalidInput(f"a {source.type} database is outside of the folder of the mapping; {ALLOW}", field=field)
     kind = "" if source.type == "duckdb" else f"TYPE {quoted(source.type)}, "
     try:
-        db.execute(f"ATTACH {literal(place)} AS {name} ({kind}READ_ONLY)")
+        db.execute(f"ATTACH {literal(place)} AS {_database(source)} ({kind}READ_ONLY)")
     except duckdb.Error as error:
         raise Unavailable(
-            f"sources.{source.name}.attach: {source.type} database cannot be attached: {error}; DuckDB needs its "
+            f"{field}: {source.type} database cannot be attached: {error}; DuckDB needs its "
             f"extension {source.type}, which it downloads once where there is a network"
         ) from error
-    if source.query:
-        # Names in the query are those of the attached database.
-        db.execute(f"USE {name}")
-        held = f"memory.main.{quoted(f'query_{source.name}')}"
-        try:
-            db.execute(f"CREATE TABLE {held} AS {source.query}")
-        except duckdb.Error as error:
-            raise InvalidInput(f"cannot be run: {error}", field=f"sources.{source.name}.query") from error
-        finally:
-            db.execute("USE memory")
-        return held
-    return f"{name}.{'.'.join(map(quoted, source.table.split('.')))}"
+
+
+def _copied(db: duckdb.DuckDBPyConnection, source: Source, wanted: Collection[str] | None) -> Opened:
+    """Read a table or a query of an attached database."""
+    field = f"sources.{source.name}"
+    try:
+        held = _queried(db, source) if source.query else _table(source)
+        own = tuple(name for name, *_ in db.execute(f"DESCRIBE SELECT * FROM {held}").fetchall())
+        opened = Opened(source=source, names=own)
+        columns = [f"{quoted(own[place])} AS {quoted(opened.alias(place))}" for place in opened.places_of(wanted)]
+        selected = ", ".join([*columns, f"row_number() OVER () - 1 AS {quoted(ROW)}"])
+        db.execute(f"CREATE TABLE {table_of(source)} AS SELECT {selected} FROM {held}")
+    except duckdb.Error as error:
+        raise disk_full(error) or InvalidInput(f"{source.label} cannot be read: {error}", field=field) from error
+    return opened
+
+
+def _queried(db: duckdb.DuckDBPyConnection, source: Source) -> str:
+    """Run a query, whose names are those of the attached database, and return the table that holds its rows."""
+    field = f"sources.{source.name}.query"
+    check_query(db, source.query, field)
+    held = f"memory.main.{quoted(f'query_{source.name}')}"
+    db.execute(f"USE {_database(source)}")
+    try:
+        db.execute(f"CREATE TABLE {held} AS {source.query}")
+    except duckdb.Error as error:
+        raise disk_full(error) or InvalidInput(f"cannot be run: {error}", field=field) from error
+    finally:
+        db.execute("USE memory")
+    return held
+
+
+def _table(source: Source) -> str:
+    return f"{_database(source)}.{'.'.join(map(quoted, source.table.split('.')))}"
+
+
+def _database(source: Source) -> str:
+    return quoted(f"database_{source.name}")

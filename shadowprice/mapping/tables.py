@@ -12,40 +12,55 @@ import pyarrow as pa
 from shadowprice.errors import InvalidInput, InvalidTable, TableProblem
 from shadowprice.mapping.arms import refuse_merged
 from shadowprice.mapping.description import Mapping
-from shadowprice.mapping.queries import Part, table_parts
-from shadowprice.mapping.sources import ROW, open_sources, quoted
+from shadowprice.mapping.faults import MAPPING, unusable
+from shadowprice.mapping.opened import ROW, quoted
+from shadowprice.mapping.queries import Part, table_parts, wanted_columns
+from shadowprice.mapping.sources import disk_full, open_sources
 from shadowprice.tables import Tables, validate_tables
 from shadowprice.tables.database import BATCH, empty_database
-from shadowprice.tables.problems import SHOWN_PROBLEMS
 from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, OPTIONAL, named_columns
 
-MAPPING = "the mapping"
 _STRINGS = {pa.string(): pd.StringDtype("pyarrow")}
 
 
-def map_tables(mapping: Mapping) -> Tables:
+def map_tables(mapping: Mapping, *, outside: bool = False) -> Tables:
     """Read the user's files as canonical tables, in parts: they may be larger than memory.
 
+    Args:
+        mapping: description of the files.
+        outside: whether files may lie outside of the mapping's folder and of the working folder.
+
     Raises:
-        NotFound, Unavailable: a file or a database is missing.
-        InvalidInput: the mapping names a column that is not there, or a file cannot be read.
-        InvalidTable: the content breaks the schema, or arms become one level; faults name the user's own files, columns
-            and rows.
+        NotFound, Unavailable: a file or a database is missing, or there is no disk space left.
+        InvalidInput: the mapping names a column that is not there, or a file cannot be read or lies outside.
+        InvalidTable: the content breaks the schema, or arms become one level; faults name the user's own files,
+            columns, rows and lines.
     """
     refuse_merged(mapping)
-    with empty_database() as db:
-        sources = (part.source for parts in mapping.tables.values() for part in parts if part.source.name)
-        parts = table_parts(db, mapping, open_sources(db, mapping.folder, sources))
-        tables: dict[str, Iterator[pd.DataFrame]] = {
-            table: _read(db, parts[table]) for table in CAMPAIGN_TABLES if table in parts
-        }
-        for table in CAMPAIGN_TABLES:
-            if table not in tables and table in EVENTS and table not in OPTIONAL:
-                tables[table] = iter([pd.DataFrame({name: [] for name in named_columns(table)}, dtype=object)])
-        try:
-            return validate_tables(tables)
-        except InvalidTable as error:
-            raise _in_own_words(db, parts, error.problems, bool(mapping.timezone)) from None
+    try:
+        with empty_database() as db:
+            return _mapped(db, mapping, outside)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        full = disk_full(error)
+        if full is not None:
+            raise full from error
+        raise
+
+
+def _mapped(db: duckdb.DuckDBPyConnection, mapping: Mapping, outside: bool) -> Tables:
+    sources = (part.source for parts in mapping.tables.values() for part in parts if part.source.name)
+    wanted = wanted_columns(db, mapping)
+    parts = table_parts(db, mapping, open_sources(db, mapping.folder, sources, wanted, outside=outside))
+    tables: dict[str, Iterator[pd.DataFrame]] = {
+        table: _read(db, parts[table]) for table in CAMPAIGN_TABLES if table in parts
+    }
+    for table in CAMPAIGN_TABLES:
+        if table not in tables and table in EVENTS and table not in OPTIONAL:
+            tables[table] = iter([pd.DataFrame({name: [] for name in named_columns(table)}, dtype=object)])
+    try:
+        return validate_tables(tables)
+    except InvalidTable as error:
+        raise _in_own_words(db, parts, error.problems, mapping) from None
 
 
 def _read(db: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> Iterator[pd.DataFrame]:
@@ -65,22 +80,21 @@ def _read(db: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> Iterator[pd.D
                 yield reader.schema.empty_table().to_pandas(types_mapper=_STRINGS.get)
         # Arrow passes a fault of the query on as an error of its own, or of the system.
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InvalidInput(f"cannot be read: {error}", field=part.source) from error
+            raise disk_full(error) or InvalidInput(f"cannot be read: {error}", field=part.source) from error
 
 
 def _in_own_words(
-    db: duckdb.DuckDBPyConnection, parts: MappingABC[str, Sequence[Part]], problems: Sequence[TableProblem], zone: bool
+    db: duckdb.DuckDBPyConnection,
+    parts: MappingABC[str, Sequence[Part]],
+    problems: Sequence[TableProblem],
+    mapping: Mapping,
 ) -> InvalidTable:
     """Return the faults with the user's own files, columns and rows in the place of the canonical ones."""
     own = [_translated(db, parts.get(problem.table, ()), problem) for problem in problems]
-    lines = [f"  {_place(problem)}: {problem.detail}" for problem in own[:SHOWN_PROBLEMS]]
-    if len(own) > SHOWN_PROBLEMS:
-        lines.append(f"  … and {len(own) - SHOWN_PROBLEMS} more")
-    if not zone and any("time" in problem.reason for problem in own):
-        lines.append("  Times without a zone need `timezone` in the mapping, and those of another form a `format`.")
-    count = "1 fault" if len(own) == 1 else f"{len(own)} faults"
-    head = f"the files cannot be used, {count} (rows are counted from 0, after the header):"
-    return InvalidTable("\n".join([head, *lines]), problems=own)
+    hints = []
+    if not mapping.timezone and any("time" in problem.reason for problem in own):
+        hints.append("Times without a zone need `timezone` in the mapping, and those of another form a `format`.")
+    return unusable(own, hints)
 
 
 def _translated(db: duckdb.DuckDBPyConnection, parts: Sequence[Part], problem: TableProblem) -> TableProblem:
@@ -91,20 +105,13 @@ def _translated(db: duckdb.DuckDBPyConnection, parts: Sequence[Part], problem: T
         sizes = [_count(db, each) for each in parts]
         part, rows = _part_of(parts, sizes, rows)
     own = part.labels.get(problem.column or "")
-    if problem.column is None and part.source:
-        reason = f"{problem.reason} [{problem.table}]"
-        return TableProblem(part.source, None, reason, _source_rows(db, part, rows), problem.count)
-    if not own:
+    if not part.source or (problem.column is not None and not own):
         # A constant, or a column that the mapping lacks: its place is in the mapping.
         return TableProblem(MAPPING, problem.field, problem.reason, (), 0)
-    reason = f"{problem.reason} [{problem.field}]"
-    return TableProblem(part.source, own, reason, _source_rows(db, part, rows), problem.count)
-
-
-def _place(problem: TableProblem) -> str:
-    if problem.table == MAPPING:
-        return f"{MAPPING}, {problem.column}"
-    return problem.table if problem.column is None else f"{problem.table}, column {problem.column!r}"
+    field = problem.table if problem.column is None else problem.field
+    reason = f"{problem.reason} [{field}]"
+    file, own_rows, lines = _source_rows(db, part, rows)
+    return TableProblem(file, own, reason, own_rows, problem.count, lines)
 
 
 def _part_of(parts: Sequence[Part], sizes: Sequence[int], rows: Sequence[int]) -> tuple[Part, tuple[int, ...]]:
@@ -121,10 +128,20 @@ def _count(db: duckdb.DuckDBPyConnection, part: Part) -> int:
     return int(db.execute(f"SELECT count(*) FROM {part.query}").fetchall()[0][0])
 
 
-def _source_rows(db: duckdb.DuckDBPyConnection, part: Part, rows: Sequence[int]) -> tuple[int, ...]:
-    """Return the rows of the source that rows of a part come from; none where the part follows from other tables."""
+def _source_rows(
+    db: duckdb.DuckDBPyConnection, part: Part, rows: Sequence[int]
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Return the file that rows of a part come from, and their rows and lines in it.
+
+    There are no rows where the part follows from other tables. Rows of other files than the first are left out.
+    """
     found = []
     for row in rows:
         ((at,),) = db.execute(f"SELECT {quoted(ROW)} FROM {part.query} LIMIT 1 OFFSET {row}").fetchall() or [(None,)]
         found.append(at)
-    return () if None in found else tuple(found)
+    if part.opened is None or None in found or not found:
+        return part.source, (), ()
+    places = [part.opened.at(at) for at in found]
+    file = places[0][0]
+    own = [(row, line) for name, row, line in places if name == file]
+    return file, tuple(row for row, _ in own), tuple(line for _, line in own if line is not None)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from shadowprice.arms import CANARY, WHOLE, Treatment
 from shadowprice.campaign import MODEL_VERSION
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 
@@ -98,7 +99,7 @@ class Canary:
         """
         file = workspace / FILE
         try:
-            found = json.loads(file.read_bytes())
+            found = read_json(file)
             canary = cls(**found | {"since": datetime.fromisoformat(found["since"])})
         except FileNotFoundError:
             return None

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import whole_file, write_whole
 from shadowprice.pacing.forecast import Forecast, Profile
@@ -79,7 +80,7 @@ class Traffic:
             raise NotFound(f"no {FILE} in {folder}; run the featurize step first")
         try:
             profiles: dict[Side, Profile] = {
-                side: Profile(np.asarray(p["shares"]), p["level"]) for side, p in json.loads(path.read_text()).items()
+                side: Profile(np.asarray(p["shares"]), p["level"]) for side, p in read_json(path).items()
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise _damaged(path, error) from error

@@ -6,10 +6,11 @@ import logging
 import os
 import uuid
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from shadowprice.errors import Conflict, NotFound, PriceRejected, Unavailable
-from shadowprice.price import PriceRecord
+from shadowprice.price import LAST_VERSION, PriceRecord
 
 SUFFIX = ".json"
 KEEP = 1_000
@@ -99,8 +100,16 @@ class PriceStore:
         return records, [str(each) for each in found if isinstance(each, PriceRejected)] + self.strays(campaign)
 
     def next_version(self, campaign: str) -> int:
-        """The number that the next price must have: one above the newest file's, sound or not."""
-        return max(self.versions(campaign), default=0) + 1
+        """The number that the next price must have: the first one above the newest sound price that no file has.
+
+        A damaged file keeps its number. One that is far ahead, which no publication has made, holds up nothing.
+        """
+        versions = self.versions(campaign)
+        newest = next(self.sound(campaign), None)
+        before = min(versions, default=0) if newest is None else newest.version
+        taken = set(versions)
+        number = next(each for each in count(before + 1) if each not in taken)
+        return number if newest is not None or number <= LAST_VERSION else 1
 
     def unsound(self, campaign: str) -> list[str]:
         """Return the faults of the files newer than the newest sound record, and those of :meth:`strays`.
@@ -132,7 +141,7 @@ class PriceStore:
         """
         path = self._path(campaign, version)
         try:
-            record = PriceRecord.from_json(path.read_bytes())
+            record = PriceRecord.read(path)
         except FileNotFoundError:
             raise NotFound(f"campaign {campaign!r} has no price version {version} in {self.root}") from None
         except OSError as error:

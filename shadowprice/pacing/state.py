@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.documents import read_document
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.pacing.spend import SpendReport
@@ -46,6 +47,6 @@ class PricingState:
     def load(cls, path: Path) -> PricingState:
         """Read what :meth:`save` wrote. Raises :class:`InvalidInput` for anything else."""
         try:
-            return from_json(cls, path.read_text())
+            return from_json(cls, read_document(path))
         except (OSError, ValueError, TypeError, InvalidInput) as error:
             raise InvalidInput(f"is not the state of a campaign: {error}", field=str(path)) from error

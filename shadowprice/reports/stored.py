@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shadowprice.errors import NotFound
+from shadowprice.documents import read_document
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import write_report
@@ -12,6 +13,8 @@ from shadowprice.storage import from_json, to_json
 
 PAGE = "report.html"
 FIGURES = "report.json"
+MOST_FIGURES = 1 << 30
+"""Bytes of the figures at most."""
 
 
 def store_report(data: ReportData, folder: Path) -> Path:
@@ -33,7 +36,9 @@ def rewrite_report(run: Path, page: Path | None = None) -> Path:
     """
     figures = run / FIGURES if run.is_dir() else run
     try:
-        text = figures.read_bytes()
+        text = read_document(figures, MOST_FIGURES)
     except OSError as error:
         raise NotFound(f"{figures} cannot be read: {error.strerror}; name the folder of a finished run") from error
+    except ValueError as error:
+        raise InvalidInput(str(error), field=str(figures)) from error
     return write_report(from_json(ReportData, text), page or figures.with_name(PAGE))

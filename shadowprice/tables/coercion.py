@@ -19,6 +19,8 @@ from shadowprice.tables.schema import FLAG, REAL, TEXT, TIME, WHOLE, named_colum
 Misfits = list[tuple[NDArray[np.bool_], str]]
 Coerced = tuple["pd.Series[Any]", Misfits]
 
+REFUSED = "\ufdd0"
+"""Stands before and after the reason at the beginning of a cell that was refused before; no text has this character."""
 LARGEST_WHOLE = 2**53
 """Beyond this a number that passed through a float is no longer exact."""
 
@@ -37,6 +39,20 @@ def coerce(column: pd.Series[Any], kind: str) -> Coerced:
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
     return _COERCERS[kind](column)
+
+
+def split_refused(column: pd.Series[Any]) -> tuple[pd.Series[Any], dict[str, pd.Series[Any]]]:
+    """Return a column with the cells that were refused before as they were written, and reason → those cells."""
+    if not isinstance(column.dtype, pd.StringDtype):
+        return column, {}
+    marked = column.str.startswith(REFUSED).fillna(False).to_numpy(dtype=bool)
+    if not marked.any():
+        return column, {}
+    parts = column[marked].str.split(REFUSED, n=2, regex=False)
+    reasons, own = parts.str[1], parts.str[2]
+    written = column.copy()
+    written[marked] = own.astype(column.dtype)
+    return written, {str(reason): own[reasons == reason] for reason in reasons.unique()}
 
 
 def canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +140,14 @@ def _flag(column: pd.Series[Any]) -> Coerced:
     if pd.api.types.is_bool_dtype(column.dtype):
         return column.astype(FLAG), []
     text = _as_text(column)
-    value = text.str.lower().map(_FLAGS).astype(FLAG)
+    value = text.str.lower().map(_FLAGS)
+    rest = text.notna() & value.isna()
+    if rest.any():
+        # Other spellings of 0 and 1, such as +1 and 0.00.
+        value = value.mask(
+            rest, pd.to_numeric(text.where(rest).astype(object), errors="coerce").map({0: False, 1: True})
+        )
+    value = value.astype(FLAG)
     return value, [((text.notna() & value.isna()).to_numpy(dtype=bool), "must be true or false")]
 
 

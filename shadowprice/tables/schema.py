@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, get_args
 
 import numpy as np
+import pandas as pd
 import pandera.pandas as pa
 import pyarrow
+import pyarrow.compute as pc
 
 from shadowprice.campaign import HOURS_LIMIT, SIDES, Policy
+from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, NOT_PRINTABLE, is_identifier
 
 TEXT: Final = "object"
 TIME: Final = "datetime64[ns, UTC]"
@@ -53,8 +56,22 @@ def _at_least(low: int) -> pa.Check:
     return pa.Check.ge(low, error=f"must be at least {low}")
 
 
+def are_identifiers(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return which texts are identifiers (:func:`is_identifier`)."""
+    texts = pyarrow.array(values, pyarrow.string(), from_pandas=True)
+    # The common characters are looked at without Python.
+    good = pc.match_substring_regex(texts, rf"^[ -~]{{1,{MOST_CHARACTERS}}}$").fill_null(True)
+    found = good.to_numpy(zero_copy_only=False).copy()
+    rest = np.flatnonzero(~found)
+    found[rest] = [is_identifier(text) for text in texts.take(rest).to_pylist()]
+    return pd.Series(found, index=values.index)
+
+
+_IDENTIFIERS = pa.Check(are_identifiers, error=IDENTIFIER_RULE + NOT_PRINTABLE)
+
+
 def _id(**kind: Any) -> pa.Column:
-    return _column(TEXT, **kind)
+    return _column(TEXT, _IDENTIFIERS, **kind)
 
 
 _SIDE = _column(TEXT, _one_of(SIDES))
@@ -73,7 +90,7 @@ _FEATURES: dict[str, pa.Column] = {
         required=False,
         regex=True,
     ),
-    r"^c_\w+$": pa.Column(TEXT, nullable=True, required=False, regex=True),
+    r"^c_\w+$": pa.Column(TEXT, _IDENTIFIERS, nullable=True, required=False, regex=True),
 }
 _NUMBERS = {pattern: column for pattern, column in _FEATURES.items() if pattern.startswith("^x_")}
 

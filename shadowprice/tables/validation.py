@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pandera.errors import SchemaError, SchemaErrorReason, SchemaErrors
 
 from shadowprice.errors import InvalidTable
-from shadowprice.tables.coercion import canonical, coerce
+from shadowprice.tables.coercion import canonical, coerce, split_refused
 from shadowprice.tables.database import Source, Tables, open_database
 from shadowprice.tables.problems import Problems
 from shadowprice.tables.rules import find_broken
@@ -151,7 +151,12 @@ class _Table:
             if kind is None:
                 columns[name] = frame[name]
                 continue
-            columns[name], misfits = coerce(frame[name], kind)
+            own, refused = split_refused(frame[name])
+            for reason, cells in refused.items():
+                reported.add(name)
+                self.problems.add(self.name, name, reason, cells.index.to_numpy() + self._rows, value=cells.iloc[0])
+                own = own.mask(frame.index.isin(cells.index))
+            columns[name], misfits = coerce(own, kind)
             for wrong, reason in misfits:
                 if wrong.any():
                     reported.add(name)

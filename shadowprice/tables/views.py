@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 
 from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Limits, Rule
 from shadowprice.tables.database import ROW, Tables
@@ -98,21 +97,21 @@ def campaign_from_tables(tables: Tables) -> Campaign:
 
 def _experiment(text: str) -> Experiment:
     try:
-        return Experiment.from_dict(json.loads(text))
+        return Experiment.from_dict(parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not an experiment as JSON: {error!r}", field="campaign.experiment") from error
 
 
 def _limits(text: str) -> Limits:
     try:
-        return Limits.from_dict(json.loads(text))
+        return Limits.from_dict(parse_json(text))
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"is not a list of limits as JSON: {error!r}", field="campaign.limits") from error
 
 
 def _rules(text: str) -> tuple[Rule, ...]:
     try:
-        return tuple(map(Rule.from_dict, json.loads(text)))
+        return tuple(map(Rule.from_dict, parse_json(text)))
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"is not a list of rules as JSON: {error!r}", field="campaign.rules") from error
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.watch.finding import SAMPLE_RATIO, Finding
@@ -50,7 +51,7 @@ class Verdict:
             InvalidInput: the file is damaged.
         """
         try:
-            found = json.loads(path.read_bytes())
+            found = read_json(path)
             findings = tuple(Finding(**each) for each in found.pop("findings"))
             at = datetime.fromisoformat(found.pop("written_at")).astimezone(UTC)
             return cls(findings=findings, written_at=at, **found)

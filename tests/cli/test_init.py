@@ -122,7 +122,7 @@ def test_files_that_cannot_be_used_are_named_and_nothing_is_written(
         ("none.csv", "there is no file"),
         ("timeless.csv", "no column of times"),
         ("empty.csv", "row"),
-        ("ragged.csv", "ragged.csv: cannot be read"),
+        ("ragged.csv", "ragged.csv: has 3 cells where the header has 2 (row 30000, line 30002)"),
     ):
         assert command.main(["init", str(target), "--trials", str(tmp_path / trials)]) == 1
         told = capsys.readouterr().err

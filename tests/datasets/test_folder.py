@@ -123,8 +123,8 @@ def test_identifiers_in_csv_stay_text(folder: Path) -> None:
     ("text", "reason"),
     [
         ("", "offer.csv cannot be read"),
-        ("offer_id,side\na,customer,7\n", "Expected 2 columns, got 3"),
-        ("offer_id,side\na,customer\nb\n", "Expected 2 columns, got 1"),
+        ("offer_id,side\na,customer,7\n", r"offer: has 3 cells where the header has 2 \(row 0\)"),
+        ("offer_id,side\na,customer\nb\n", r"offer: has 1 cell where the header has 2 \(row 1\)"),
     ],
     ids=["empty", "a long row", "a short row"],
 )

@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from shadowprice.mapping.alternatives import alternatives, control
+from shadowprice.mapping.profile import Cells
 
 import cli.main as command
 from benchmarks.trials import draw
@@ -15,8 +17,6 @@ from shadowprice.currency import Currency
 from shadowprice.datasets import load
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping import map_tables, read_mapping
-from shadowprice.mapping.alternatives import alternatives, control
-from shadowprice.mapping.profile import Cells
 from shadowprice.tables import campaign_from_tables
 
 ARMS = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")

@@ -293,7 +293,7 @@ def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
         ),
         (
             lambda given: given["tables"]["exposure"].update(where="sent >"),
-            "tables.exposure: is not SQL over log.csv",
+            "tables.exposure.where: is not SQL that reads",
         ),
         (
             lambda given: given["tables"]["exposure"]["columns"].pop("face_value"),

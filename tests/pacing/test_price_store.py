@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -180,6 +181,43 @@ def test_a_damaged_newest_price_is_refused_by_name_and_skipped_only_on_request(
     # Behind a sound price it is history.
     assert store.unsound("spring") == []
     assert [kept.version for kept in store.sound("spring")] == [3, 1]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("number", [3, 9_999_999_999])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_text("{}"),
+        lambda path: path.write_text('{"plan": [1' + "0" * 400 + "]}"),
+        lambda path: os.mkfifo(path),
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.mkdir(),
+        lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+    ],
+)
+def test_a_harmful_file_among_the_prices_stops_neither_readers_nor_publishing(
+    store: PriceStore, number: int, make: Callable[[Path], object]
+) -> None:
+    for version in (1, 2):
+        store.publish(record(version))
+    path = store.root / "spring" / f"{number:010d}.json"
+    make(path)
+    assert store.latest("spring", verified_only=True) == record(2)
+    assert [str(path) in reason for reason in store.unsound("spring")] == [True]
+    following = store.next_version("spring")
+    assert following == (4 if number == 3 else 3)
+    assert store.publish(record(following)) == store.latest("spring", verified_only=True)
+
+
+def test_with_nothing_but_damaged_files_publishing_goes_on(store: PriceStore) -> None:
+    (store.root / "spring").mkdir(parents=True)
+    (store.root / "spring" / "9999999999.json").write_text("{}")
+    assert store.next_version("spring") == 1
+    (store.root / "spring" / "0000000007.json").write_text("{}")
+    (store.root / "spring" / "0000000008.json").write_text("{}")
+    assert store.next_version("spring") == 9
 
 
 def test_the_history_has_every_sound_price_and_names_the_files_that_are_none(store: PriceStore) -> None:

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdap
 from serving.http.limits import MAX_ITEMS
 from serving.http.web import parse_json
 from serving.ledger.api.messages import Identifier, Message, MinorUnits, Unprocessable, parse, refusal
+from serving.ledger.clock import microseconds
 from shadowprice.errors import InvalidRequest
 
 TYPE = "shadowprice.outcome.v1"
@@ -66,7 +67,8 @@ class Event:
 
     where     how to name it in an error, such as ``[3]``
     response  units of response
-    content   the data as JSON of one form: two deliveries of one event have the same
+    content   the data as JSON of one form: deliveries that agree in instant, response and cost have the same
+    sent      the data as JSON with the time zone and the fields that were sent; earlier releases kept this as content
     """
 
     where: str
@@ -78,6 +80,7 @@ class Event:
     cost: int
     observed_at: datetime
     content: str
+    sent: str = ""
 
 
 def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
@@ -122,14 +125,19 @@ def event_of(envelope: Envelope, where: str) -> Event:
     data = envelope.data
     if data.redeemed is None and data.response is None:
         raise Unprocessable("needs redeemed or response", field=f"{where}.data.redeemed".lstrip("."))
+    # A sum with 0.0 has no negative zero, which is another text.
+    response = 0.0 + (float(bool(data.redeemed)) if data.response is None else data.response)
+    facts = data.model_dump(exclude={"redeemed"})
+    facts |= {"response": response, "observed_at": microseconds(data.observed_at)}
     return Event(
         where=where,
         source=envelope.source,
         event_id=envelope.id,
         request_id=data.request_id,
         redeemed=data.redeemed,
-        response=float(bool(data.redeemed)) if data.response is None else data.response,
+        response=response,
         cost=data.cost,
         observed_at=data.observed_at,
-        content=data.model_dump_json(),
+        content=orjson.dumps(facts).decode(),
+        sent=data.model_dump_json(),
     )

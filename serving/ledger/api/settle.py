@@ -52,6 +52,7 @@ def outcomes(
                 content=event.content,
                 misdated=not decision.decided_at - TOLERANCE <= observed_at <= latest,
                 caller=caller,
+                sent=event.sent,
             )
         )
     return made

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from shadowprice.allocation.population.source import Arrays, Resources, Source
 from shadowprice.allocation.sources.npy import NpySource
 from shadowprice.allocation.sources.parquet import ParquetSource
+from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, MissingExtra
 from shadowprice.files import write_whole
 
@@ -54,7 +55,7 @@ class StoredProblem:
         path = self.folder / MANIFEST
         try:
             self._written = path.stat().st_mtime_ns
-            listed = json.loads(path.read_text())
+            listed = read_json(path)
             self.kind: Kind = listed["kind"]
             levels, arrays = int(listed["levels"]), dict(listed["arrays"])
             shards = [(str(shard["name"]), int(shard["accounts"])) for shard in listed["shards"]]

@@ -15,6 +15,9 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Statistic
 from shadowprice.evaluation.statistics.metric import Array, as_binary, metric, ratio
 
+ROUNDING = 1e-9
+"""Share of the largest score that rounding may change: scores that are nearer to each other are ties."""
+
 
 @metric
 def auuc(y: Array, score: Array, treatment: Array) -> Statistic:
@@ -105,10 +108,20 @@ def is_treated(treatment: Array) -> NDArray[np.bool_]:
     return as_binary(treatment, "treatment")
 
 
+def in_groups(score: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the order of falling scores, and the place in it of the last row of each group of equal scores.
+
+    Scores that differ by less than :data:`ROUNDING` of the largest one count as equal.
+    """
+    order = np.argsort(-score, kind="stable")
+    finite = np.abs(score[np.isfinite(score)])
+    apart = -np.diff(score[order]) > ROUNDING * finite.max(initial=0.0)
+    return order, np.flatnonzero(np.r_[apart, True])
+
+
 def _curves(score: Array, arm: NDArray[np.bool_], y: Array) -> Callable[[Array], tuple[Array, ...]]:
     """Weights (B, N) → cumulative treated rows, other rows, treated responses, others' responses, each (B, G+1)."""
-    order = np.argsort(-score, kind="stable")
-    ends = np.flatnonzero(np.r_[np.diff(score[order]) != 0, True])
+    order, ends = in_groups(score)
     columns = [np.where(arm, 1.0, 0.0), np.where(arm, 0.0, 1.0), np.where(arm, y, 0.0), np.where(arm, 0.0, y)]
     ordered = [column[order] for column in columns]
 

@@ -55,3 +55,40 @@ def test_scores_that_are_no_scores_are_refused() -> None:
     with pytest.raises(InvalidInput, match="steps"):
         metrics.aucc(y, paid, roi, treatment, steps=0)
     assert np.isnan(metrics.aucc(y, paid, roi, np.ones(50)))
+
+
+@pytest.mark.parametrize("wobble", [0.0, 1e-15])
+def test_rows_of_equal_scores_enter_together_in_any_order(wobble: float) -> None:
+    y, paid, roi, treatment = trial(2_000, 4)
+    random = np.random.default_rng(5)
+    order = random.permutation(y.size)
+    for score in (np.full(y.size, 0.3), np.round(roi, 1)):
+        scored = score + wobble * random.standard_normal(y.size)
+        first = metrics.aucc(y, paid, scored, treatment)
+        again = metrics.aucc(y[order], paid[order], score[order], treatment[order])
+        assert first == pytest.approx(again, abs=1e-9)
+    assert metrics.aucc(y, paid, np.full(y.size, 0.3) + wobble * roi, treatment) == pytest.approx(0.5, abs=1e-12)
+
+
+def test_the_curve_is_straight_within_a_group_of_equal_scores() -> None:
+    """Two groups of scores: the area is that of a triangle and a trapezium."""
+    random = np.random.default_rng(6)
+    rows = 4_000
+    score, treatment = random.integers(0, 2, rows).astype(float), random.integers(0, 2, rows)
+    paid = treatment * 1.0
+    y = (random.random(rows) < 0.1 + 0.2 * treatment * (1 + score)).astype(float)
+    arm, best = treatment == 1, score == 1
+    spent = (arm & best).sum() / arm.sum()
+    gained = y[arm & best].sum() / arm.sum() - y[~arm & best].sum() / (~arm).sum()
+    total = y[arm].mean() - y[~arm].mean()
+    area = 0.5 * spent * gained + 0.5 * (1 - spent) * (gained + total)
+    steps = 2_000
+    assert metrics.aucc(y, paid, score, treatment, steps=steps) == pytest.approx(area / total, abs=2 / steps)
+
+
+def test_other_rankings_take_scores_that_differ_by_rounding_for_ties() -> None:
+    y, _, roi, treatment = trial(2_000, 7)
+    score = np.round(roi, 1)
+    wobbled = score + 1e-15 * np.random.default_rng(8).standard_normal(y.size)
+    for metric in (metrics.auuc, metrics.qini, metrics.lift, metrics.wau):
+        assert metric(y, wobbled, treatment) == pytest.approx(metric(y, score, treatment), abs=1e-12)

@@ -37,7 +37,7 @@ def test_weights_that_are_not_finite_are_refused(kit, tmp_path):
         load_bundle(kit.write_model(heads, tmp_path), kit.campaign())
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model_version": 3}', '{"model_version": ""}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model_version": 3}', '{"model_version": ""}', "[" * 100_000])
 def test_a_model_file_without_a_version_is_refused_by_name(kit, tmp_path, text):
     kit.write_model(kit.heads(), tmp_path)
     (tmp_path / "model.json").write_text(text)

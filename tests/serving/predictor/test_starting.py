@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from serving.predictor.starting import check_models
@@ -46,6 +48,21 @@ def test_a_damaged_newest_model_is_passed_over_where_a_price_names_a_whole_one(r
     damage(run, "old")
     with pytest.raises(InvalidInput, match=r"model/heads\.safetensors"):
         check(run, kit)
+
+
+@pytest.mark.timeout(30)
+def test_pipes_devices_and_nests_of_brackets_among_prices_and_models_do_not_stop_the_start(run, kit):
+    prices = PriceStore(run / "prices")
+    prices.publish(kit.price(1, model_version="old"))
+    folder = run / "prices" / "spring"
+    os.mkfifo(folder / "0000000002.json")
+    (folder / "0000000003.json").symlink_to("/dev/zero")
+    (folder / "9999999999.json").write_text("{}")
+    (run / "models" / "new" / "model.json").write_text("[" * 100_000)
+    check(run, kit)
+    (run / "models" / "new" / "model.json").unlink()
+    os.mkfifo(run / "models" / "new" / "model.json")
+    check(run, kit)
 
 
 def test_without_any_model_it_says_so(kit, tmp_path):

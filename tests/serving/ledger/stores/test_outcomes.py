@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from serving.ledger.api.corrections import CorrectionEvent
+from serving.ledger.api.events import read_events
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 
@@ -49,6 +52,55 @@ def test_another_content_of_an_event_or_request_is_a_conflict_and_nothing_of_the
         ledger.settle(kit.event("c2", 50), kit.event("c2", 0, event_id="e3"))
     assert ledger.money() == (100, 50)
     assert ledger.settle(kit.event("c2", 50, event_id="e1", source="bank")) == (1, 0)
+
+
+def written(kit, **data):
+    """The event e1 about request c1 as a caller writes it."""
+    sent = {"request_id": "c1", "redeemed": True, "cost": 50, "observed_at": "2024-05-01T12:00:00Z"} | data
+    about = {"specversion": "1.0", "type": "shadowprice.outcome.v1", "source": "shop", "id": "e1", "data": sent}
+    (event,) = read_events(json.dumps(about).encode(), {})
+    return event
+
+
+SPELLINGS = [
+    {"observed_at": "2024-05-01T14:00:00+02:00"},
+    {"observed_at": "2024-05-01T12:00:00.000000Z"},
+    {"response": 1.0},
+    {"response": 1},
+    {"redeemed": 1},
+]
+
+
+@pytest.mark.parametrize("data", SPELLINGS)
+def test_an_event_in_another_spelling_is_a_repeat_and_its_batch_is_kept(ledger, kit, data):
+    ledger.authorise(kit.item("c1"), kit.item("c2"))
+    assert ledger.settle(written(kit)) == (1, 0)
+    assert ledger.settle(kit.event("c2", 50), written(kit, **data), written(kit)) == (1, 2)
+    assert ledger.money() == (0, 100)
+
+
+@pytest.mark.parametrize("data", [{"cost": 49}, {"observed_at": "2024-05-01T12:00:01Z"}, {"redeemed": 0, "cost": 0}])
+def test_an_event_with_another_instant_response_or_cost_is_a_conflict(ledger, kit, data):
+    ledger.authorise(kit.item("c1"))
+    ledger.settle(written(kit))
+    with pytest.raises(Conflict, match="received before with another content"):
+        ledger.settle(written(kit, **data))
+
+
+def test_an_event_that_an_earlier_release_recorded_is_a_repeat(ledger, kit):
+    ledger.authorise(kit.item("c1"))
+    now = written(kit, observed_at="2024-05-01T14:00:00+02:00", response=1.0)
+    ledger.settle(replace(now, content=now.sent))
+    assert ledger.settle(now) == (0, 1)
+
+
+@pytest.mark.parametrize("data", SPELLINGS)
+def test_a_correction_in_another_spelling_is_a_repeat(ledger, kit, data):
+    ledger.authorise(kit.item("c1"), kit.item("c2"))
+    ledger.settle(kit.event("c1", 0), kit.event("c2", 0))
+    first, again = (CorrectionEvent(written(kit, **change), "reversal", False) for change in ({}, data))
+    assert ledger.correct(first) == (1, 0)
+    assert ledger.correct(again, kit.correction("c2", 10, event_id="e2")) == (1, 1)
 
 
 def test_an_outcome_of_a_request_of_nobody_or_of_another_campaign_is_not_found(open_ledger, kit):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shadowprice.mapping.profile import Cells, Profile
+from shadowprice.mapping.proposal.profile import Cells, Profile
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "propensity": ("propens", "prob"),
@@ -85,7 +85,24 @@ def time_keys(cells: Cells) -> dict[str, str]:
 
 def time_reason(cells: Cells, reason: str) -> str:
     """Return the reason of a time, with a warning where its format is not certain."""
-    return f"{reason}; day and month may be swapped in the format" if cells.swapped else reason
+    if "%y" in cells.format and cells.first is not None:
+        reason += f"; years of two digits are read as {cells.first.year}"
+    if cells.others:
+        reason += f"; day, month or year may be swapped, as in {' and '.join(cells.others)}"
+    return reason
+
+
+def value_reason(cells: Cells) -> str:
+    """Return the reason of the value of an offer, which only the user can tell from an age or a count."""
+    found = f"the value of the offer? it has {len(cells.values)} values"
+    if cells.currency or hinted(cells, "face_value"):
+        return found
+    return f"{found}, and its name does not tell: it may as well be an age or a count"
+
+
+def likely_values(cells: Sequence[Cells]) -> list[Cells]:
+    """Return the columns that may be the value of an offer, the likeliest first: by their name, then by a currency."""
+    return sorted(cells, key=lambda each: (not hinted(each, "face_value"), not each.currency))
 
 
 def hinted(cells: Cells, name: str) -> bool:

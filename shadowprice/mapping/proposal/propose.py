@@ -11,20 +11,24 @@ from pathlib import Path
 import duckdb
 
 from shadowprice.errors import InvalidInput
-from shadowprice.mapping.alternatives import alternatives, control, named_offer, unit_cost
-from shadowprice.mapping.guesses import (
+from shadowprice.mapping.columns import text_sql
+from shadowprice.mapping.opened import literal, quoted
+from shadowprice.mapping.proposal.alternatives import alternatives, control, named_offer, unit_cost
+from shadowprice.mapping.proposal.guesses import (
     Proposed,
     drawn,
     flag,
     hinted,
     is_value,
+    likely_values,
     named,
     names_rows,
     time_keys,
     time_reason,
+    value_reason,
 )
-from shadowprice.mapping.profile import Cells, Profile, profile
-from shadowprice.mapping.sources import literal, quoted, view_of
+from shadowprice.mapping.proposal.profile import SAMPLE_ROWS, Cells, Profile, profiles
+from shadowprice.mapping.sources import table_of
 from shadowprice.tables.database import empty_database
 
 OVERLAP = 0.9
@@ -82,7 +86,7 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
         InvalidInput: a file cannot be read, or the trials have no time.
     """
     with empty_database() as db:
-        found = {name: profile(db, folder, name, file) for name, file in files.items()}
+        found = profiles(db, folder, files)
         keys = {name: key for name, each in found.items() if name in KEY and (key := _key(db, each, found["trials"]))}
         made = _exposure(db, found, keys)
         parts = [made]
@@ -133,9 +137,9 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
     times = [each for each in times if each is not sent]
     take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
-    offered = named([each for each in free.values() if is_value(each, trials)], "face_value")
+    offered = likely_values([each for each in free.values() if is_value(each, trials)])
     if offered:
-        take("face_value", offered[0].name, reason=f"{len(offered[0].values)} values", check=len(offered) > 1)
+        take("face_value", offered[0].name, reason=value_reason(offered[0]), check=True)
     names_offers = None if offered else alternatives(list(free.values()))
     if names_offers is not None:
         columns["offer_id"], columns["cost"] = named_offer(names_offers), unit_cost(names_offers)
@@ -235,11 +239,9 @@ def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profi
     for each in sorted(columns, key=lambda each: (each.name != key, bool(each.values))):
         if each.kind == "time" or (each.values and len(each.values) < 3):
             continue
-        own = quoted(each.name)
-        ((share,),) = db.execute(
-            f"""SELECT avg(CAST(CAST({own} AS VARCHAR) IN (SELECT CAST({quoted(key)} AS VARCHAR)
-            FROM {view_of(rows.source)}) AS DOUBLE)) FROM {quoted(f"sample_{other.source.name}")}"""
-        ).fetchall()
+        keys = f"SELECT {key_sql(db, rows, key)} FROM {table_of(rows.source)}"
+        own = f"SELECT {key_sql(db, other, each.name)} AS own FROM {table_of(other.source)} LIMIT {SAMPLE_ROWS}"
+        ((share,),) = db.execute(f"SELECT avg(CAST(own IN ({keys}) AS DOUBLE)) FROM ({own})").fetchall()
         if share is not None and share >= OVERLAP:
             return each.name
     return ""
@@ -265,15 +267,15 @@ def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
     """
     if "offer_id" in made.columns:
         names = made.profile.cells(made.columns["offer_id"].own)
-        costly = f"SELECT count(*) FROM {view_of(made.profile.source)} WHERE {quoted(names.name)} <> ?"
+        costly = f"SELECT count(*) FROM {table_of(made.profile.source)} WHERE {made.profile.sql(names.name)} <> ?"
         ((given,),) = db.execute(costly, [control(names)]).fetchall()
         return str(max(math.ceil(given / days), 1))
     if "face_value" not in made.columns:
         return ""
     value, redeemed = made.columns["face_value"].own, made.columns.get("redeemed")
-    where = "true" if redeemed is None else _where(redeemed)
+    where = "true" if redeemed is None else _where(made.profile, redeemed)
     counted = db.execute(
-        f"""SELECT CAST({quoted(value)} AS VARCHAR), count(*) FROM {view_of(made.profile.source)}
+        f"""SELECT {made.profile.sql(value)}, count(*) FROM {table_of(made.profile.source)}
         WHERE {where} GROUP BY 1"""
     ).fetchall()
     amounts = made.profile.cells(value).values
@@ -281,10 +283,15 @@ def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
     return str(max(math.ceil(total / days), 1))
 
 
-def _where(redeemed: Proposed) -> str:
+def _where(rows: Profile, redeemed: Proposed) -> str:
     """Return the SQL of the rows that were redeemed."""
     expression, values = redeemed.keys.get("expression"), redeemed.keys.get("values")
     if expression:
         return f"{expression} = 1"
     yes = next(own for own, flag in values.items() if flag == "1") if isinstance(values, Mapping) else "1"
-    return f"CAST({quoted(redeemed.own)} AS VARCHAR) = {literal(yes)}"
+    return f"{rows.sql(redeemed.own)} = {literal(yes)}"
+
+
+def key_sql(db: duckdb.DuckDBPyConnection, rows: Profile, name: str) -> str:
+    """Return a column as a mapping reads it as an identifier."""
+    return text_sql(db, rows.opened.sql(name), rows.opened)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shadowprice.mapping.guesses import Proposed, hinted
-from shadowprice.mapping.profile import Cells
+from shadowprice.mapping.proposal.guesses import Proposed, hinted
+from shadowprice.mapping.proposal.profile import Cells
 
 CONTROL = re.compile(r"\b(no|none|nothing|control|holdout|baseline|placebo|untreated|kein\w*|ohne|kontroll\w*)\b", re.I)
 """Words of the name of an offer that costs nothing."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from shadowprice.currency import OFFERS
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.mapping.description import currency_code, time_zone
-from shadowprice.mapping.guesses import Proposed
-from shadowprice.mapping.profile import Profile
-from shadowprice.mapping.proposal import Part, Proposal
+from shadowprice.mapping.proposal.guesses import Proposed
+from shadowprice.mapping.proposal.profile import Profile
+from shadowprice.mapping.proposal.propose import Part, Proposal
 
 FILE = "mapping.yaml"
 CHECK = "CHECK"
@@ -58,7 +58,8 @@ def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) ->
     yield ""
     yield "sources:"
     profiles = {part.profile.source.name: part.profile for part in proposal.parts}
-    yield from (f"  {name}: {_source(each)}" for name, each in profiles.items())
+    for name, each in profiles.items():
+        yield f"  {name}: {_source(each)}" + (f" # {CHECK}: {_line(each.doubt)}" if each.doubt else "")
     yield ""
     yield "campaign:"
     yield f"  campaign_id: {_scalar(campaign)}"
@@ -93,10 +94,16 @@ def _source(profile: Profile) -> str:
     given: dict[str, str] = {"file": _scalar(source.file)}
     if source.delimiter:
         given["delimiter"] = json.dumps(source.delimiter)
-    if source.encoding != "utf-8":
+    if source.encoding:
         given["encoding"] = source.encoding
+    if source.header:
+        given["header"] = str(source.header)
+    if source.delimiter and source.quote != '"':
+        given["quote"] = _quoted(source.quote)
     if source.decimal != ".":
         given["decimal"] = json.dumps(source.decimal)
+    if source.thousands:
+        given["thousands"] = json.dumps(source.thousands)
     if len(source.null) > 1:
         given["null"] = f"[{', '.join(_scalar(text) for text in source.null if text)}]"
     return _flow(given)
@@ -115,7 +122,9 @@ def _part(part: Part) -> Iterator[str]:
             if names:
                 yield f"  {kind}: [{', '.join(map(_scalar, names))}]"
     if part.unused:
-        yield f"# not used: {', '.join(part.unused)}"
+        yield f"# not used: {', '.join(map(_line, part.unused))}"
+    if part.profile.unread:
+        yield f"# not used, as more than one column has the name: {', '.join(map(_line, part.profile.unread))}"
 
 
 def _origin(column: Proposed) -> str:
@@ -133,7 +142,8 @@ def _origin(column: Proposed) -> str:
 def _comment(column: Proposed) -> str:
     if not column.reason:
         return ""
-    return f" # {CHECK}: {column.reason}" if column.check else f" # {column.reason}"
+    reason = _line(column.reason)
+    return f" # {CHECK}: {reason}" if column.check else f" # {reason}"
 
 
 def _flow(given: Mapping[str, str]) -> str:
@@ -142,4 +152,15 @@ def _flow(given: Mapping[str, str]) -> str:
 
 def _scalar(text: str) -> str:
     """Return a text as YAML reads it back, in quotes where it needs them."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in double quotes; what cannot be printed, or seen, is escaped."""
+    shown = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in shown)
+
+
+def _line(text: str) -> str:
+    """Return a text of a comment in one line."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

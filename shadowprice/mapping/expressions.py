@@ -1,0 +1,99 @@
+"""SQL that a mapping holds: expressions over the columns of a source, and queries of a database; nothing else runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from shadowprice.documents import parse_json
+from shadowprice.errors import InvalidInput
+
+_CLASSES = frozenset(
+    (
+        *("BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION"),
+        *("LAMBDA", "LAMBDA_REF", "OPERATOR", "TYPE", "WINDOW"),
+    )
+)
+"""Kinds of expressions that a mapping may have: none reads a table."""
+_PLAIN = frozenset(("type", "select_list", "from_table", "cte_map", "aggregate_handling"))
+"""Parts of a query that has nothing but one value."""
+_UNSAFE = frozenset(("current_setting", "getvariable", "getenv", "unnest", "unlist"))
+"""Functions that read what is no column, or give more than one row."""
+
+
+def columns_of(db: duckdb.DuckDBPyConnection, expression: str, place: str) -> set[str]:
+    """Return the names of the columns that an expression reads.
+
+    Args:
+        db: any database.
+        expression: SQL of one value.
+        place: of the expression, for messages.
+
+    Raises:
+        InvalidInput: it is no single expression, or reads something else than columns.
+    """
+    node = _statement(db, f"SELECT {expression}", place)["node"]
+    bare = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["cte_map"]["map"]
+    more = any(value for key, value in node.items() if key not in _PLAIN)
+    if not bare or more or len(node["select_list"]) != 1:
+        raise InvalidInput("must be a single expression over the columns of the source", field=place)
+    parts = list(_parts(node["select_list"][0]))
+    for part in parts:
+        _check(part, place)
+    lambdas = [part["lhs"] for part in parts if part["class"] == "LAMBDA"]
+    own = {name for each in lambdas for part in _parts(each) for name in part.get("column_names", ())}
+    read = {part["column_names"][0] for part in parts if part["class"] == "COLUMN_REF"}
+    return read - own
+
+
+def check_query(db: duckdb.DuckDBPyConnection, query: str, place: str) -> None:
+    """Refuse what is not a single query, with :class:`InvalidInput`."""
+    _statement(db, query, place)
+
+
+def _statement(db: duckdb.DuckDBPyConnection, text: str, place: str) -> dict[str, Any]:
+    ((serialized,),) = db.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+    try:
+        found = parse_json(serialized)
+    except ValueError as error:
+        raise InvalidInput(f"is no expression: it {error}", field=place) from error
+    if found["error"]:
+        raise InvalidInput(f"is not SQL that reads: {found['error_message']}", field=place)
+    statements: list[dict[str, Any]] = found["statements"]
+    if len(statements) != 1:
+        raise InvalidInput(f"must be one statement, got {len(statements)}", field=place)
+    return statements[0]
+
+
+def _parts(node: Any) -> Iterator[dict[str, Any]]:
+    """Return every expression in a node; each has a class. Not recursive: nodes may be nested deeply."""
+    rest = [node]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, list):
+            rest += each
+        elif isinstance(each, dict):
+            if "class" in each:
+                yield each
+            rest += each.values()
+
+
+def _check(part: dict[str, Any], place: str) -> None:
+    if part["class"] not in _CLASSES:
+        raise InvalidInput(f"must not have a {part['class'].lower().replace('_', ' ')}", field=place)
+    name = str(part.get("function_name", ""))
+    if name.lower() in _forbidden():
+        raise InvalidInput(f"must not call {name}", field=place)
+
+
+@cache
+def _forbidden() -> frozenset[str]:
+    """Return the functions whose value does not follow from the row, or that read what is no column."""
+    with duckdb.connect(":memory:") as db:
+        rows = db.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+        ).fetchall()
+    return _UNSAFE | {name for (name,) in rows}

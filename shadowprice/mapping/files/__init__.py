@@ -1,0 +1,1 @@
+"""Delimited and Parquet files, read in bounded memory as Arrow."""

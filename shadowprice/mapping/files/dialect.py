@@ -1,0 +1,101 @@
+"""Dialect of a delimited file: its delimiter and the line of its header, found by rules where they are not given."""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from shadowprice.mapping.files.blocks import text_blocks
+from shadowprice.mapping.files.structure import Records, split_records
+
+DELIMITERS = (",", ";", "\t", "|")
+"""Delimiters that are looked for."""
+SAMPLE = 1 << 18
+"""Bytes of text from which a dialect is found."""
+MOST_ABOVE = 50
+"""Lines above a header that are looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """Form of a delimited file; no parser guesses any of it.
+
+    header  line of the names, counted from 1
+    fits    whether every record of the sample has as many cells as the header, and no quote within a cell
+    width   cells of the header
+    """
+
+    delimiter: str
+    quote: str
+    encoding: str
+    header: int
+    fits: bool = True
+    width: int = 0
+
+
+def find_dialect(path: Path, *, delimiter: str = "", quote: str = '"', encoding: str = "", header: int = 0) -> Dialect:
+    """Return the dialect of a file; what is given stays.
+
+    The delimiter is the one by which all records of the first :data:`SAMPLE` bytes have as many cells as the header;
+    of several, the one with fewer lines above the header and then with more cells. The header is the first line with
+    as many cells as most. Above it may be blank lines, lines of one cell, and lines that begin with ``#``.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or is not text; see :func:`text_blocks`.
+    """
+    sample = b""
+    whole = True
+    for block in text_blocks(path, encoding):
+        sample += block
+        if len(sample) >= SAMPLE:
+            whole = False
+            break
+    if not delimiter:
+        named = sample[:6].lower()
+        delimiter = chr(sample[4]) if named.startswith(b"sep=") and len(sample) > 4 and sample[4] < 128 else ""
+    tried = [delimiter] if delimiter else DELIMITERS
+    found = [_fit(sample, each, quote, encoding, header, whole) for each in tried]
+    return max(found, key=lambda each: (each.fits and each.width > 1, each.width > 1, -each.header, each.width))
+
+
+def names_of(text: str, dialect: Dialect) -> tuple[str, ...]:
+    """Return the names in the text of a header, without spaces around them and in one Unicode form."""
+    quoting = csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE
+    quote = dialect.quote or None
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.delimiter, quotechar=quote, quoting=quoting)
+    cells = next(reader, [])
+    return tuple(unicodedata.normalize("NFC", cell.strip().strip("\ufeff\u200b")) for cell in cells)
+
+
+def _fit(sample: bytes, delimiter: str, quote: str, encoding: str, header: int, whole: bool) -> Dialect:
+    records, rest = split_records(sample, delimiter, quote, last=whole)
+    if not len(records):
+        return Dialect(delimiter=delimiter, quote=quote, encoding=encoding, header=1, fits=False)
+    place = int(np.searchsorted(records.lines, header)) if header else _header(records, delimiter)
+    place = min(place, len(records) - 1)
+    width = int(records.cells[place])
+    fits = bool((records.cells[place:][~records.blank[place:]] == width).all())
+    fits = fits and not (records.strays >= place).any() and not (whole and rest)
+    line = header or int(records.lines[place])
+    return Dialect(delimiter=delimiter, quote=quote, encoding=encoding, header=line, fits=fits, width=width)
+
+
+def _header(records: Records, delimiter: str) -> int:
+    """Return the place of the header: the first record that is no remark above the table."""
+    several = records.cells[records.cells > 1]
+    width = int(np.bincount(several).argmax()) if len(several) else 1
+    for place in range(min(len(records), MOST_ABOVE)):
+        if records.blank[place]:
+            continue
+        text, cells = records.text(place), int(records.cells[place])
+        lone = sum(bool(each.strip().strip('"')) for each in text.split(delimiter)) <= 1
+        title = width > 1 and (cells == 1 or (lone and width > 2))
+        remark = cells != width and text.lstrip('"').startswith("#")
+        if not (title or remark or text.lower().startswith("sep=")):
+            return place
+    return 0

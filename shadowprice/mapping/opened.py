@@ -1,0 +1,86 @@
+"""A source that was read: the names of its columns, and the file and line of each of its rows."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from shadowprice.errors import InvalidInput
+from shadowprice.mapping.description import Source
+
+ROW = "\ufdd0row"
+"""Column of each view: the place of the row in its source, counted from 0. No user's column has this name."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one file: its name, its first row in the source, and the line of each of its rows where it has lines."""
+
+    label: str
+    first: int
+    line_of: Callable[[int], int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """Columns of a source.
+
+    names   in the order of the file
+    pieces  files of the source, in the order of their rows
+    """
+
+    source: Source
+    names: tuple[str, ...]
+    pieces: Sequence[Piece] = ()
+
+    def sql(self, name: str) -> str:
+        """Return a column as SQL over the view of the source.
+
+        Raises:
+            InvalidInput: the source has no such column, or more than one.
+        """
+        return quoted(self.alias(self.place(name)))
+
+    def place(self, name: str) -> int:
+        """Return the position of a column; raises as :meth:`sql` does."""
+        wanted = unicodedata.normalize("NFC", name.strip())
+        places = [place for place, each in enumerate(self.names) if each == wanted and each]
+        if not places:
+            raise InvalidInput(f"{self.source.label} has no column {name!r}; it has {', '.join(self.names)}")
+        if len(places) > 1:
+            columns = " and ".join(str(place + 1) for place in places)
+            raise InvalidInput(f"{self.source.label} has {name!r} twice, in columns {columns}; rename one of them")
+        return places[0]
+
+    def alias(self, place: int) -> str:
+        """Return the name of a column in the view: its own, unless SQL takes that of another column for the same."""
+        name = self.names[place]
+        same = Counter(each.casefold() for each in self.names)[name.casefold()]
+        return name if name and same == 1 else f"\ufdd0{place}"
+
+    def places_of(self, wanted: Collection[str] | None) -> list[int]:
+        """Return the positions of the columns with these names in any case; None stands for all that have one name."""
+        if wanted is None:
+            return [place for place, name in enumerate(self.names) if name and self.names.count(name) == 1]
+        names = {unicodedata.normalize("NFC", name.strip()).casefold() for name in wanted}
+        return [place for place, name in enumerate(self.names) if name and name.casefold() in names]
+
+    def at(self, row: int) -> tuple[str, int, int | None]:
+        """Return file, row and line of a row of the source; lines are counted from 1, None where there are none."""
+        piece = next((each for each in reversed(self.pieces) if each.first <= row), None)
+        if piece is None:
+            return self.source.label, row, None
+        own = row - piece.first
+        return piece.label, own, None if piece.line_of is None else piece.line_of(own)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
