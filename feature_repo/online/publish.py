@@ -122,6 +122,22 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     write_rows(store, PRICE_VIEW, row)
 
 
+def reset_price(store: Any, record: PriceRecord) -> None:
+    """Point the online store back at a record that was published, as if no later one had been.
+
+    Raises:
+        NotFound: the record was not published.
+        Unavailable: the store cannot be written.
+    """
+    path = source_file(Path(store.repo_path), PRICE_VIEW)
+    history = pd.concat(_history(path), ignore_index=True) if path.exists() else pd.DataFrame({"price_version": []})
+    kept = history[history["price_version"] <= record.version]
+    if not len(kept) or kept["price_sha256"].iloc[-1] != record.sha256:
+        raise NotFound(f"price version {record.version} of {record.campaign!r} is not in {path}; publish it")
+    replace_parquet(path, pa.Table.from_pandas(kept, preserve_index=False))
+    write_rows(store, PRICE_VIEW, kept.iloc[-1:])
+
+
 def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: str) -> None:
     """Write the offline source of each side, once all embeddings are found to fit."""
     names: dict[Side, list[pa.Array]] = {side: [] for side in columns.sides}

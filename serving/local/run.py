@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import sys
@@ -10,12 +9,13 @@ import threading
 from pathlib import Path
 
 from serving.local.launch import Deployment, launch
+from shadowprice.command import Arguments
 from shadowprice.errors import ShadowpriceError
 
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m serving.local.run", description="Serve a finished run.")
+    parser = Arguments(prog="python -m serving.local.run", description="Serve a finished run.")
     parser.add_argument("run", type=Path, help="folder of the run, such as runs/latest")
     parser.add_argument("--port", type=int, default=8080, help="of the predictor; ledger and console get the next two")
     given = parser.parse_args()

@@ -72,6 +72,12 @@ class PriceStore:
         self._remove_old(record.campaign)
         return record
 
+    def withdraw(self, campaign: str, version: int) -> None:
+        """Remove the versions after ``version``, which a rehearsal published that begins anew; no service may run."""
+        for each in self.versions(campaign):
+            if each > version:
+                self._path(campaign, each).unlink()
+
     def latest(self, campaign: str, *, verified_only: bool = False) -> PriceRecord | None:
         """The newest record, or None when the campaign has none.
 
