@@ -7,11 +7,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 
 import shadowprice
 from cli.commands import COMMANDS, Command
-from shadowprice.errors import ShadowpriceError
+from shadowprice.command import Misused, answer
+from shadowprice.errors import MissingExtra
 
 COMPLETION = Command("cli.completion", "Complete the line of a shell", "cli")
 COMPLETE = "_SHADOWPRICE_COMPLETE"
@@ -34,27 +36,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if " ".join(given[:2]) in COMMANDS:
         name, rest = " ".join(given[:2]), given[2:]
     if name not in COMMANDS:
-        print(f"shadowprice: there is no command {name!r}; shadowprice --help lists them", file=sys.stderr)
-        return 2
+        return answer("shadowprice", partial(refuse, name))
     return run(name, COMMANDS[name], rest)
+
+
+def refuse(name: str) -> int:
+    """Raise the error of a command that there is not."""
+    raise Misused(f"there is no command {name!r}; shadowprice --help lists them")
 
 
 def run(name: str, command: Command, arguments: Sequence[str]) -> int:
     """Run the module of a command with ``arguments``; return the exit status."""
-    sys.argv = [f"shadowprice {name}", *arguments]
-    try:
-        status: int = import_module(command.module).main()
-    except ModuleNotFoundError as error:
-        install = f"pip install 'shadowprice[{command.extra}]'"
-        print(f"shadowprice {name}: {error.name} is not installed; {install}", file=sys.stderr)
-        return 1
-    except ShadowpriceError as error:
-        print(f"shadowprice {name}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return status
+    title = f"shadowprice {name}"
+    sys.argv = [title, *arguments]
+
+    def work() -> int:
+        try:
+            status: int = import_module(command.module).main()
+        except ModuleNotFoundError as error:
+            install = f"pip install 'shadowprice[{command.extra}]'"
+            raise MissingExtra(f"{error.name} is not installed; {install}") from error
+        return status
+
+    return answer(title, work)
 
 
 def usage() -> str:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -15,31 +14,31 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from operations.common.job import JOBS, add_flags, job_class, run_here
-from shadowprice.errors import ShadowpriceError
+from shadowprice.command import Arguments, answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: 1 with the reason when the job fails."""
-    parser = argparse.ArgumentParser(prog="python -m operations", description="Run one job.", add_help=False)
+    parser = Arguments(prog="python -m operations", description="Run one job.", add_help=False)
     parser.add_argument("job", choices=JOBS)
     given, rest = parser.parse_known_args(arguments)
     kind = job_class(given.job)
-    fields = argparse.ArgumentParser(prog=f"python -m operations {given.job}", description=kind.__doc__)
+    fields = Arguments(prog=f"python -m operations {given.job}", description=kind.__doc__)
     fields.add_argument("fields", nargs="?", metavar="JSON", help="object with the fields, in place of the flags")
     fields.add_argument("--json", action="store_true", help="print the result as JSON")
     add_flags(fields, kind)
     values = vars(fields.parse_args(rest))
     text, as_json = values.pop("fields"), values.pop("json")
-    try:
+
+    def work() -> int:
         job = kind.from_json(text) if text else kind(**{name: v for name, v in values.items() if v is not None})
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
             result = run_here(job)
-    except ShadowpriceError as error:
-        print(f"{given.job} failed: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    if as_json:
-        print(json.dumps({"job": job.name, "result": result, "outputs": job.outputs}, default=_plain))
-    return 0
+        if as_json:
+            print(json.dumps({"job": job.name, "result": result, "outputs": job.outputs}, default=_plain))
+        return 0
+
+    return answer(f"{given.job} failed", work)
 
 
 def _plain(value: Any) -> Any:

@@ -6,13 +6,15 @@ import argparse
 import json
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from operations.common.alarm import retrain_on_alarm
 from pipelines.cluster import add_flags, take_flags
 from pipelines.local import PATHS, PIPELINES, compile_pipelines, run
-from shadowprice.errors import InvalidInput, ShadowpriceError
+from shadowprice.command import Arguments, answer
+from shadowprice.errors import InvalidInput
 
 HOURLY = "0 2 * * * *"
 CRONS = {"resolve": [HOURLY, "0 5-55/5 23 * * *"]}
@@ -22,7 +24,7 @@ minutes in the window's last hour, which is this one where the window is a day f
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m pipelines", description="The pipelines, here or in a cluster.")
+    parser = Arguments(prog="python -m pipelines", description="The pipelines, here or in a cluster.")
     commands = parser.add_subparsers(dest="command", required=True)
     compiling = commands.add_parser("compile", help="write <pipeline>.yaml of each")
     compiling.add_argument("folder", type=Path)
@@ -60,14 +62,7 @@ def main() -> int:
         command.add_argument("--json", action="store_true", help="print the result as JSON")
     given = parser.parse_args()
     take_flags(given)
-    try:
-        return _do(given)
-    except ShadowpriceError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return answer("failed", partial(_do, given))
 
 
 def _do(given: argparse.Namespace) -> int:
@@ -82,8 +77,9 @@ def _do(given: argparse.Namespace) -> int:
             raise InvalidInput("name the folder that outlives the run: --set workspace=FOLDER", field="workspace")
         root = given.root or Path(parameters["workspace"]) / "pipeline"
         with redirect_stdout(sys.stderr if given.json else sys.stdout):
-            seconds = run(given.pipeline, root, parameters, image=given.image)
+            took = run(given.pipeline, root, parameters, image=given.image)
         if given.json:
+            seconds = {step: each.seconds for step, each in took.items()}
             print(json.dumps({"pipeline": given.pipeline, "root": str(root), "seconds": seconds}))
         return 0
 

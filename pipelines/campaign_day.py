@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import copytree, rmtree
 
+import numpy as np
+
 from operations.common.ledger_reads import SAMPLE_ROWS
-from operations.common.workspace import CAMPAIGN, PRICE, PRICES, REPLAY_LEDGER, REPLAY_PRICES, read_columns, read_groups
+from operations.common.workspace import (
+    CAMPAIGN,
+    PRICE,
+    PRICES,
+    REPLAY_LEDGER,
+    REPLAY_PRICES,
+    SERVED,
+    read_columns,
+    read_groups,
+)
 from operations.solve import Solver
 from operations.whatif import open_what_if
+from pipelines.run_folder import RunFolder
 from serving.local.launch import Deployment, launch
 from serving.local.replay import ServiceDay
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
 from shadowprice.datasets.package import load_dataset
+from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
-from shadowprice.learning.outcome_model import truth_of
+from shadowprice.learning.outcome_model import populations, truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic, read_pairs
@@ -39,31 +54,29 @@ from shadowprice.reports.stored import store_report
 from shadowprice.storage import from_json
 
 NOON = 12
+LEDGER = "replay-ledger"
+"""Ledger of the replayed day."""
 
 
-def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, loop: Sequence[LoopDay] = ()) -> None:
-    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and the report.
+def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> None:
+    """Replay the campaign day of a run and write summary.json, price.json and the report.
 
     Args:
-        folder: a run whose train and resolve pipelines went through.
-        seconds: of the steps so far; the later ones are added.
-        started: ``perf_counter`` at the start of the run.
-        seed: of the day and of the luck of its requests.
+        run: a run whose train and resolve pipelines went through.
+        started: ``perf_counter`` at the start of this process's work.
         loop: days with retrains, for the report and the summary; empty: none.
+
+    What an earlier process left of the day is removed first.
     """
-
-    @contextmanager
-    def timed(step: str) -> Iterator[None]:
-        since = time.perf_counter()
-        yield
-        seconds[step] = time.perf_counter() - since
-        print(f"  {step} in {seconds[step]:.1f} s", flush=True)
-
+    folder, seed = run.folder, int(run.arguments["seed"])
     training_run = _training_run(folder)
     dataset = load_dataset(training_run / "prepare" / "tables")
     training = TrainingSet.load(training_run / "featurize" / "training")
-    # The day has prices of its own: those of the run are for the window that is served.
-    rmtree(folder / REPLAY_PRICES, ignore_errors=True)
+    # The day has ledger, log and prices of its own: those of the run are for the window that is served.
+    for path in folder.glob(f"{REPLAY_LEDGER}*"):
+        path.unlink()
+    for each in (folder / SERVED / Path(REPLAY_LEDGER).stem, folder / REPLAY_PRICES):
+        rmtree(each, ignore_errors=True)
     copytree(folder / PRICES, folder / REPLAY_PRICES)
     solver, traffic = Solver(folder, prices=PriceStore(folder / REPLAY_PRICES)), Traffic.load(folder)
     campaign, pairs = solver.campaign, read_pairs(folder)
@@ -73,24 +86,27 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
         drawn = draw_day(expected, traffic.accounts, seed=seed, name=campaign.name, shock=shock)
         return with_partners(drawn, pairs, campaign)
 
-    with timed("outcomes"):
-        before = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed)
-        setting = Setting(
-            campaign=campaign,
-            day=day(),
-            outcomes=OutcomeModel(campaign, truth_of(dataset, training, seed), seed=seed),
-            model={
-                side: Population(asking.account_id, solver.curves(side, asking.account_id))
-                for side, asking in traffic.accounts.items()
-            },
-            forecast=traffic.forecast(campaign),
-            history=before,
-            partners=past_partners(pairs, before, seed),
-            groups=read_groups(campaign, folder),
-            attributes=read_columns(campaign, folder),
-        )
+    epochs = int(run.arguments["epochs"])
+    truth = run.step(
+        "outcome model", {"seed": seed, "epochs": epochs}, partial(_outcomes, dataset, training, seed, epochs)
+    )
+    before = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed)
+    setting = Setting(
+        campaign=campaign,
+        day=day(),
+        outcomes=OutcomeModel(campaign, populations(training, _curves(training, truth)), seed=seed),
+        model={
+            side: Population(asking.account_id, solver.curves(side, asking.account_id))
+            for side, asking in traffic.accounts.items()
+        },
+        forecast=traffic.forecast(campaign),
+        history=before,
+        partners=past_partners(pairs, before, seed),
+        groups=read_groups(campaign, folder),
+        attributes=read_columns(campaign, folder),
+    )
     with (
-        timed("serve and replay"),
+        run.timed("serve and replay"),
         launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger=REPLAY_LEDGER, prices=REPLAY_PRICES)) as services,
     ):
         service = ServiceDay(services, folder, solver, traffic, MetricsSpend(services.metrics_urls))
@@ -104,7 +120,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
             moments=service.moments,
         )
         used = service.spend.read(campaign.name).used_of
-    with timed("compare"):
+    with run.timed("compare"):
         runs = {"service": played, **run_policies(setting, progress=True)}
         noon_doubles = replace(setting, day=day({NOON: 2.0}))
         shocked = run_policies(noon_doubles, progress=True)
@@ -133,14 +149,31 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
         requests=service.requests,
         errors=service.errors,
         used=used,
-        seconds=seconds,
+        seconds=run.seconds,
+        peak_memory_mb=run.peak_memory_mb,
         loop=loop,
     )
-    with timed("report"):
+    with run.timed("report"):
         store_report(found.report(), folder)
-    seconds["total"] = time.perf_counter() - started
+    # Steps of an earlier process count too.
+    total = max(time.perf_counter() - started, sum(run.seconds.values()))
+    found = replace(found, seconds=run.seconds | {"total": total}, peak_memory_mb=run.peak_memory_mb)
     write_whole(folder / PRICE, found.opening.to_json())
     write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
+
+
+def _outcomes(dataset: Dataset, training: TrainingSet, seed: int, epochs: int, folder: Path) -> None:
+    """Write the curves that outcomes are drawn from."""
+    for side, curves in truth_of(dataset, training, seed, epochs).items():
+        np.save(folder / f"{side}.npy", curves.response)
+
+
+def _curves(training: TrainingSet, folder: Path) -> dict[Side, Curves]:
+    """Read what :func:`_outcomes` wrote."""
+    return {
+        side: Curves(np.asarray(training.levels[side]), np.load(folder / f"{side}.npy", allow_pickle=False))
+        for side in training.serving
+    }
 
 
 def refused(folder: Path) -> tuple[Path, ReportData] | None:
@@ -160,7 +193,12 @@ def warnings(folder: Path) -> tuple[str, ...]:
 
 
 def _training_run(folder: Path) -> Path:
-    return sorted((folder / "pipeline").glob("shadowprice-train-*"))[-1]
+    return _newest(folder, "train")
+
+
+def _newest(folder: Path, pipeline: str) -> Path:
+    """Artifacts of the newest run of a pipeline."""
+    return sorted((folder / "pipeline").glob(f"shadowprice-{pipeline}-*"))[-1]
 
 
 def _evaluation(training_run: Path) -> ReportData:

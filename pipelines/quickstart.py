@@ -5,15 +5,12 @@ python -m pipelines.quickstart --dataset world
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 import time
-import uuid
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,43 +22,82 @@ from operations.train import TrainJob
 from pipelines.campaign_day import play, refused, warnings
 from pipelines.days.instead import refusal
 from pipelines.days.week import check_days, play_days
-from pipelines.local import PipelineFailed, run
-from shadowprice.errors import ShadowpriceError
-from shadowprice.learning.propensity import check_weighting
+from pipelines.local import PipelineFailed
+from pipelines.local import run as run_pipeline
+from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
+from shadowprice.command import Arguments, answer
+from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.files import write_whole
 from shadowprice.learning.recipes import Training
+from shadowprice.pacing.replay.loop import LoopDay
 from shadowprice.reports.loop import loop_sentence
 from shadowprice.reports.run import closing_lines
+from shadowprice.storage import from_json, to_json
+
+DATA_SETS = ("world", "tables", "mapping", "o2o", "thornton", "promotion")
+DAYS = "days"
+"""Argument of a run, and its step and file, that the train pipeline does not have."""
 
 
-def quickstart(runs: Path, arguments: Mapping[str, Any], days: int = 1) -> Path:
+def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None = None) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 
     Args:
         runs: where runs are kept.
-        arguments: of the train pipeline, without the workspace.
-        days: more than one: also that many days of a population that drifts, with retrains.
+        arguments: of the train pipeline, without the workspace, and ``days``: more than one: also that many days of a
+            population that drifts, with retrains.
+        resume: folder of an interrupted run to go on with: steps that it finished are not done again.
+
+    Nothing is left of a run whose arguments or data are refused.
     """
-    check_days(days, arguments["dataset"])
-    check_weighting(arguments["weighting"])
-    Training(arguments["recipe"], arguments["curve_repair"], arguments["calibration"]).check()
-    folder = new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}")
-    print(f"shadowprice quickstart: {arguments['dataset']} → {folder}", flush=True)
+    check(arguments)
+    run = RunFolder.begin(runs, arguments) if resume is None else RunFolder.resume(resume, arguments)
+    print(f"shadowprice quickstart: {arguments['dataset']} → {run.folder}", flush=True)
     started = time.perf_counter()
-    data = str(Path(arguments["data"]).resolve()) if arguments["data"] else ""
     usual = _seconds_of(runs / "latest", arguments["dataset"])
+    do = partial(run_pipeline, root=run.folder / "pipeline", usual=usual, resume=run.resumed)
+    workspace = {"workspace": str(run.folder)}
+    given = {name: value for name, value in run.arguments.items() if name != DAYS}
     try:
-        seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data}, usual=usual)
+        run.took.update(do("train", arguments=given | workspace))
     except PipelineFailed as error:
-        if (found := refused(folder)) is None:
+        if error.step == "prepare" and error.reason and not run.resumed:
+            run.remove()
+            raise ShadowpriceError(error.reason) from error
+        if (found := refused(run.folder)) is None:
             raise
-        raise ShadowpriceError(refusal(folder, *found, arguments["seed"])) from error
-    for warning in warnings(folder):
+        told = refusal(run.folder, *found, int(run.arguments["seed"]))
+        run.end()
+        raise Conflict(told) from error
+    for warning in warnings(run.folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
-    seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)}, usual=usual)
-    loop = play_days(folder, days, arguments, seconds) if days > 1 else []
-    play(folder, seconds, started, seed=arguments["seed"], loop=loop)
-    point_to(runs / "latest", folder.name)
-    return folder
+    run.took.update(do("resolve", arguments=workspace))
+    play(run, started, loop=_days(run) if run.arguments[DAYS] > 1 else ())
+    run.end()
+    point_to(runs / "latest", run.folder.name)
+    return run.folder
+
+
+def check(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of a run that one of its jobs would refuse."""
+    check_days(arguments[DAYS], arguments["dataset"])
+    Training(arguments["recipe"], arguments["curve_repair"], arguments["calibration"]).check()
+    nowhere = Path("nowhere")
+    for job in (PrepareJob, FeaturizeJob, TrainJob, EvaluateJob):
+        fields = job.__dataclass_fields__
+        places = {name: nowhere for name, each in fields.items() if "direction" in each.metadata or name == "workspace"}
+        job(**places | {name: value for name, value in arguments.items() if name in fields})
+
+
+def _days(run: RunFolder) -> list[LoopDay]:
+    """Days with retrains; they are one step."""
+
+    def work(folder: Path) -> None:
+        found = play_days(run.folder, run.arguments[DAYS], run.arguments)
+        write_whole(folder / f"{DAYS}.jsonl", "\n".join(json.dumps(json.loads(to_json(each))) for each in found))
+
+    file = run.step(DAYS, {DAYS: run.arguments[DAYS]}, work) / f"{DAYS}.jsonl"
+    return [from_json(LoopDay, line) for line in file.read_text().splitlines()]
 
 
 def _seconds_of(run: Path, dataset: str) -> dict[str, float]:
@@ -73,33 +109,14 @@ def _seconds_of(run: Path, dataset: str) -> dict[str, float]:
         return {}
 
 
-def new_folder(runs: Path, name: str) -> Path:
-    """Make a folder of that name in ``runs``, or of the name with a number where another run was first."""
-    runs.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        folder = (runs / (name if number == 1 else f"{name}-{number}")).resolve()
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            number += 1
-            continue
-        return folder
-
-
-def point_to(link: Path, name: str) -> None:
-    """Have the symbolic link ``link`` lead to ``name`` beside it, in one step however many runs do so at once."""
-    draft = link.with_name(f".{link.name}-{uuid.uuid4().hex}")
-    draft.symlink_to(name)
-    os.replace(draft, link)
-
-
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description="The whole main job on one machine.")
-    parser.add_argument(
-        "--dataset", default="world", choices=["world", "tables", "mapping", "o2o", "thornton", "promotion"]
-    )
+    return answer("quickstart failed", partial(_main, _parser()))
+
+
+def _parser() -> Arguments:
+    parser = Arguments(description="The whole main job on one machine.")
+    parser.add_argument("--dataset", default="world", choices=DATA_SETS)
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
     parser.add_argument("--days", default=1, type=int, help="days of a world that drifts, with retrains; 1: none")
     add_flags(parser, PrepareJob, "data", "options", "seed")
@@ -107,18 +124,27 @@ def main() -> int:
     add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
     # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
     add_flags(parser, EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False)
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the newest run that was interrupted; other options may be left out",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and progress on stderr")
+    return parser
+
+
+def _main(parser: Arguments) -> int:
     given = vars(parser.parse_args())
-    as_json = given.pop("json")
-    try:
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            folder = quickstart(given.pop("runs"), given, days=given.pop("days"))
-    except ShadowpriceError as error:
-        print(f"quickstart failed: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("quickstart interrupted", file=sys.stderr)
-        return 130
+    resume = interrupted(given["runs"]) if given["resume"] else None
+    if resume is not None:
+        # What is not given again is as it was.
+        parser.set_defaults(**recorded(resume)["arguments"])
+        given = vars(parser.parse_args())
+    runs, as_json = given.pop("runs"), given.pop("json")
+    given.pop("resume")
+    given["data"] = str(Path(given["data"]).resolve()) if given["data"] else ""
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        folder = quickstart(runs, given, resume=resume)
     summary = json.loads((folder / "summary.json").read_text())
     if as_json:
         print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))

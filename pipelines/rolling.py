@@ -17,9 +17,9 @@ from operations.common.job import add_flags
 from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
 from operations.train import TrainJob
+from shadowprice.command import Arguments, answer
 from shadowprice.datasets import load, names
 from shadowprice.datasets.package import save_dataset
-from shadowprice.errors import ShadowpriceError
 from shadowprice.evaluation.statistics.windows import WEEK
 from shadowprice.learning.fit import fit_model
 from shadowprice.learning.recipes import Training, choose_training
@@ -71,9 +71,7 @@ def rolling(
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pipelines.rolling", description="Judge a recipe by rolling origin."
-    )
+    parser = Arguments(prog="python -m pipelines.rolling", description="Judge a recipe by rolling origin.")
     parser.add_argument("--dataset", default="tables", choices=names())
     parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
     parser.add_argument("--first", required=True, type=_date, help="first cut, such as 2026-03-01")
@@ -86,14 +84,14 @@ def main() -> int:
     given: dict[str, Any] = vars(parser.parse_args())
     show = to_json if given.pop("json") else as_markdown
     how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
-    try:
+
+    def work() -> int:
         with redirect_stdout(sys.stderr):
             found = rolling(given.pop("dataset"), given.pop("data"), how=how, **given)
-    except ShadowpriceError as error:
-        print(f"rolling failed: {error}", file=sys.stderr)
-        return 1
-    print(show(found))
-    return 0
+        print(show(found))
+        return 0
+
+    return answer("rolling failed", work)
 
 
 def _date(text: str) -> datetime:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pandas as pd
 
 from serving.client.client import LedgerClient
 from serving.settings import Settings, setting
-from shadowprice.errors import ShadowpriceError
+from shadowprice.command import answer
 from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
@@ -147,11 +148,11 @@ class ReconcileSettings(Settings, program="serving.reconcile"):
 def main() -> int:
     """Print the table; 0 when all agrees, 1 when something differs, 2 when a source does not answer."""
     given = ReconcileSettings.parse()
-    try:
-        lines = _measure(given)
-    except ShadowpriceError as error:
-        print(f"cannot reconcile: {error}", file=sys.stderr)
-        return 2
+    return answer("cannot reconcile", partial(_compare, given), failed=2)
+
+
+def _compare(given: ReconcileSettings) -> int:
+    lines = _measure(given)
     agree = all(line.agrees for line in lines)
     if given.json:
         print(json.dumps({"agree": agree, "totals": [asdict(line) | {"agrees": line.agrees} for line in lines]}))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +31,8 @@ from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
 from serving.settings import setting
 from shadowprice.campaign import Campaign
-from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.command import answer
+from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
@@ -144,17 +146,17 @@ class RecoverSettings(StoreSettings, program="serving.recover"):
 def main() -> int:
     """Recover and say how much; 2 when it cannot be done."""
     given = RecoverSettings.parse()
+    return answer("cannot recover", partial(_recover, given), failed=2)
+
+
+def _recover(given: RecoverSettings) -> int:
+    campaign = read_campaign(given.campaign_file)
+    # Without replicas and witness, which refuse a store that lost records.
+    store = given.open(campaign)
     try:
-        campaign = read_campaign(given.campaign_file)
-        # Without replicas and witness, which refuse a store that lost records.
-        store = given.open(campaign)
-        try:
-            counts = recover(store, campaign, _read_rest(given.log_dir, store))
-        finally:
-            store.close()
-    except ShadowpriceError as error:
-        print(f"cannot recover: {error}", file=sys.stderr)
-        return 2
+        counts = recover(store, campaign, _read_rest(given.log_dir, store))
+    finally:
+        store.close()
     if given.witness:
         given.witness.unlink(missing_ok=True)
     if given.json:

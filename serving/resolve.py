@@ -6,12 +6,15 @@ import json
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from operations import measure, publish, solve
 from serving.http.logs import quiet_logs
 from serving.settings import Settings, setting
-from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.command import answer
+from shadowprice.errors import Conflict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,10 @@ def main() -> int:
     Returns 0 when a price is published or another solver was first, 1 when there is none: the last price stays.
     """
     quiet_logs()
-    given = asdict(ResolveSettings.parse())
+    return answer("no new price, the last one stays", partial(_resolve, asdict(ResolveSettings.parse())))
+
+
+def _resolve(given: dict[str, Any]) -> int:
     workspace, on_alarm = given["workspace"], given.pop("on_alarm")
     as_json = given.pop("json")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
@@ -43,9 +49,6 @@ def main() -> int:
         except Conflict as error:
             print(json.dumps({"version": None}) if as_json else f"another solver was first: {error}")
             return 0
-        except ShadowpriceError as error:
-            print(f"no new price, the last one stays: {error}", file=sys.stderr)
-            return 1
     if as_json:
         told = {"version": version, "slot": record.slot, "prices": dict(record.prices), "gap": record.gap}
         print(json.dumps(told))

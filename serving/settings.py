@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+
+from shadowprice.command import Arguments
 
 PREFIX = "SHADOWPRICE_"
 
@@ -38,7 +39,7 @@ class Settings:
     def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
         """Read flags, and variables for those that are missing. Exits with the usage when one is missing or wrong."""
         described = (cls.__doc__ or "").split("\n", 1)[0]
-        parser = argparse.ArgumentParser(prog=f"python -m {cls.program}", description=described)
+        parser = Arguments(prog=f"python -m {cls.program}", description=described)
         hints, settings = get_type_hints(cls), fields(cls)
         for each in settings:
             flag, kind = f"--{each.name.replace('_', '-')}", hints[each.name]

@@ -11,6 +11,7 @@
     ├── NotCertified                      409   a solve that may not be published
     ├── PriceRejected                     409   a price record that may not be used
     ├── Unavailable                       503   a dependency does not answer
+    ├── StorageFailed                     507   a disk is full or too small, or a file cannot be read or written
     └── MissingExtra                      501   an optional part of the package is not installed
 
 Each class knows the HTTP status it maps to; the message names the problem, its place, and what to do.
@@ -162,6 +163,12 @@ class Unavailable(ShadowpriceError):
     """A dependency (feature store, ledger, metrics) does not answer."""
 
     status = 503
+
+
+class StorageFailed(ShadowpriceError):
+    """A disk is full or too small, or a file or folder cannot be read or written."""
+
+    status = 507
 
 
 class MissingExtra(ShadowpriceError):

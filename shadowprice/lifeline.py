@@ -18,6 +18,7 @@ LIFELINE = "SHADOWPRICE_LIFELINE"
 """Environment variable with the descriptor of the pipe's other end."""
 GRACE_SECONDS = 5.0
 """Time that a process has to end by itself before it is killed."""
+_KEPT: list[int] = []
 
 
 class Child(subprocess.Popen[Any]):
@@ -30,7 +31,7 @@ class Child(subprocess.Popen[Any]):
         theirs, self._ours = os.pipe()
         try:
             environment = {**(options.pop("env", None) or os.environ), LIFELINE: str(theirs)}
-            super().__init__(command, env=environment, pass_fds=(theirs,), **options)
+            super().__init__(command, env=environment, pass_fds=(theirs, *_KEPT), **options)
         except BaseException:
             os.close(self._ours)
             self._ours = -1
@@ -43,6 +44,11 @@ class Child(subprocess.Popen[Any]):
         if getattr(self, "_ours", -1) >= 0:
             os.close(self._ours)
             self._ours = -1
+
+
+def keep_open(descriptor: int) -> None:
+    """Hand a descriptor to each later :class:`Child`: a lock on its file lasts until the last of them has ended."""
+    _KEPT.append(descriptor)
 
 
 def end_with_parent(*, group: bool = False) -> None:

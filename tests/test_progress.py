@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipelines.step_progress import PROGRESS, StepProgress
+from pipelines.local.step_progress import PROGRESS, StepProgress
 from shadowprice import progress
 from shadowprice.progress import ProgressBar, Stages, duration
 
@@ -104,7 +104,7 @@ def test_durations_in_words(seconds, words) -> None:
 
 
 def test_a_step_shows_its_own_progress_or_the_time_so_far(monkeypatch, capsys) -> None:
-    monkeypatch.setattr("pipelines.step_progress.EVERY", 0.02)
+    monkeypatch.setattr("pipelines.local.step_progress.EVERY", 0.02)
     step = StepProgress("  train: prepare", usual=60.0)
     step._ended.wait(0.1)
     step.told("prepare: 1 of 2 stages, 6 s so far, about 6 s left (write)")

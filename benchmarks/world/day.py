@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
-from shadowprice.learning.outcome_model import truth_of
+from shadowprice.learning.outcome_model import populations, truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.pacing.replay.compare import Setting
@@ -32,7 +32,7 @@ def world_day(dataset: Dataset, data: TrainingSet, seed: int) -> Setting:
     served = {side: frame["account_id"] for side, frame in data.serving.items()}
     traffic = fit_traffic(campaign, dataset.tables, served)
     forecast = traffic.forecast(campaign)
-    truth = truth_of(dataset, data, seed)
+    truth = populations(data, truth_of(dataset, data, seed))
     return Setting(
         campaign=campaign,
         day=draw_day(forecast.expected, traffic.accounts, seed=seed, name=campaign.name),

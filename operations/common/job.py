@@ -15,6 +15,7 @@ from typing import Any, Self, get_type_hints
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
+from shadowprice.system_errors import deliberate
 
 COMMON = {"__main__"}
 """Modules of this package that are not jobs."""
@@ -130,11 +131,18 @@ def run_here(job: Job) -> Any:
 
     Raises:
         NotFound: a file or folder that the job reads is not there.
+        StorageFailed: a disk is full, or a file cannot be read or written.
     """
     for field, path in job.inputs.items():
         if not path.exists():
             raise NotFound(f"{field}: there is no {path}; it is the {job.meaning(field)}")
-    return import_module(type(job).__module__).run(job)
+    try:
+        return import_module(type(job).__module__).run(job)
+    except Exception as error:
+        found = deliberate(error)
+        if found is None or found is error:
+            raise
+        raise found from error
 
 
 def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -57,7 +56,7 @@ def check_days(days: int, dataset: str) -> None:
         )
 
 
-def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: dict[str, float]) -> list[LoopDay]:
+def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[LoopDay]:
     """Replay the days of the run in ``folder`` under each way to decide.
 
     The first day is that of the run. Each has the campaign's budget. Days are replayed in process, with the same rule,
@@ -67,11 +66,12 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: di
         folder: a run whose train pipeline went through.
         days: number of days.
         arguments: of the train pipeline.
-        seconds: of the steps so far; that of the days is added.
     """
-    workspace, started, seed = folder / WEEK, time.perf_counter(), int(arguments["seed"])
+    workspace, seed = folder / WEEK, int(arguments["seed"])
     campaign = read_campaign(folder)
     campaign = replace(campaign, exploration=max(campaign.exploration, EXPLORATION))
+    # A run that was interrupted on one of the days begins with the first again.
+    shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir()
     shutil.copytree(folder / VERSIONS, workspace / VERSIONS)
     (workspace / MODEL).symlink_to(Path(VERSIONS) / _version(folder), target_is_directory=True)
@@ -130,7 +130,6 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: di
         found.append(each)
         told = ", ".join(f"{way} {value:,.0f}" for way, value in each.value.items())
         print(f"  day {each.day + 1} of {days}, true value: {told}", flush=True)
-    seconds["days"] = time.perf_counter() - started
     return found
 
 

@@ -14,7 +14,8 @@ from serving.http.tokens import Tokens
 from serving.protocol import UNRECORDED_REASONS
 from serving.settings import Settings, setting
 from shadowprice.campaign import Side
-from shadowprice.errors import ShadowpriceError, Unavailable
+from shadowprice.command import answer
+from shadowprice.errors import Unavailable
 
 SOURCE = "deployment-check"
 
@@ -78,13 +79,13 @@ def main() -> int:
     """Command line: 0 when all is well, 1 with the reason when not."""
     given = asdict(CheckSettings.parse())
     as_json = given.pop("json")
-    try:
+
+    def work() -> int:
         found = check(**given)
-    except ShadowpriceError as error:
-        print(f"not well: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(asdict(found)) if as_json else found)
-    return 0
+        print(json.dumps(asdict(found)) if as_json else found)
+        return 0
+
+    return answer("not well", work)
 
 
 def _nothing(request: str, side: str) -> Outcome:

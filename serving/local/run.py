@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import threading
@@ -12,13 +11,14 @@ from operations.common.workspace import CAMPAIGN, CURRENCY, read_campaign
 from serving.local.launch import Deployment, launch
 from serving.local.policy import policy_in_words
 from serving.local.window import open_window
+from shadowprice.command import Arguments
 from shadowprice.documents import read_json
 from shadowprice.errors import ShadowpriceError
 
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m serving.local.run", description="Serve a finished run.")
+    parser = Arguments(prog="python -m serving.local.run", description="Serve a finished run.")
     parser.add_argument("run", type=Path, help="folder of the run, such as runs/latest")
     parser.add_argument("--port", type=int, default=8080, help="of the predictor; ledger and console get the next two")
     given = parser.parse_args()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,12 +66,17 @@ def load(name: str, data: str | None = None, seed: int = 0, **options: Any) -> D
         InvalidTable: the files break the schema.
         MissingExtra: a package that the data set comes with is not installed.
     """
+    return loader_of(name, options)(data, seed=seed, **options)
+
+
+def loader_of(name: str, options: Mapping[str, Any]) -> Callable[..., Dataset]:
+    """Return the function that loads a data set; raises as :func:`load` for its name and its options."""
     if name not in _LOADERS:
         raise NotFound(f"no data set is named {name!r}; there are {', '.join(_LOADERS)}")
     module, function = _LOADERS[name].split(":")
     loader: Callable[..., Dataset] = getattr(importlib.import_module(module), function)
     try:
-        inspect.signature(loader).bind(data, seed=seed, **options)
+        inspect.signature(loader).bind(None, seed=0, **options)
     except TypeError as error:
         raise InvalidInput(f"{error}", field=f"options of data set {name!r}") from None
-    return loader(data, seed=seed, **options)
+    return loader

@@ -68,7 +68,7 @@ def _query(tables: Tables, side: Side, at: datetime, pairs: str) -> str:
     edge = [name for name in tables.columns("edge") if name.startswith("x_")]
     partner = _features(tables, side)
     edge_means = "".join(f', fsum("{name}") / nullif(sum("n_{name}"), 0) AS "h_edge_mean_{name[2:]}"' for name in edge)
-    partner_means = "".join(f', favg("{name}") AS "h_partner_mean_{name[2:]}"' for name in partner)
+    partner_means = "".join(f', favg(newest."{name}") AS "h_partner_mean_{name[2:]}"' for name in partner)
     means = ["h_amount_mean", "h_days_since_last", *(f"h_edge_mean_{name[2:]}" for name in edge)]
     means += [f"h_partner_mean_{name[2:]}" for name in partner]
     found = ", ".join(f'"{name}"' for name in means)
@@ -84,10 +84,9 @@ def _query(tables: Tables, side: Side, at: datetime, pairs: str) -> str:
                 (epoch_us({now}) - max(last)) / {MICROSECONDS_PER_DAY} AS h_days_since_last{edge_means}
             FROM pair GROUP BY account_id
         ), partners AS (
-            SELECT account_id{partner_means}
-            FROM pair
-            JOIN (SELECT * RENAME (account_id AS partner_id) FROM newest WHERE side <> '{side}') USING (partner_id)
-            GROUP BY account_id
+            SELECT pair.account_id{partner_means}
+            FROM pair JOIN newest ON newest.account_id = pair.partner_id AND newest.side <> '{side}'
+            GROUP BY pair.account_id
         ), everyone AS (
             SELECT account_id FROM newest WHERE side = '{side}' UNION SELECT account_id FROM sums
         )

@@ -6,63 +6,114 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import SIDES, Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.truth import true_curves
 from shadowprice.decision import uniform
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.progress import ProgressBar
 from shadowprice.responses.training import TrainingConfig
 
 SEED_OFFSET = 1000
 """Keeps the outcome model's random numbers apart from those of the model it judges."""
 HELD_OUT = 0.25
 """Share of the test accounts on which the outcome model is stopped and calibrated."""
+RECIPE = "joint_dnn_h"
+MOST_ACCOUNTS, MOST_EPOCHS, PATIENCE = 20_000, 100, 20
+"""Accounts of each side that the outcome model learns from, and epochs of its training: what it takes depends
+neither on the size of a population nor on the model that is rehearsed."""
 
 
 def outcome_rows(data: TrainingSet) -> TrainingSet:
     """Return the rows that an outcome model may learn from: the test split, dealt into training and validation.
 
     The served model is fitted on the training split, and stopped, calibrated and repaired on the validation split, so
-    these are the rows that it has not seen. They are dealt by account, by a hash that depends on the account alone.
+    these are the rows that it has not seen. They are dealt by account, by a hash that depends on the account alone; so
+    are the accounts chosen where there are more than :data:`MOST_ACCOUNTS` of a side.
     """
     rows = {}
     for side, test in data.part("test").items():
-        held_out = [uniform(f"outcome/{account}") < HELD_OUT for account in test["account_id"].astype(str)]
-        rows[side] = test.assign(split=np.where(held_out, "validation", "train"))
+        names, place = np.unique(test["account_id"].to_numpy(dtype=str), return_inverse=True)
+        draw = np.array([uniform(f"outcome/{account}") for account in names])
+        taken = np.argsort(draw, kind="stable")[:: -(-names.size // MOST_ACCOUNTS) or 1]
+        kept = np.isin(place, taken)
+        split = np.where(draw[place] < HELD_OUT, "validation", "train")
+        rows[side] = test.assign(split=split)[kept].reset_index(drop=True)
     return replace(data, rows=rows)
 
 
-def fit_outcome_model(data: TrainingSet, config: TrainingConfig, recipe: str = "joint_dnn_h") -> Mapping[Side, Curves]:
+def fit_outcome_model(data: TrainingSet, seed: int, epochs: int = 0) -> Mapping[Side, Curves]:
     """Curves (J, n) of the accounts in ``data.serving``, by a model that shares no labelled row with the one served.
 
     Another recipe, another seed, and fitted on :func:`outcome_rows`. It shares the served model's features and
-    assumptions: what is measured against it is simulated.
+    assumptions: what is measured against it is simulated. It reads no ties, so its training takes as many nodes as its
+    rows name: at most :data:`MOST_EPOCHS` epochs of :data:`MOST_ACCOUNTS` accounts of each side.
+
+    Args:
+        data: the training set.
+        seed: of the run.
+        epochs: at most, as for the model that is served; 0: :data:`MOST_EPOCHS`.
     """
     own = outcome_rows(data)
-    model, _ = train(own, recipe, replace(config, seed=config.seed + SEED_OFFSET))
-    model.calibrate(own.snapshots, own.part("validation"))
-    return model.curves(own.snapshots, own.serving)
+    snapshots = [_alone(each) for each in data.snapshots]
+    named = np.unique(np.concatenate([_named(rows) for rows in own.rows.values()]))
+    learnt = replace(own, snapshots=[_alone(each, named) for each in data.snapshots])
+    most = min(epochs or MOST_EPOCHS, MOST_EPOCHS)
+    config = TrainingConfig(epochs=most, patience=PATIENCE, seed=seed + SEED_OFFSET)
+    with ProgressBar("outcome model", most, "epoch") as shown:
+        model, _ = train(learnt, RECIPE, config, report=shown.epoch)
+    model.calibrate(learnt.snapshots, learnt.part("validation"))
+    return model.curves(snapshots, data.serving)
 
 
-def truth_of(dataset: Dataset, data: TrainingSet, seed: int) -> dict[Side, Population]:
-    """The curves that outcomes are drawn from: the generator's, or a fitted outcome model's; see :func:`truth_note`."""
+def _named(rows: pd.DataFrame) -> NDArray[np.str_]:
+    """Accounts and partners of some requests."""
+    return np.concatenate([rows[name].dropna().to_numpy(dtype=str) for name in ("account_id", "partner_id")])
+
+
+def _alone(snapshot: GraphSnapshot, accounts: NDArray[np.str_] | None = None) -> GraphSnapshot:
+    """Return a snapshot without ties, and of some accounts alone where they are given."""
+    nodes = np.arange(snapshot.nodes) if accounts is None else snapshot.find(accounts)
+    nodes = nodes[nodes >= 0]
+    return GraphSnapshot(
+        account_id=np.asarray(snapshot.account_id[nodes]),
+        is_side=np.asarray(snapshot.is_side[:, nodes]),
+        names=snapshot.names,
+        features={side: np.asarray(snapshot.features[side][nodes]) for side in SIDES if side in snapshot.features},
+        edge_index=np.zeros((2, 0), dtype=np.int64),
+        edge_names=(),
+        edge_features=np.zeros((0, 0), dtype=np.float32),
+        at=snapshot.at,
+    )
+
+
+def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) -> dict[Side, Curves]:
+    """Curves of the accounts in ``data.serving`` that outcomes are drawn from; see :func:`truth_note`.
+
+    They are the generator's, or those of a fitted outcome model, whose ``seed`` and ``epochs`` these are.
+    """
     if dataset.truth is None:
-        curves = fit_outcome_model(data, TrainingConfig(seed=seed))
-    else:
-        curves = {
-            side: Curves(
-                np.asarray(data.levels[side]),
-                true_curves(dataset.truth, side, serving["account_id"], len(data.levels[side])).astype(np.float32),
-            )
-            for side, serving in data.serving.items()
-        }
+        return dict(fit_outcome_model(data, seed, epochs))
     return {
-        side: Population(serving["account_id"].to_numpy(dtype=str), curves[side])
+        side: Curves(
+            np.asarray(data.levels[side]),
+            true_curves(dataset.truth, side, serving["account_id"], len(data.levels[side])).astype(np.float32),
+        )
         for side, serving in data.serving.items()
+    }
+
+
+def populations(data: TrainingSet, curves: Mapping[Side, Curves]) -> dict[Side, Population]:
+    """Name the accounts of the curves of :func:`truth_of`."""
+    return {
+        side: Population(data.serving[side]["account_id"].to_numpy(dtype=str), each) for side, each in curves.items()
     }
 
 

@@ -55,7 +55,7 @@ class CampaignDay:
     single_seconds of every call with one request
     call_seconds   of all calls together
     requests, errors  requests answered, and calls that failed and were sent again
-    seconds        of each step of the run
+    seconds, peak_memory_mb  of each step of the run; the memory is that of all processes of the step, in 10⁶ bytes
     loop           days with retrains beside a frozen model; empty: none
     """
 
@@ -79,6 +79,7 @@ class CampaignDay:
     requests: int
     errors: int
     seconds: Mapping[str, float]
+    peak_memory_mb: Mapping[str, float] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     loop: Sequence[LoopDay] = ()
 
@@ -210,6 +211,7 @@ class CampaignDay:
             "outcomes": truth_note(self.dataset),
             "arrivals": ARRIVALS,
             "seconds": dict(self.seconds),
+            "peak_memory_mb": dict(self.peak_memory_mb),
             "versions": versions(),
         }
 

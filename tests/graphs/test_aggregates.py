@@ -80,6 +80,13 @@ def one_account(edges: pd.DataFrame, accounts: pd.DataFrame, name: str, side: st
     return out
 
 
+def test_a_feature_of_events_may_have_the_name_of_a_feature_of_accounts() -> None:
+    edges, accounts = tables()
+    alike = found(edges.rename(columns={"x_hour": "x_both"}), accounts, AT)
+    expected = found(edges, accounts, AT).rename(columns={"h_edge_mean_hour": "h_edge_mean_both"})
+    pd.testing.assert_frame_equal(alike, expected)
+
+
 def found(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> pd.DataFrame:
     return interactions(Tables({"edge": edges, "account": accounts}), at)
 

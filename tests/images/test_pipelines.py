@@ -15,8 +15,8 @@ from docker import DockerClient
 from kfp.local.logging_utils import indented_print
 from safetensors.numpy import load_file
 
-from pipelines.containers import HARDENED, run_container
 from pipelines.local import PipelineFailed
+from pipelines.local.containers import HARDENED, run_container
 from shadowprice.price import PriceRecord
 
 pytestmark = pytest.mark.timeout(3600)

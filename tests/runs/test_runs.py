@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.quickstart import new_folder, point_to
+from pipelines.run_folder import new_folder, point_to
 
 
 def test_runs_that_start_at_once_have_folders_of_their_own(tmp_path: Path) -> None:

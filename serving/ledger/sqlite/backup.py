@@ -6,7 +6,6 @@ SQLite's online backup, all pages in one step, reads one moment of both and hold
 
 from __future__ import annotations
 
-import argparse
 import os
 import sqlite3
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from serving.ledger.sqlite.database import SCHEMA_VERSION, open_for_reading
 from serving.ledger.traffic import QUARTER
+from shadowprice.command import Arguments
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError, Unavailable
 
 TALLY = """
@@ -124,9 +124,7 @@ def audit(ledger: Path) -> None:
 
 def main() -> int:
     """Copy and say how much; 1 when there is no sound copy."""
-    parser = argparse.ArgumentParser(
-        prog="python -m serving.ledger.sqlite.backup", description="Copy the ledger database."
-    )
+    parser = Arguments(prog="python -m serving.ledger.sqlite.backup", description="Copy the ledger database.")
     parser.add_argument("ledger", type=Path, help="the ledger's sqlite file; it may be in use")
     parser.add_argument("copy", type=Path, help="a file that does not exist")
     given = parser.parse_args()

@@ -7,6 +7,7 @@ import sys
 import time
 from threading import Event, Thread
 
+from pipelines.local.finished import KEPT
 from shadowprice.progress import EVERY, REDRAW, duration
 
 PROGRESS = re.compile(r"^[^:]+: [\d,]+ of [\d,]+ \w+, .* so far")
@@ -43,7 +44,7 @@ class StepProgress:
         if not self._ended.is_set():
             self._ended.set()
             self._thread.join()
-            self._write(f"{self.label} {status} in {took:.1f} s")
+            self._write(f"{self.label} {status}" + ("" if status == KEPT else f" in {took:.1f} s"))
             if self._terminal:
                 print(flush=True)
         return took

@@ -1,8 +1,7 @@
-"""Running a pipeline on this machine with ``kfp.local``, its chatter in a log and its progress on the terminal."""
+"""Running a pipeline in a process of its own, its chatter in a log and its progress on the terminal."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -10,14 +9,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from components import IMAGE
-from pipelines.step_progress import PROGRESS, StepProgress
+from components.image import IMAGE
+
+from pipelines.local.finished import KEPT, Took, finished
+from pipelines.local.step_progress import PROGRESS, StepProgress
 from shadowprice.errors import ShadowpriceError
-from shadowprice.lifeline import Child, end_with_parent
+from shadowprice.lifeline import Child
 
 PIPELINES = ("train", "retrain", "embed", "resolve", "delivery", "vouchers", "reproduce")
 PATHS = ("workspace", "data")
@@ -26,10 +28,20 @@ PATHS = ("workspace", "data")
 TASK = re.compile(r"Executing task .*'([\w-]+)'")
 DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")
 REASON = re.compile(r"shadowprice\.errors\.(\w+): (.*)")
+CRASH = re.compile(r"^\s*(\w[\w.]*(?:Error|Exception): .+)")
+"""Last line of the trace of an error that is not deliberate."""
 
 
 class PipelineFailed(ShadowpriceError):
-    """A step of a pipeline failed; the message names the step, the reason and the log."""
+    """A step of a pipeline failed; the message names the step, the reason and the log.
+
+    step    name of the step
+    reason  error that the step raised, with its class; empty where it raised none on purpose
+    """
+
+    def __init__(self, pipeline: str, step: str, reason: str, crash: str, log: Path) -> None:
+        self.step, self.reason = step, reason
+        super().__init__(f"pipeline {pipeline!r} failed in step {step!r}: {reason or crash or 'see the log'} ({log})")
 
 
 def run(
@@ -39,15 +51,18 @@ def run(
     *,
     image: str = "",
     usual: Mapping[str, float] | None = None,
-) -> dict[str, float]:
-    """Run a pipeline in a process of its own and return the seconds of each step.
+    resume: bool = False,
+) -> dict[str, Took]:
+    """Run a pipeline in a process of its own and return the cost of each step.
 
     Args:
-        pipeline: name of a module of this package that has ``<name>_pipeline``.
+        pipeline: name of a module of :mod:`pipelines` that has ``<name>_pipeline``.
         root: where artifacts go; the log is ``<root>/<pipeline>.log``.
         arguments: of the pipeline.
-        image: run every step in a container of it (:mod:`pipelines.containers`); empty runs them as processes.
+        image: run every step in a container of it (:mod:`pipelines.local.containers`); empty runs them as processes.
         usual: step → seconds it took in an earlier run; what a step that reports no progress is compared with.
+        resume: go on with the newest run of the pipeline in ``root``, whose finished steps are not run again; steps in
+            containers are.
 
     Each step that takes longer than :data:`~shadowprice.progress.EVERY` seconds shows its progress.
 
@@ -55,7 +70,7 @@ def run(
         PipelineFailed: a step failed.
     """
     root.mkdir(parents=True, exist_ok=True)
-    log = root / f"{pipeline}.log"
+    log, artifacts = root / f"{pipeline}.log", _artifacts(pipeline, root, resume)
     command = [
         sys.executable,
         "-W",
@@ -64,18 +79,20 @@ def run(
         "pipelines.local",
         pipeline,
         str(root),
+        artifacts,
         json.dumps(dict(arguments)),
         *(["--containers"] if image else []),
     ]
     # Lines of a step come when they are written, not when a buffer is full.
     environment = os.environ | {"PYTHONUNBUFFERED": "1"} | ({IMAGE: image} if image else {})
-    seconds: dict[str, float] = {}
-    step = "start"
+    took: dict[str, Took] = {}
+    step, status = "start", "stopped"
     shown: StepProgress | None = None
     reason: list[str] = []
+    crash = ""
     telling = False
     with (
-        log.open("w") as sink,
+        log.open("a" if resume else "w") as sink,
         Child(
             command,
             stdout=subprocess.PIPE,
@@ -92,11 +109,15 @@ def run(
                 sink.write(line)
                 telling &= bool(line.strip())
                 if found := TASK.search(line):
-                    step = found[1]
+                    step, status, crash = found[1], "", ""
                     shown = StepProgress(f"  {pipeline}: {step}", (usual or {}).get(step))
                 elif found := DONE.search(line):
                     if shown is not None:
-                        seconds[found[1]] = shown.end(found[2].lower())
+                        seconds = shown.end(status or found[2].lower())
+                        took[step] = finished(root / artifacts / step) or Took(seconds)
+                        shown = None
+                elif line.strip() == KEPT:
+                    status = KEPT
                 elif found := REASON.search(line):
                     reason, telling = [f"{found[1]}: {found[2]}"], True
                 elif telling and line.strip():
@@ -104,6 +125,8 @@ def run(
                     reason.append(line.rstrip())
                 elif shown is not None and PROGRESS.search(line):
                     shown.told(line.strip())
+                elif (found := CRASH.search(line)) and (shown is not None or not crash):
+                    crash = found[1]
         except BaseException:
             os.killpg(child.pid, signal.SIGTERM)
             raise
@@ -111,9 +134,15 @@ def run(
             if shown is not None:
                 shown.end()
     if child.returncode:
-        told = "\n".join(reason)
-        raise PipelineFailed(f"pipeline {pipeline!r} failed in step {step!r}: {told or 'see the log'} ({log})")
-    return seconds
+        raise PipelineFailed(pipeline, step, "\n".join(reason), crash, log)
+    return took
+
+
+def _artifacts(pipeline: str, root: Path, resume: bool) -> str:
+    """Name of the folder in ``root`` for the artifacts: that of the newest run, or of a new one by the time of now."""
+    name = f"shadowprice-{pipeline}"
+    before = sorted(path.name for path in root.glob(f"{name}-*")) if resume else []
+    return before[-1] if before else f"{name}-{datetime.now(UTC):%Y-%m-%d-%H-%M-%S-%f}"
 
 
 def compile_pipelines(folder: Path, names: Sequence[str] = PIPELINES) -> None:
@@ -124,41 +153,3 @@ def compile_pipelines(folder: Path, names: Sequence[str] = PIPELINES) -> None:
     for name in names:
         pipeline = getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline")
         compiler.Compiler().compile(pipeline, str(folder / f"{name}.yaml"))
-
-
-def main() -> None:
-    """Entry point of the child process: pipeline name, root and JSON arguments."""
-    end_with_parent(group=True)
-    parser = argparse.ArgumentParser(description="Run a pipeline with kfp.local.")
-    parser.add_argument("pipeline", choices=PIPELINES)
-    parser.add_argument("root")
-    parser.add_argument("arguments", type=json.loads)
-    parser.add_argument("--containers", action="store_true", help="run every step in a container of the image")
-    given = parser.parse_args()
-
-    from kfp import local
-
-    from pipelines.placement import LOCAL
-
-    # Before the pipeline is imported, which builds it.
-    os.environ[LOCAL] = "1"
-
-    root = Path(given.root).resolve()
-    if given.containers:
-        from pipelines.containers import in_containers
-
-        # A container outlives who waits for it, unless that one removes it as it goes.
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-        paths = {name: str(Path(given.arguments[name]).resolve()) for name in PATHS if given.arguments.get(name)}
-        given.arguments |= paths
-        runner: Any = in_containers(root, given.arguments)
-    else:
-        from pipelines.processes import in_processes
-
-        runner = in_processes()
-    local.init(runner=runner, pipeline_root=str(root), raise_on_error=True)
-    getattr(import_module(f"pipelines.{given.pipeline}"), f"{given.pipeline}_pipeline")(**given.arguments)
-
-
-if __name__ == "__main__":
-    main()

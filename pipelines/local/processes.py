@@ -1,13 +1,16 @@
 """Steps of a pipeline on this machine, each in a process forked from the pipeline's own.
 
 A fork has the libraries that its parent imported; a fresh interpreter takes longer to import them than most steps run.
+A step that an interrupted run has finished is not run again.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +21,8 @@ from kfp.dsl import executor_main
 from kfp.local import subprocess_task_handler
 
 from operations.common.job import JOBS
+from pipelines.local.finished import KEPT, Took, finished, mark, unmark
+from pipelines.local.memory import PeakMemory
 
 LEARNING = {"train", "worth", "evaluate", "curves"}
 """Steps that import torch where they run."""
@@ -30,7 +35,7 @@ def in_processes() -> local.SubprocessRunner:
 
 
 def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> int:
-    """Run a lightweight component in a fork and return its exit status.
+    """Run a lightweight component in a fork, unless it is finished, and return its exit status.
 
     Args:
         full_command: as of :class:`kfp.local.SubprocessRunner`: a shell script that runs the executor, the source of
@@ -40,14 +45,25 @@ def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = N
     script = next(index for index, part in enumerate(full_command) if "kfp.dsl.executor_main" in part)
     source, arguments = full_command[script + 1], full_command[script + 2 :]
     step = arguments[arguments.index("--function_to_execute") + 1]
+    given = json.loads(arguments[arguments.index("--executor_input") + 1])
+    inputs = {"component": source, "executor_input": given}
+    folder = Path(given["outputs"]["outputFile"]).parent
+    if finished(folder, inputs) is not None:
+        print(KEPT, flush=True)
+        return 0
+    unmark(folder)
     # The parent imports what later steps use too: each fork has it then.
     if step in JOBS:
         import_module(f"operations.{step}")
     if step in LEARNING:
         import_module("torch")
     child = multiprocessing.get_context("fork").Process(target=_execute, args=(source, arguments, env_vars or {}))
+    started = time.perf_counter()
     child.start()
-    child.join()
+    with PeakMemory(child.pid) as peak:
+        child.join()
+    if not child.exitcode:
+        mark(folder, inputs, Took(time.perf_counter() - started, peak.megabytes))
     return int(child.exitcode or 0)
 
 

@@ -1,0 +1,64 @@
+"""Files that a data set reads, found before anything of it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from glob import iglob
+from pathlib import Path
+from typing import Any
+
+from shadowprice.datasets.registry import loader_of
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.mapping import read_mapping
+from shadowprice.mapping.description import Source
+
+FOLDERS = ("tables", "o2o", "funds")
+"""Data sets whose ``data`` is a folder."""
+
+
+def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:
+    """Return the files that a data set will read, sorted; none where it is generated.
+
+    Args:
+        name: of the data set.
+        data: folder or mapping, as for :func:`~shadowprice.datasets.registry.load`; empty where it reads none.
+        options: of the data set.
+
+    Raises:
+        NotFound: there is no such data set, folder, mapping or file.
+        InvalidInput: an option that the data set does not have, no ``data`` where it is needed, or a wrong mapping.
+    """
+    loader_of(name, options)
+    if name == "mapping":
+        return _of_mapping(_given(data, "a mapping; shadowprice init writes one"))
+    if name in FOLDERS:
+        folder = Path(_given(data, "the folder of the files"))
+        if not folder.is_dir():
+            raise NotFound(f"data: there is no folder {folder}; correct its name")
+        return sorted(path for path in folder.iterdir() if path.suffix in (".csv", ".parquet"))
+    return []
+
+
+def _given(data: str, kind: str) -> str:
+    if not data:
+        raise InvalidInput(f"must be {kind}", field="data")
+    return data
+
+
+def _of_mapping(data: str) -> list[Path]:
+    mapping = read_mapping(data)
+    found = {Path(data)}
+    for part in (part for parts in mapping.tables.values() for part in parts):
+        found.update(_of_source(mapping.folder, part.source))
+    return sorted(found)
+
+
+def _of_source(folder: Path, source: Source) -> Sequence[Path]:
+    if source.file:
+        files = [folder / each for each in iglob(source.file, root_dir=folder, recursive=True)]
+        if not files:
+            raise NotFound(f"sources.{source.name}.file: there is no file {folder / source.file}; correct its name")
+        return files
+    if source.attach and source.type in ("duckdb", "sqlite"):
+        return [folder / source.attach]
+    return []

@@ -1,0 +1,158 @@
+"""Each data set of the README's table, run whole at small size, and one of them killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from pipelines.quickstart import DATA_SETS
+from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
+
+pytestmark = pytest.mark.timeout(1500)
+
+ROOT = Path(__file__).resolve().parents[2]
+# Whether a model of so few rows passes the gate is not the matter of these tests.
+TAKEN = ("--override", '{"reason": "a small run", "by": "tests"}', "--workers", "0")
+WORLD = {"customers": 500, "merchants": 150, "both": 10, "trials": 4, "day_requests": 1000}
+SHARE = 40
+"""One in so many users of the real receipts."""
+
+
+@pytest.fixture(scope="module")
+def arguments(
+    request: pytest.FixtureRequest, examples: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[str, ...]]:
+    """Give the options of a small run of a data set."""
+
+    def given(name: str) -> tuple[str, ...]:
+        match name:
+            case "world":
+                own = ("--options", json.dumps(WORLD), "--epochs", "20")
+            case "promotion":
+                own = ("--options", '{"rows": 1000, "levels": [0, 50, 100]}', "--epochs", "5")
+            case "tables":
+                own = ("--data", str(examples), "--epochs", "10")
+            case "mapping":
+                own = ("--data", str(examples.with_name("mapping") / "mapping.yaml"), "--epochs", "10")
+            case "o2o":
+                folder = tmp_path_factory.mktemp("receipts")
+                for file in (LABELLED_FILE, JULY_FILE):
+                    rows = pd.read_parquet(request.getfixturevalue("shared_data") / "o2o_coupon" / file)
+                    rows[rows["user_id"] % SHARE == 0].to_parquet(folder / file)
+                own = ("--data", str(folder), "--epochs", "5")
+            case _:
+                own = ("--epochs", "5")
+        return ("--dataset", name, *own, *TAKEN)
+
+    return given
+
+
+@pytest.fixture(scope="module")
+def made(quickstart: Callable[..., Any], arguments: Callable[[str], tuple[str, ...]]) -> Callable[[str], Any]:
+    """Give the folder and the summary of a small run, made once."""
+    found: dict[str, Any] = {}
+
+    def run(name: str) -> Any:
+        if name not in found:
+            found[name] = quickstart(*arguments(name))
+        return found[name]
+
+    return run
+
+
+def test_the_table_of_the_readme_names_the_data_sets_of_a_run() -> None:
+    table = (ROOT / "README.md").read_text().split("| `DATASET=`")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(DATA_SETS)
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_a_data_set_runs_whole(name: str, made: Callable[[str], Any]) -> None:
+    folder, summary = made(name)
+    assert summary["dataset"] == name
+    assert summary["serve"]["requests"] > 0
+    assert summary["serve"]["errors"] == 0
+    assert summary["pacing"]["spend"] <= summary["pacing"]["budget"]
+    for file in ("report.html", "report.json", "price.json", "who_got_what.csv"):
+        assert (folder / file).stat().st_size > 0, file
+    steps = {"prepare", "featurize", "train", "evaluate", "register", "measure", "solve", "publish"}
+    steps |= {"outcome model", "serve and replay", "compare", "report"}
+    assert set(summary["seconds"]) == steps | {"total"}
+    assert set(summary["peak_memory_mb"]) == steps
+    # An interpreter with its libraries is above the lower bound, and so small a run is far below the upper one.
+    assert all(40 < peak < 4000 for peak in summary["peak_memory_mb"].values()), summary["peak_memory_mb"]
+
+
+def killed(runs: Path, at: Callable[[str], bool], *arguments: str) -> str:
+    """Start a run, kill it at the first line that fits, and return what it printed."""
+    command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--runs", str(runs), *arguments]
+    printed = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            printed += line
+            if at(line):
+                run.send_signal(signal.SIGKILL)
+                break
+        else:
+            pytest.fail(f"it was not killed: {printed[-2000:]}")
+        run.wait()
+    return printed
+
+
+def timeless(summary: Any) -> Any:
+    """Leave out of a summary what a clock or the system measured."""
+    own = {name: value for name, value in summary.items() if name not in ("seconds", "peak_memory_mb")}
+    clock = {"serve": ("p50_ms", "p99_ms", "throughput_rps"), "solve": ("seconds",)}
+    for part, names in clock.items():
+        own[part] = {name: value for name, value in own[part].items() if name not in names}
+    return own
+
+
+def test_a_run_that_is_killed_twice_goes_on_and_reports_the_figures_of_one_that_is_not(
+    made: Callable[[str], Any], arguments: Callable[[str], tuple[str, ...]], tmp_path: Path
+) -> None:
+    def replayed(line: str) -> bool:
+        if "serve and replay …" not in line:
+            return False
+        deadline = time.monotonic() + 120
+        while len(list(tmp_path.glob("*/prices/*/*.json"))) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return True
+
+    killed(tmp_path, lambda line: "train: evaluate …" in line, *arguments("thornton"))
+    told = killed(tmp_path, replayed, "--resume")
+    assert "train: train finished before" in told
+    assert "train: evaluate success" in told
+    (folder,) = (path for path in tmp_path.glob("*-thornton"))
+    marks = {path: path.stat().st_mtime_ns for path in folder.rglob("finished.json")}
+    assert len(marks) == 9
+
+    command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--runs", str(tmp_path)]
+    other = subprocess.run([*command, "--resume", "--seed", "3"], capture_output=True, text=True, cwd=ROOT)
+    assert other.returncode == 1
+    assert "seed was 0, now 3" in other.stderr
+    assert len(other.stderr.splitlines()) == 1
+
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished before") == 9
+    assert {path: path.stat().st_mtime_ns for path in marks} == marks
+    summary = json.loads((folder / "summary.json").read_text())
+    assert timeless(summary) == timeless(made("thornton")[1])
+    assert (tmp_path / "latest").resolve() == folder
+    assert sum(seconds for name, seconds in summary["seconds"].items() if name != "total") > 1
+
+    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, cwd=ROOT)
+    assert again.returncode == 1
+    assert "has no run that was interrupted" in again.stderr
