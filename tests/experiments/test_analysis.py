@@ -10,7 +10,7 @@ from shadowprice.arms import UNASSIGNED, Arm, Experiment
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.experiments import assign
 from shadowprice.experiments.analysis import analyse
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 
 RUNS, EFFECT = 150, 0.06
 

@@ -20,7 +20,7 @@ from shadowprice.arms import Unit
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.experiments import lift, plan
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.planning import Precision, Prior
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.pacing.decision_log.segments import Segment
