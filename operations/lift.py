@@ -83,7 +83,7 @@ def run(job: LiftJob) -> Analysis:
         accounts: pd.DataFrame | None = _hours(asked[known])
     else:
         sides = sorted(set(asked["side"]))
-        accounts = accounts_of(job.accounts, job.campaign, sides, unit == "partner", features)
+        accounts = accounts_of(job.accounts, job.campaign, sides, partners=unit == "partner", features=features)
     if accounts is not None:
         accounts = in_units(with_features(accounts, features, job.segment), unit, groups)
     asked = with_features(asked, features, job.segment)

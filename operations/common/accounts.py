@@ -20,7 +20,7 @@ OTHER = dict(zip(SIDES, reversed(SIDES), strict=True))
 
 
 def accounts_of(
-    file: Path | None, campaign: Path, sides: Sequence[str], partners: bool, features: pd.DataFrame | None
+    file: Path | None, campaign: Path, sides: Sequence[str], *, partners: bool, features: pd.DataFrame | None
 ) -> pd.DataFrame | None:
     """Return the list of accounts, with ``account_id`` alone; None where there is none.
 

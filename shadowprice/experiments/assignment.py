@@ -60,7 +60,8 @@ def assigned_in(accounts: pd.DataFrame, periods: Sequence[Period], columns: Colu
         placed = own.copy()
         placed[columns.arm], placed[PERIOD] = arm, each.number
         parts.append(placed.loc[arm != UNASSIGNED])
-    return pd.concat(parts, ignore_index=True)
+    found: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return found
 
 
 def numbers_in(units: int, periods: Sequence[Period], columns: Columns) -> pd.DataFrame:

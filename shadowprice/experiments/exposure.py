@@ -104,9 +104,11 @@ def effect_of_all(
     sums = np.bincount(drawn, influence[account])
     square = influence**2
     variance = max(float(sums @ sums - square[account].sum() + square.sum()), float(square.sum()))
-    part = np.bincount(drawn)
-    units = part.sum() ** 2 / float(part @ part) if part.size else 0.0
-    degrees = max(min(units - 1.0, float(np.count_nonzero(influence) - TERMS)), 1.0)
+    # Few partners, or one that most accounts have, move the line itself.
+    part = np.bincount(ties[1][influence[ties[0]] != 0])
+    partners = part.sum() ** 2 / float(part @ part) if part.size else 0.0
+    degrees = max(min(partners, float(np.count_nonzero(influence))) - TERMS, 1.0)
+    variance *= (degrees + TERMS) / degrees
     error = float(np.sqrt(variance))
     half = float(stats.t.ppf((1 + level) / 2, degrees)) * error
     p_value = float(2 * stats.t.sf(abs(value) / error, degrees)) if error > 0 else float("nan")

@@ -80,7 +80,7 @@ def in_periods(
     for number, (start, end) in reversed(list(enumerate(zip([0, *ends], ends, strict=False)))):
         own = ((place >= start) & (place < end))[unit]
         if own.any():
-            after = _after(time, own & (given == UNASSIGNED), own & (given == expected))
+            after = _after(time, own & (given == UNASSIGNED), own & (given == expected), first=not number)
         # A raise whose units did not ask comes with the next one.
         period[~after] = number - 1
     found = asked.assign(**{PERIOD: period, columns.arm: _arms(stages, names.tolist(), unit, period)})
@@ -97,11 +97,15 @@ def in_periods(
     return found, tuple(periods)
 
 
-def _after(time: pd.Series, before: NDArray[np.bool_], since: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each request came after a change: after the last one ``before`` it, or from the first one ``since``."""
+def _after(time: pd.Series, before: NDArray[np.bool_], since: NDArray[np.bool_], *, first: bool) -> NDArray[np.bool_]:
+    """Whether each request came after a change: after the last one ``before`` it, or from the first one ``since``.
+
+    Without such a request the first arms were there from the start.
+    """
     if before.any():
-        return np.asarray(time > time[before].max())
-    return np.asarray(time >= time[since].min())
+        after = np.asarray(time > time[before].max())
+        return after & bool((after & since).any())
+    return np.ones(len(time), dtype=np.bool_) if first else np.asarray(time >= time[since].min())
 
 
 def _arms(

@@ -58,7 +58,8 @@ def by_segment(
     Args:
         frame, baseline, columns, level: as of :func:`~shadowprice.experiments.lift`.
         arm: compared with the baseline.
-        assigned: as of :func:`~shadowprice.experiments.lift`, a list with the segment of each account.
+        assigned: as of :func:`~shadowprice.experiments.lift`, a list with the segment of each account. Requests of
+            accounts that are not in it are left out where their segment is none of the list.
         segment: column with a property of the unit that the arm cannot have changed; a unit is in one segment.
         correction: ``holm``: the probability of any false discovery is bounded; ``fdr_bh``: the expected share of false
             ones among the discoveries (Benjamini and Hochberg 1995).
@@ -75,8 +76,8 @@ def by_segment(
     twice = frame.groupby(named.unit)[segment].nunique()
     if (twice > 1).any():
         raise InvalidInput(f"differs within {named.unit} {twice.index[twice > 1][0]!r}", field=segment)
-    names = sorted({str(each) for each in frame[segment]})
     text, listed = frame[segment].astype(str), assigned[segment].astype(str)
+    names = sorted(set(listed))
     lifts = [
         lift(frame[text == name], baseline, assigned[listed == name], columns=named, arms=[arm], level=level)[0]
         for name in names

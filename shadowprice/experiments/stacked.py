@@ -104,7 +104,7 @@ def per_assigned(
 
 
 def per_request(requests: pd.DataFrame, every: pd.DataFrame, arm: str, columns: Columns, level: float) -> Stacked:
-    """Return the requests of two arms, in the periods that have both, which count by their part of ``every`` request."""
+    """Return the requests of two arms in the periods that have both; each counts by its part of ``every`` request."""
     of, treated = _period(requests), (requests[columns.arm] == arm).to_numpy()
     both = np.array(sorted(set(of[treated]) & set(of[~treated])), dtype=np.int64)
     requests = requests[np.isin(of, both)]

@@ -226,11 +226,10 @@ def reading(found: Summary) -> str:
     lowest, highest = min(coverage[row] for row in sound), max(coverage[row] for row in sound)
     return (
         f"The reported intervals cover the truth in {lowest:.1%} to {highest:.1%} of the campaigns, with a list of "
-        f"accounts; by the shares alone in {coverage[SHARES]:.1%}. With a raised share: {coverage[RAISED]:.1%}; pooled "
-        f"days {coverage[POOLED]:.1%}. With visits that depend on the arm: {coverage[VISITS]:.1%}; the difference per "
-        f"request {coverage[VISITS_REQUEST]:.1%}. With 20 groups: {coverage[CLUSTERS]:.1%}. Requests taken as "
-        f"independent: {coverage[ALONE]:.1%}. Read every day, always-valid intervals cover it on all days in "
-        f"{coverage[ALWAYS]:.1%}, those of each day in {coverage[EACH]:.1%}."
+        f"accounts; by the shares alone in {coverage[SHARES]:.1%}. Pooled days do in {coverage[POOLED]:.1%} where a share "
+        f"is raised, and the difference per request in {coverage[VISITS_REQUEST]:.1%} where visits depend on the arm. "
+        f"Read every day, always-valid intervals cover it on all days in {coverage[ALWAYS]:.1%}, those of each day in "
+        f"{coverage[EACH]:.1%}."
     )
 
 
