@@ -20,13 +20,13 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def plan(
     campaign: Annotated[Path, typer.Argument(help="file of the campaign, or its workspace")],
-    accounts: Annotated[int, typer.Option(help="accounts that will ask in the time of the trial, in all arms")],
+    accounts: Annotated[int, typer.Option(help="accounts that are assigned, in all arms, asked or not")],
     response: Annotated[str, typer.Option(help="believed mean response at each level, such as 0.10,0.14,0.16")],
     money: Annotated[float, typer.Option(help="minor units per request that the policy may spend")],
-    lift: Annotated[float | None, typer.Option(help="wanted half-width of the lift per request")] = None,
+    lift: Annotated[float | None, typer.Option(help="wanted half-width of the lift per assigned account")] = None,
     curve: Annotated[float | None, typer.Option(help="wanted half-width of the response at each level")] = None,
     price: Annotated[float | None, typer.Option(help="wanted half-width of λ, as a share of it")] = None,
-    requests_per_account: Annotated[float, typer.Option(help="in the time of the trial")] = 1.0,
+    requests_per_account: Annotated[float, typer.Option(help="of an assigned account, in the trial")] = 1.0,
     correlation: Annotated[float, typer.Option(help="of two responses of one account")] = 0.0,
     variance: Annotated[float | None, typer.Option(help="of one response; left out for a probability")] = None,
     side: Annotated[str, typer.Option(help="side that is tried")] = "customer",

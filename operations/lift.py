@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from operations.common.accounts import accounts_of, features_of, in_units, with_features
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import read_campaign, read_groups
+from shadowprice.arms import HOUR
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
-from shadowprice.experiments.lifts import Lift
-from shadowprice.experiments.served import READ, mature, served_requests, with_units, without_canary
+from shadowprice.experiments.periods import in_periods
+from shadowprice.experiments.served import READ, served_requests, with_units
 from shadowprice.experiments.spillover import ForAll, effects_for_all
+from shadowprice.experiments.written import as_json, everybody_lines, page
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.decision_log.served import final, read_log
 
-EFFECTS = ("value", "relative", "cost", "per_money")
+ASKED = "account that asked"
+"""Denominator of the lift where there is no list of accounts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,11 @@ class LiftJob(Job):
     campaign: Path = reads("file of the campaign with its experiment, or the workspace that has it")
     result: Path = writes("file that gets the result as JSON")
     page: Path = writes("file that gets the result as Markdown")
+    accounts: Path | None = reads(
+        "parquet file with account_id of all accounts that the campaign can reach, as known before it; without it "
+        "those of the model in the workspace, or of the features",
+        optional=True,
+    )
     features: Path | None = reads(
         "parquet file with account_id, numbers of the time before the campaign, and the segment", optional=True
     )
@@ -53,9 +58,11 @@ def run(job: LiftJob) -> Analysis:
     """Write the result.
 
     Raises:
-        InvalidInput: the campaign has no experiment, or the features lack an account's row or a column.
+        InvalidInput: the campaign has no experiment, the features lack an account's row or a column, or none of the
+            accounts that asked is in the list.
         InvalidTable: the arms of the log are not those of the experiment.
-        NotCertified: units are missing in an arm (sample-ratio mismatch); the result is written all the same.
+        NotCertified: the accounts are not divided as the shares state (sample-ratio mismatch); the result is written
+            all the same.
     """
     campaign, log = read_campaign(job.campaign), read_log(job.log, columns=READ)
     if campaign.experiment is None:
@@ -66,171 +73,63 @@ def run(job: LiftJob) -> Analysis:
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
     groups = read_groups(campaign, job.campaign)
     asked, columns = with_units(asked, campaign.experiment, groups)
-    asked = without_canary(asked, campaign.experiment, columns.unit)
     hours = hours_of(job.mature_hours, campaign)
-    rows = mature(asked, log, hours)
-    if rows.empty:
+    known = final(log, asked["decided_at"], hours)
+    if not known.any():
         raise InvalidInput(f"no decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
-    covariates: tuple[str, ...] = ()
-    if job.features is not None:
-        rows, covariates = _with_features(rows, job.features, job.segment)
-    elif job.segment:
-        raise InvalidInput("needs the file of features that has it", field="segment")
+    features, covariates = features_of(job.features, job.segment, set(asked.columns))
+    unit = campaign.experiment.unit
+    if unit == "hour":
+        accounts: pd.DataFrame | None = _hours(asked[known])
+    else:
+        sides = sorted(set(asked["side"]))
+        accounts = accounts_of(job.accounts, job.campaign, sides, partners=unit == "partner", features=features)
+    if accounts is not None:
+        accounts = in_units(with_features(accounts, features, job.segment), unit, groups)
+    asked = with_features(asked, features, job.segment)
+    columns = replace(columns, covariates=covariates)
     found = analyse(
-        rows,
+        asked,
         campaign.experiment,
-        asked=asked,
+        known=known,
+        accounts=accounts,
         baseline=job.baseline,
-        columns=replace(columns, covariates=covariates),
+        columns=columns,
         segment=job.segment,
     )
     everybody: list[ForAll] = []
     if job.graph is not None:
-        graph = GraphSnapshot.load(job.graph)
-        everybody = effects_for_all(rows, campaign.experiment, graph, baseline=found.baseline, groups=groups)
-    content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": len(rows)}
-    told = to_json(found) | {"everybody": [_plain(asdict(each)) for each in everybody]}
-    write_whole(job.result, json.dumps(content | told, indent=1))
-    lines = chain(_page(campaign.name, found, len(asked) - len(rows)), _everybody(everybody))
+        graph, rows = GraphSnapshot.load(job.graph), in_periods(asked, campaign.experiment, columns)[0][known]
+        everybody = effects_for_all(rows, found.periods, graph, baseline=found.baseline, groups=groups)
+    per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
+    young = len(asked) - int(known.sum())
+    content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
+    write_whole(job.result, json.dumps(content | as_json(found, per, everybody), indent=1))
+    lines = chain(page(campaign.name, found, per, young), everybody_lines(everybody))
     write_whole(job.page, "\n".join(lines) + "\n")
     if found.mismatch:
-        raise NotCertified(
-            f"sample-ratio mismatch: the units of the arms {dict(found.sample_ratio.observed)} do not have the "
-            f"shares of the experiment (always-valid p-value below {ALARM}); find the lost rows before reading the lift"
-        )
+        _refuse(found)
     return found
 
 
-def _with_features(rows: pd.DataFrame, file: Path, segment: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    try:
-        features = pd.read_parquet(file)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
-    missing = [name for name in ("account_id", *([segment] if segment else [])) if name not in features]
-    if missing:
-        raise InvalidInput(f"has no column {missing}; it has {list(features.columns)}", field=str(file))
-    features = features.assign(account_id=features["account_id"].astype(str))
-    if features["account_id"].duplicated().any():
-        raise InvalidInput("must have one row for each account", field=f"{file}.account_id")
-    taken = set(features.columns) & set(rows.columns) - {"account_id"}
-    if taken:
-        raise InvalidInput(f"has columns of the log, {sorted(taken)}; rename them", field=str(file))
-    numbers = tuple(name for name in features.select_dtypes("number").columns if name != segment)
-    joined = rows.merge(features, on="account_id", how="left")
-    if segment:
-        joined[segment] = joined[segment].astype(object).where(joined[segment].notna(), "unknown")
-    return joined, numbers
+def _refuse(found: Analysis) -> None:
+    ratio, who = found.assigned_ratio, "assigned"
+    more = "; the list is not that of the campaign, or its salt was used before"
+    if ratio is None:
+        ratio, who = found.asked_ratio, "that asked"
+        more = (
+            "; rows are lost, or an incentive changes who asks: give --accounts, a list of all accounts, to judge that"
+        )
+    raise NotCertified(
+        f"sample-ratio mismatch: the units {who}, {dict(ratio.observed)}, do not have the shares of the experiment "
+        f"(p-value below {ALARM}){more}"
+    )
 
 
-def to_json(found: Analysis) -> dict[str, Any]:
-    """Return an analysis as plain JSON types; what is not a finite number is null."""
-    content = {
-        "baseline": found.baseline,
-        "level": found.level,
-        "arms": [asdict(each) for each in found.arms],
-        "sample_ratio": asdict(found.sample_ratio)
-        | {"always_valid_p_value": found.ratio_by_day[-1], "mismatch": found.mismatch},
-        "lifts": [_lift(each) for each in found.lifts],
-        "daily": [
-            {"arm": each.arm, "days": list(each.days), "value": _sequence(each.value), "cost": _sequence(each.cost)}
-            for each in found.daily
-        ],
-        "segments": {
-            arm: {
-                "different_p_value": each.different,
-                "segments": [
-                    {"segment": one.segment, "adjusted_p_value": one.adjusted} | _lift(one.lift)
-                    for one in each.segments
-                ],
-            }
-            for arm, each in found.segments.items()
-        },
-    }
-    return {name: _plain(value) for name, value in content.items()}
-
-
-def _lift(found: Lift) -> dict[str, Any]:
-    effects = {name: asdict(getattr(found, name)) | {"p_value": getattr(found, name).p_value} for name in EFFECTS}
-    counts = ("arm", "units", "requests", "baseline_units", "baseline_requests")
-    return {name: getattr(found, name) for name in counts} | effects
-
-
-def _sequence(found: ConfidenceSequence) -> dict[str, list[float]]:
-    return {name: getattr(found, name).tolist() for name in ("value", "low", "high")}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _page(campaign: str, found: Analysis, young: int) -> Iterator[str]:
-    yield f"# Lift of campaign {campaign}"
-    yield ""
-    if found.mismatch:
-        yield "**Do not read the lift: the units do not have the shares of the experiment.**"
-        yield ""
-    yield f"Per request, against the arm `{found.baseline}`, with {found.level:.0%} intervals; money in minor units."
-    if young:
-        yield f"{young:,} requests are left out, because their outcome can still come."
-    yield ""
-    yield "| arm | units | requests | value | paid |"
-    yield "|---|---|---|---|---|"
-    for arm in found.arms:
-        yield f"| {arm.arm} | {arm.units:,} | {arm.requests:,} | {arm.value:,.6g} | {arm.cost:,} |"
-    for lift in found.lifts:
-        total = [each * lift.requests for each in (lift.value.value, lift.value.low, lift.value.high)]
-        yield ""
-        yield f"## {lift.arm}"
-        yield ""
-        yield f"- Value that would not have come anyway: {total[0]:,.5g} [{total[1]:,.5g}, {total[2]:,.5g}] in all;"
-        yield f"  {lift.value} per request, {lift.relative.value:+.2%} of that of `{lift.baseline}`."
-        yield f"- Additional money: {lift.cost} per request."
-        yield f"- Incremental value per minor unit: {lift.per_money}."
-    for daily in found.daily:
-        yield ""
-        yield f"## {daily.arm} by day"
-        yield ""
-        yield "The intervals hold on all days together: the trial may be stopped on any of them."
-        yield ""
-        yield "| day | incremental value | low | high |"
-        yield "|---|---|---|---|"
-        for day, *row in zip(daily.days, daily.value.value, daily.value.low, daily.value.high, strict=True):
-            yield f"| {day} | " + " | ".join(f"{each:.4g}" if math.isfinite(each) else "" for each in row) + " |"
-    for name, segments in found.segments.items():
-        yield ""
-        yield f"## {name} by segment"
-        yield ""
-        yield f"p-value of no difference between segments: {segments.different:.3g}."
-        yield ""
-        yield "| segment | incremental value | adjusted p-value |"
-        yield "|---|---|---|"
-        for one in segments.segments:
-            yield f"| {one.segment} | {one.lift.value} | {one.adjusted:.3g} |"
-    ratio = found.sample_ratio
-    yield ""
-    yield "## Sample ratio"
-    yield ""
-    yield f"p-value {ratio.p_value:.3g}; valid on all days together: {found.ratio_by_day[-1]:.3g}."
-    yield ""
-    yield "| arm | units | expected |"
-    yield "|---|---|---|"
-    for name, expected in ratio.expected.items():
-        yield f"| {name} | {ratio.observed[name]:,} | {expected:,.0f} |"
-
-
-def _everybody(found: Sequence[ForAll]) -> Iterator[str]:
-    if not found:
-        return
-    yield ""
-    yield "## If everybody were in an arm"
-    yield ""
-    yield "Per request, against nobody in it: the own arm, and the share of partners in the arm."
-    yield ""
-    yield "| arm | value | cost | requests |"
-    yield "|---|---|---|---|"
-    for each in found:
-        yield f"| {each.arm} | {each.value} | {each.cost} | {each.requests:,} |"
+def _hours(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each hour from the first request to the last, with its day."""
+    first = rows["decided_at"].min().floor("D")
+    hours = pd.date_range(rows["decided_at"].min().floor("h"), rows["decided_at"].max().floor("h"), freq="h")
+    return pd.DataFrame(
+        {"account_id": "", "hour": hours.strftime(HOUR), "day": (hours - first) // pd.Timedelta(days=1)}
+    )

@@ -25,7 +25,7 @@ class PlanJob(Job):
     result: Path = writes("file that gets the plan as JSON")
     page: Path = writes("file that gets the plan as Markdown")
     side: str = option("customer", "side that is tried")
-    accounts: int = required("accounts that will ask in the time of the trial, in all arms together")
+    accounts: int = required("accounts that are assigned, in all arms together, whether they ask or not")
     prior: Mapping[str, Any] = required(
         "JSON object: response by level, money per request; requests_per_account, correlation, variance if known"
     )
@@ -74,7 +74,7 @@ def _page(campaign: str, found: ExperimentPlan, terms: Terms) -> Iterator[str]:
         yield f"| {name} | {f'{width:.2%} of {found.price:.4g}' if name == 'price' else f'{width:.4g}'} |"
     if found.power:
         yield ""
-        yield "| incremental response per request | probability of finding it |"
+        yield "| incremental response per assigned account | probability of finding it |"
         yield "|---|---|"
         for effect, power in zip(found.effects, found.power, strict=True):
             yield f"| {effect:.4g} | {power:.0%} |"

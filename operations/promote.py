@@ -30,7 +30,7 @@ from operations.register import run as register
 from shadowprice.arms import CANARY, UNASSIGNED, WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, InvalidInput, NotFound
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.served import LATE, READ, mature, served_requests, with_units
 from shadowprice.experiments.trial_stage import Stage, StageVerdict, judge_stage
 from shadowprice.files import write_whole

@@ -14,7 +14,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.documents import read_json
 from shadowprice.errors import Unavailable
 
-FACTS = ("level", "mature", "requests", "mature_hours", "sample_ratio")
+FACTS = ("level", "per", "per_request", "mature", "requests", "mature_hours", "sample_ratio")
 """Facts of a lift that the page tells."""
 SUMS = ["requests", "outcomes", "responses", "cost"]
 
@@ -28,7 +28,7 @@ class WrittenLift:
 
     @property
     def latest(self) -> dict[str, tuple[float, float, float]]:
-        """Arm → incremental value per request with the interval that holds on all days together, as of the last day.
+        """Arm → incremental value per day with the interval that holds on all days together, as of the last day.
 
         An arm whose interval has no end yet is left out.
         """

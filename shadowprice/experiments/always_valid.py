@@ -13,7 +13,7 @@ PLANNED = 14
 
 
 def always_valid(
-    value: ArrayLike, error: ArrayLike, *, level: float = 0.95, planned: int = PLANNED
+    value: ArrayLike, error: ArrayLike, *, level: float = 0.95, planned: int = PLANNED, constant: bool = True
 ) -> ConfidenceSequence:
     """Asymptotic confidence sequence of an effect from its estimates at T interim analyses.
 
@@ -22,18 +22,20 @@ def always_valid(
         value_t ± s_t · √((1 + 1/(tρ²)) · log((tρ² + 1)/α²)),   ρ² = (−2 log α + log(1 − 2 log α)) / planned
 
     The interval covers the effect at *all* analyses together with the probability ``level``, as the units grow; it may
-    be looked at, and stopped by, at any time. The limits are the intersection up to then.
+    be looked at, and stopped by, at any time. Where the effect is constant the limits are the intersection up to then.
 
     Args:
         value, error: (T,) estimates from all rows up to each analysis, and their standard errors, in order; an analysis
             without a finite error above 0 leaves the interval as it was, at first infinite.
         level: probability of covering the effect at all analyses together.
         planned: analyses at whose time, at equal traffic, the interval is narrowest in comparison; fix it before.
+        constant: whether the effect is the same at all analyses. A mean over a growing time may differ from day to day;
+            each interval then holds for the mean up to its analysis, and an earlier one does not bound it.
 
     It is the interval of a mixture sequential probability ratio test with a normal mixture.
 
     Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Time-uniform central limit theory and asymptotic
-    confidence sequences, theorem 2.2 and appendix B.2. O(T).
+    confidence sequences, theorem 2.2, its Lyapunov form for means that vary, and appendix B.2. O(T).
 
     Example:
         >>> always_valid([1.0, 1.0], [0.4, 0.2]).low.round(2).tolist()
@@ -55,4 +57,8 @@ def always_valid(
         information = (seen[0] / seen) ** 2 * rho
         half = seen * np.sqrt((1.0 + 1.0 / information) * np.log((information + 1.0) / alpha**2))
         low[known], high[known] = estimate[known] - half, estimate[known] + half
-    return ConfidenceSequence(estimate, np.maximum.accumulate(low), np.minimum.accumulate(high), level)
+    if constant:
+        return ConfidenceSequence(estimate, np.maximum.accumulate(low), np.minimum.accumulate(high), level)
+    # An analysis without an error keeps the interval of the one before.
+    newest = np.maximum.accumulate(np.where(known, np.arange(estimate.size), 0))
+    return ConfidenceSequence(estimate, low[newest], high[newest], level)

@@ -1,12 +1,17 @@
-"""Arms of the units of a table."""
+"""Arms of units, and the accounts that an experiment assigned, whether they asked or not."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.arms import Experiment
+from shadowprice.arms import HOUR, UNASSIGNED, WHOLE, Experiment
 from shadowprice.evaluation.statistics.groups import codes
+from shadowprice.experiments.columns import NUMBER, PERIOD, Columns
+from shadowprice.experiments.periods import Period
 
 
 def assign(experiment: Experiment, units: ArrayLike) -> NDArray[np.str_]:
@@ -32,3 +37,45 @@ def assign(experiment: Experiment, units: ArrayLike) -> NDArray[np.str_]:
     first = np.empty(size, dtype=np.intp)
     first[of[::-1]] = np.arange(of.size - 1, -1, -1)
     return experiment.arm_of([str(unit) for unit in names[first].tolist()])[of]
+
+
+def assigned_in(accounts: pd.DataFrame, periods: Sequence[Period], columns: Columns) -> pd.DataFrame:
+    """Return one row for each account and period in which the account has an arm.
+
+    Args:
+        accounts: all that the campaign can reach, as known before it, with their unit; other columns stay. Hours, where
+            they are the unit, count in the periods that they are in.
+        periods: of the experiment.
+        columns: names of the columns.
+
+    O(periods · N), and a hash for each unit and period.
+    """
+    parts = []
+    for each in periods:
+        own = accounts
+        if columns.unit == "hour":
+            first, last = f"{each.first:{HOUR}}", f"{each.last:{HOUR}}"
+            own = accounts[(accounts["hour"] >= first) & (accounts["hour"] <= last)]
+        arm = assign(each.experiment, own[columns.unit].astype(str).to_numpy())
+        placed = own.copy()
+        placed[columns.arm], placed[PERIOD] = arm, each.number
+        parts.append(placed.loc[arm != UNASSIGNED])
+    found: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return found
+
+
+def numbers_in(units: int, periods: Sequence[Period], columns: Columns) -> pd.DataFrame:
+    """Return the number of accounts of each arm and period by its share, where there is no list of accounts.
+
+    Args:
+        units: that asked, in any arm or none: the lift is then per such account.
+        periods: of the experiment.
+        columns: names of the columns.
+    """
+    rows = [
+        {columns.arm: arm, PERIOD: each.number, NUMBER: units * share / WHOLE}
+        for each in periods
+        for arm, share in each.experiment.shares.items()
+        if arm != UNASSIGNED and share
+    ]
+    return pd.DataFrame(rows)

@@ -1,9 +1,10 @@
-"""Difference of two arms and ratios of differences, with variances that allow for dependent rows."""
+"""Contrasts of means of cells and their ratios, with variances that allow for dependent rows and few units."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +12,20 @@ from scipy import stats
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions
+from shadowprice.evaluation.statistics.fieller import fieller
 from shadowprice.evaluation.statistics.metric import Array, as_rows
+
+DIFFERENCE = (-1.0, 1.0)
+"""Coefficients of the treated cell, 1, less the baseline, 0."""
 
 
 @dataclass(frozen=True)
 class Effect:
     """An estimated difference or ratio with its standard error and the interval ``[low, high]``.
 
+    error    of a ratio: by the delta method; its interval is Fieller's, infinite where the denominator may be 0
     degrees  of freedom of the t distribution that the interval is made of
+    p_value  two-sided, of the hypothesis that the effect is 0; NaN where there is no standard error
     """
 
     value: float
@@ -26,16 +33,12 @@ class Effect:
     low: float
     high: float
     level: float
-    degrees: int
-
-    @property
-    def p_value(self) -> float:
-        """Two-sided p-value of the hypothesis that the effect is 0; NaN where there is no standard error."""
-        if not self.error > 0:
-            return float("nan")
-        return float(2 * stats.t.sf(abs(self.value) / self.error, self.degrees))
+    degrees: float
+    p_value: float
 
     def __str__(self) -> str:
+        if not np.isfinite([self.low, self.high]).all():
+            return f"{self.value:.4g} [no limits]"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
@@ -43,135 +46,177 @@ class Effect:
 class Contrast:
     """Value of an estimator with the influence of each row on it, (N,): their sum over independent groups is its error.
 
-    Example:
-        The mean of y over n rows has the influence (y − mean) / n.
+    spent  degrees of freedom that covariates took
     """
 
     value: float
     influence: Array
-
-    def over(self, other: Contrast) -> Contrast:
-        """Ratio of two estimators by the delta method: influence (ψ_a − r·ψ_b) / b with r = a / b."""
-        ratio = self.value / other.value if other.value else float("nan")
-        scale = other.value or float("nan")
-        return Contrast(ratio, (self.influence - ratio * other.influence) / scale)
+    spent: int = 0
 
 
 @dataclass(frozen=True, eq=False)
-class TwoArms:
-    """Rows of two arms, of which those of one unit, or of one partner, depend on each other.
+class Cells:
+    """N rows in C cells, such as an arm in a period; rows of one unit, or of one partner, depend on each other.
 
-    treated  bool (N,); the other rows are the baseline
-    ways     partitions of the rows into dependent groups, see :func:`~shadowprice.evaluation.statistics.partitions`
-    level    of the intervals
+    cell    (N,), cell of each row
+    ways    partitions of the rows into dependent groups, see :func:`~shadowprice.evaluation.statistics.partitions`;
+            the first is by unit
+    arm     (C,), arm of each cell: cells of one arm share units
+    weight  (N,), part of each row in the size of its cell
+    visits  (N,), 1 for a request whose unit has another row with −1 for it; 0 otherwise
+    size    (C,), denominators of the means
+    level   of the intervals
 
-    All estimators are means per row. Assigning units and counting rows makes each a ratio of sums over units, and its
-    influence is that of the delta method. The standard errors equal those of a least-squares regression on the arm with
-    clusters (two-way where a partner is given), up to the factor (N − 1)/(N − 2) of small samples.
+    The mean of cell c is Σ y / size, and row i has the influence (y_i − r_c·visits_i − mean_c·weight_i) / size_c with
+    the mean r_c of a request: the number of requests varies with the unit, and the response beyond it with the partner.
+    With a weight of 1 and no visits this is a mean per row. Where the size of a cell is more than its weights, as where
+    it follows from a share, the missing rows are zeros and the influence of a row is not centered.
 
-    Source: Cameron, Gelbach and Miller (2011); Deng, Knoblich and Lu (2018), Applying the delta method in metric
-    analytics.
+    The influence of unit g is divided by √(1 − h_g), its part h_g in the size of the cell (CR2): the variance of an
+    estimate from few or unequal units is then not too small. The degrees of freedom are Welch's over the arms, each
+    with 1/Σh_g² − 1.
+
+    Source: Cameron, Gelbach and Miller (2011), two ways; Bell and McCaffrey (2002), CR2; Carter, Schnepel and
+    Steigerwald (2017), effective number of clusters; Deng, Knoblich and Lu (2018), ratio metrics.
     """
 
-    treated: NDArray[np.bool_]
+    cell: NDArray[np.intp]
     ways: tuple[Clusters, ...]
+    arm: NDArray[np.intp]
+    weight: Array
+    visits: Array
+    size: Array
     level: float = 0.95
 
     @classmethod
-    def of(cls, treated: ArrayLike, unit: ArrayLike, partner: ArrayLike | None = None, level: float = 0.95) -> TwoArms:
-        """Read the rows of two arms.
+    def of(cls, cell: ArrayLike, unit: ArrayLike, partner: ArrayLike | None = None, *, level: float = 0.95) -> Cells:
+        """Read rows of cells 0 … C − 1, each of an arm of its own, for means per row.
 
         Args:
-            treated: bool (N,).
+            cell: (N,), such as 1 in the treated arm and 0 in the baseline.
             unit: (N,) identifier of what was assigned, whose rows depend on each other.
             partner: (N,) second identifier, crossed with the first; None: one way.
             level: of the intervals.
 
         Raises:
-            InvalidInput: an arm without rows, an identifier that is missing, or a level outside (0, 1).
+            InvalidInput: a cell without rows, an identifier that is missing, or a level outside (0, 1).
+
+        Example:
+            >>> two = Cells.of([0, 0, 1, 1], ["a", "b", "c", "d"])
+            >>> two.effect(two.contrast([0.0, 1.0, 2.0, 1.0])).value
+            1.0
         """
-        mask = np.asarray(treated, dtype=np.bool_)
-        if not 0 < level < 1:
+        of = np.asarray(cell).astype(np.intp)
+        size = np.bincount(of).astype(np.float64)
+        if size.size < 2 or not size.all():
+            raise InvalidInput("needs rows of both arms, or of every cell", field="cell")
+        ways = partitions(of.size, unit, partner, fields=("unit", "partner"))
+        return cls(of, ways, np.arange(size.size), np.ones(of.size), np.zeros(of.size), size, level)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
             raise InvalidInput("must lie between 0 and 1", field="level")
-        if mask.all() or not mask.any():
-            raise InvalidInput("needs rows of both arms", field="treated")
-        return cls(mask, partitions(mask.size, unit, partner, fields=("unit", "partner")), level)
 
-    @property
-    def degrees(self) -> int:
-        """The fewest groups that an arm has in any way, less one."""
-        counts = [
-            int(np.count_nonzero(np.bincount(way.of[arm], minlength=way.size)))
-            for way in self.ways
-            for arm in (self.treated, ~self.treated)
-        ]
-        return min(counts) - 1
+    @cached_property
+    def _parts(self) -> tuple[NDArray[np.intp], Array]:
+        """Place of each row in a table of units and cells, and the part of each unit in each cell, (units, C)."""
+        cells = self.size.size
+        place = self.ways[0].of * cells + self.cell
+        shares = np.bincount(place, self.weight, minlength=self.ways[0].size * cells).reshape(-1, cells) / self.size
+        return place, shares
 
-    def difference(self, y: ArrayLike, covariates: ArrayLike | None = None) -> Contrast:
-        """Mean of ``y`` (N,) in the treated arm less that in the baseline, per row.
+    @cached_property
+    def _spread(self) -> Array:
+        """Factor of each row that makes up for the mean that its unit takes part in, (N,)."""
+        place, shares = self._parts
+        left = 1.0 - shares.ravel()[place]
+        # A cell with a single unit has no residual.
+        return 1.0 / np.sqrt(np.where(left > 1e-9, left, 1.0))
 
-        Args:
-            y: outcomes.
-            covariates: (p, N), quantities that the arm cannot have changed, such as those of the time before. The
-                difference of their means is noise; the best multiple of it is subtracted (CUPED).
+    @cached_property
+    def _units(self) -> Array:
+        """Effective number of units of each arm, less one; 0 for a single unit."""
+        place, shares = self._parts
+        if not self.weight.any():
+            seen = np.bincount(place, self.visits > 0, minlength=shares.size).reshape(shares.shape)
+            shares = np.minimum(seen, 1.0)
+        found = []
+        for arm in range(int(self.arm.max()) + 1):
+            part = shares[:, self.arm == arm].sum(axis=1)
+            part = part[part > 0] / max(part.sum(), 1e-300)
+            found.append(max(1.0 / float(part @ part) - 1.0, 1.0) if part.size > 1 else 0.0)
+        return np.array(found)
 
-        Source: Deng, Xu, Kohavi and Walker (2013); the multiple minimises the variance between units.
-        """
-        plain = self._difference(as_rows({"y": y})["y"])
-        if covariates is None or not len(np.asarray(covariates)):
-            return plain
-        rows = [self._difference(as_rows({"covariates": row})["covariates"]) for row in np.asarray(covariates)]
-        sums = np.stack([self.ways[0].sums(each.influence) for each in rows])
-        if 10 * len(rows) > sums.shape[1]:
-            raise InvalidInput(f"must be at most a tenth of the {sums.shape[1]} units", field="covariates")
-        theta = np.linalg.lstsq(sums.T, self.ways[0].sums(plain.influence), rcond=None)[0]
-        return Contrast(
-            plain.value - float(theta @ np.array([each.value for each in rows])),
-            plain.influence - theta @ np.stack([each.influence for each in rows]),
-        )
+    def contrast(self, y: ArrayLike, coefficients: ArrayLike = DIFFERENCE) -> Contrast:
+        """Sum of the cells' means of ``y`` (N,), each times its coefficient (C,). O(N)."""
+        values = as_rows({"y": y})["y"]
+        if values.size != self.cell.size:
+            raise InvalidInput(f"must have one entry per row, {self.cell.size}, got {values.size}", field="y")
+        asked = self.visits > 0
+        mean = self._sum(values) / self.size
+        rate = self._sum(np.where(asked, values, 0.0)) / np.maximum(self._sum(asked.astype(np.float64)), 1.0)
+        by_cell = np.asarray(coefficients, dtype=np.float64)
+        own = values - rate[self.cell] * self.visits - mean[self.cell] * self.weight
+        return Contrast(float(by_cell @ mean), (by_cell / self.size)[self.cell] * own * self._spread)
 
-    def baseline(self, y: ArrayLike) -> Contrast:
-        """Mean of ``y`` (N,) in the baseline."""
-        return self.mean(as_rows({"y": y})["y"], ~self.treated)
+    def variances(self, contrasts: Sequence[Contrast]) -> list[Array]:
+        """Covariances (K, K) of K contrasts in each way of the rows."""
+        found = []
+        for number, way in enumerate(self.ways):
+            sums = np.stack([way.sums(each.influence) for each in contrasts])
+            factor = way.size / max(way.size - 1, 1) if number else 1.0
+            found.append(factor * (sums @ sums.T))
+        return found
+
+    def degrees(self, contrast: Contrast) -> float:
+        """Degrees of freedom of a contrast: Welch's over the arms, and fewer than the partners of any arm."""
+        arms = self.arm[self.cell]
+        each = [self.ways[0].sums(np.where(arms == arm, contrast.influence, 0.0)) for arm in range(self._units.size)]
+        parts = np.array([float(one @ one) for one in each])
+        used = parts > 0
+        if not self._units[used].all() or not self._units.all():
+            return 0.0
+        found = float(parts.sum() ** 2 / (parts[used] ** 2 @ (1.0 / self._units[used]))) if used.any() else np.inf
+        for way in self.ways[1:2]:
+            requests = self.visits >= 0
+            counts = [
+                np.count_nonzero(np.bincount(way.of[requests & (arms == arm)])) for arm in range(self._units.size)
+            ]
+            found = min(found, float(min(counts)) - 1.0)
+        return max(min(found, float(self._units.sum())) - contrast.spent, 0.0)
 
     def effect(self, contrast: Contrast) -> Effect:
         """Effect with the standard error of dependent rows; NaN limits where an arm has a single unit."""
-        degrees = self.degrees
-        if degrees < 1 or not np.isfinite(contrast.value):
-            nan = float("nan")
-            return Effect(contrast.value, nan, nan, nan, self.level, max(degrees, 0))
-        sums = [way.sums(contrast.influence) for way in self.ways]
-        variance = combined([np.asarray(each.size / (each.size - 1) * (each @ each)) for each in sums])
-        error = float(np.sqrt(variance))
+        degrees, nan = self.degrees(contrast), float("nan")
+        if not degrees > 0 or not np.isfinite(contrast.value):
+            return Effect(contrast.value, nan, nan, nan, self.level, degrees, nan)
+        error = float(np.sqrt(combined(self.variances([contrast]))[0, 0]))
         half = float(stats.t.ppf((1 + self.level) / 2, degrees)) * error
-        return Effect(contrast.value, error, contrast.value - half, contrast.value + half, self.level, degrees)
+        p_value = float(2 * stats.t.sf(abs(contrast.value) / error, degrees)) if error > 0 else nan
+        return Effect(contrast.value, error, contrast.value - half, contrast.value + half, self.level, degrees, p_value)
 
-    def _difference(self, y: Array) -> Contrast:
-        if y.size != self.treated.size:
-            raise InvalidInput(f"must have one entry per row, {self.treated.size}, got {y.size}", field="y")
-        one, other = self.mean(y, self.treated), self.mean(y, ~self.treated)
-        return Contrast(one.value - other.value, one.influence - other.influence)
+    def ratio(self, numerator: Contrast, denominator: Contrast) -> Effect:
+        """Ratio of two contrasts with Fieller's interval; its hypothesis of 0 is that of the numerator."""
+        top, nan = self.effect(numerator), float("nan")
+        if not denominator.value or not top.degrees > 0:
+            return Effect(nan, nan, nan, nan, self.level, top.degrees, nan)
+        value = numerator.value / denominator.value
+        line = (numerator.influence - value * denominator.influence) / denominator.value
+        delta = self.effect(Contrast(value, line, numerator.spent))
+        parts = self.variances([numerator, denominator])
+        first, second = np.diagonal(combined(parts))
+        mixed = parts[0][0, 1] if len(parts) == 1 else parts[0][0, 1] + parts[1][0, 1] - parts[2][0, 1]
+        bound = float(np.sqrt(first * second))
+        found = fieller(
+            numerator.value,
+            denominator.value,
+            (float(first), float(second)),
+            float(np.clip(mixed, -bound, bound)),
+            level=self.level,
+            degrees=delta.degrees,
+        )
+        low, high = (-np.inf, np.inf) if found is None else (found.low, found.high)
+        return Effect(value, delta.error, low, high, self.level, delta.degrees, top.p_value)
 
-    @staticmethod
-    def mean(y: Array, rows: NDArray[np.bool_]) -> Contrast:
-        """Mean of ``y`` (N,) over some rows."""
-        size = int(np.count_nonzero(rows))
-        mean = float(y[rows].mean())
-        return Contrast(mean, np.where(rows, (y - mean) / size, 0.0))
-
-
-def with_missing(columns: Sequence[ArrayLike]) -> Array:
-    """(p, N) covariates whose missing entries became the mean, and an indicator for each column that has some.
-
-    New accounts have no past: their rows stay in the comparison.
-    """
-    found: list[Array] = []
-    for column in columns:
-        values = np.asarray(column, dtype=np.float64)
-        missing = ~np.isfinite(values)
-        if missing.all():
-            continue
-        found.append(np.where(missing, values[~missing].mean(), values))
-        if missing.any():
-            found.append(missing.astype(np.float64))
-    return np.stack(found) if found else np.zeros((0, 0))
+    def _sum(self, values: Array) -> Array:
+        return np.bincount(self.cell, values, minlength=self.size.size).astype(np.float64, copy=False)

@@ -10,7 +10,14 @@ from scipy import stats
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.metric import as_rows
-from shadowprice.experiments.effects import Contrast, Effect, TwoArms
+from shadowprice.experiments.effects import Cells, Contrast, Effect
+
+SIGNS = {
+    "customers": (-0.5, -0.5, 0.5, 0.5),
+    "merchants": (-0.5, 0.5, -0.5, 0.5),
+    "interaction": (1.0, -1.0, -1.0, 1.0),
+}
+"""Coefficients of the cells m_00, m_01, m_10 and m_11."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def factorial(
         customers = ((m_11 − m_01) + (m_10 − m_00)) / 2,   interaction = m_11 − m_10 − m_01 + m_00
 
     Rows of one customer and rows of one merchant may depend on each other (two-way clusters). The joint test is Wald's,
-    with the F distribution of 3 and the fewest clusters of a cell less one degrees of freedom. Where incentives spill
+    with the F distribution of 3 and the fewest degrees of freedom of the three. Where incentives spill
     over to neighbours, assign groups of the graph and give their names as ``customer`` and ``merchant``.
 
     Args:
@@ -71,51 +78,29 @@ def factorial(
     a, b = (np.asarray(each, dtype=np.bool_) for each in (customer_on, merchant_on))
     if a.shape != rows.shape or b.shape != rows.shape:
         raise InvalidInput(f"must have one entry per row, {rows.size}", field="customer_on, merchant_on")
-    cells: dict[tuple[int, int], Contrast] = {}
-    degrees = []
-    for first in (0, 1):
-        for second in (0, 1):
-            mine = (a == bool(first)) & (b == bool(second))
-            if not mine.any():
-                raise InvalidInput(f"has no row with customer_on {first} and merchant_on {second}", field="y")
-            cell = TwoArms.of(mine, customer, merchant, level)
-            cells[first, second] = cell.mean(rows, mine)
-            degrees.append(cell)
-    shape = min(degrees, key=lambda each: each.degrees)
-    weights = {
-        "customers": {(1, 1): 0.5, (0, 1): -0.5, (1, 0): 0.5, (0, 0): -0.5},
-        "merchants": {(1, 1): 0.5, (1, 0): -0.5, (0, 1): 0.5, (0, 0): -0.5},
-        "interaction": {(1, 1): 1.0, (1, 0): -1.0, (0, 1): -1.0, (0, 0): 1.0},
-    }
-    contrasts = {
-        name: Contrast(
-            sum(w * cells[cell].value for cell, w in signs.items()),
-            np.sum([w * cells[cell].influence for cell, w in signs.items()], axis=0),
-        )
-        for name, signs in weights.items()
-    }
+    cell = 2 * a.astype(np.intp) + b
+    for empty in np.flatnonzero(np.bincount(cell, minlength=4) == 0)[:1].tolist():
+        raise InvalidInput(f"has no row with customer_on {empty // 2} and merchant_on {empty % 2}", field="y")
+    cells = Cells.of(cell, customer, merchant, level=level)
+    contrasts = {name: cells.contrast(rows, signs) for name, signs in SIGNS.items()}
+    means = [cells.contrast(rows, one).value for one in np.eye(4)]
     return Factorial(
-        **{name: shape.effect(each) for name, each in contrasts.items()},
-        means=(
-            (cells[0, 0].value, cells[0, 1].value),
-            (cells[1, 0].value, cells[1, 1].value),
-        ),
-        p_value=_joint(shape, list(contrasts.values())),
+        **{name: cells.effect(each) for name, each in contrasts.items()},
+        means=((means[0], means[1]), (means[2], means[3])),
+        p_value=_joint(cells, list(contrasts.values())),
     )
 
 
-def _joint(shape: TwoArms, contrasts: list[Contrast]) -> float:
+def _joint(cells: Cells, contrasts: list[Contrast]) -> float:
     """p-value of Wald's test that all contrasts are 0; NaN where a cell has a single cluster."""
-    if shape.degrees < 1:
+    degrees = min(cells.degrees(each) for each in contrasts)
+    if not degrees > 0:
         return float("nan")
-    parts = []
-    for way in shape.ways:
-        sums = np.stack([way.sums(each.influence) for each in contrasts])
-        parts.append(way.size / (way.size - 1) * (sums @ sums.T))
+    parts = cells.variances(contrasts)
     covariance = parts[0] if len(parts) == 1 else parts[0] + parts[1] - parts[2]
     if len(parts) > 1 and np.linalg.eigvalsh(covariance).min() <= 0:
         # Without the pairs the covariance is too large, and never without a direction.
         covariance = parts[0] + parts[1]
     value = np.array([each.value for each in contrasts])
     wald = float(value @ np.linalg.pinv(covariance) @ value)
-    return float(stats.f.sf(wald / len(contrasts), len(contrasts), shape.degrees))
+    return float(stats.f.sf(wald / len(contrasts), len(contrasts), degrees))

@@ -26,7 +26,7 @@ SIDE: Side = "customer"
 class Precision:
     """Wanted half-widths of intervals; None: not wanted.
 
-    lift   of the incremental response per request, policy against holdout
+    lift   of the incremental response per assigned account, policy against holdout
     curve  of the mean response at each level
     price  of the price of money, as a share of it
     """
@@ -49,9 +49,10 @@ class Prior:
 
     response              (J,), mean response of a request at each level
     money                 minor units per request that the policy may spend
-    requests_per_account  in the time of the trial
+    requests_per_account  of an assigned account in the time of the trial; one that does not ask has none
     correlation           of the responses of two requests of one account at one level, in [0, 1)
     variance              (J,), of one response; that of a probability when None
+    requests_variance     of the requests of an account; None: 0 for one request each, else that of a Poisson number
     """
 
     response: ArrayLike
@@ -59,6 +60,7 @@ class Prior:
     requests_per_account: float = 1.0
     correlation: float = 0.0
     variance: ArrayLike | None = field(default=None)
+    requests_variance: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +74,8 @@ class ExperimentPlan:
     half_widths     name of :class:`Precision` → half-width that the shares give
     price           of a minor unit at the budget, in value, by the prior
     exploration_cost, holdout_cost   value that the arm gives up, its saved money counted at the price
-    effects, power  power curve of the lift: incremental response per request and probability of finding it
-    detectable      incremental response per request that is found with a power of 80 %
+    effects, power  power curve of the lift: incremental response per account and probability of finding it
+    detectable      incremental response per account that is found with a power of 80 %
     """
 
     levels: tuple[int, ...]
@@ -104,14 +106,15 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
 
     Args:
         terms: levels, cost basis and weight of the side.
-        accounts: that will ask in the time of the trial, in all arms together.
+        accounts: that are assigned, in all arms together, whether they ask or not.
         prior: beliefs about the responses.
         wanted: half-widths of the intervals.
         level: of the intervals.
 
     The exploring arm gets as many accounts as curve and price need, the holdout the fewest with which the lift reaches
-    its half-width, and the policy the rest. With n accounts of m requests and correlation ρ a mean has the variance
-    V·(1 + (m − 1)ρ)/(n·m). The price is λ = Δvalue/Δcost between the two levels that the best flat mixture within the
+    its half-width, and the policy the rest. A level's mean of n requests, m of each account, has the variance
+    V·(1 + (m − 1)ρ)/n. The sum of an account with R requests of mean μ has the variance E[R]·V + E[R(R − 1)]·ρV +
+    Var[R]·μ². The price is λ = Δvalue/Δcost between the two levels that the best flat mixture within the
     money lies between, the last two where money is left over; its variance is that of the delta method. That mixture
     stands for the policy: a personalised one brings more. Where all levels need too many accounts, those that
     no flat mixture uses are left out.
@@ -134,7 +137,8 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
     if not 0 < level < 1:
         raise InvalidInput("must lie between 0 and 1", field="level")
     z = float(stats.norm.ppf((1 + level) / 2))
-    narrow = min((each for each in (wanted.lift, wanted.curve) if each is not None), default=z / accounts)
+    lift = None if wanted.lift is None else wanted.lift / max(prior.requests_per_account, 1e-300)
+    narrow = min((each for each in (lift, wanted.curve) if each is not None), default=z / accounts)
     design = _Design(terms, prior, z, least=min(narrow / z, 0.25))
     problem: InvalidInput | None = None
     for tried in dict.fromkeys([tuple(range(len(terms.levels))), design.useful]):
@@ -170,6 +174,11 @@ class _Design:
         if not (np.isfinite(prior.requests_per_account) and prior.requests_per_account > 0):
             raise InvalidInput("must be a positive number", field="prior.requests_per_account")
         self.requests, self.correlation = float(prior.requests_per_account), prior.correlation
+        self.visits = prior.requests_variance
+        if self.visits is None:
+            self.visits = 0.0 if self.requests == 1 else self.requests
+        if not (np.isfinite(self.visits) and self.visits >= 0):
+            raise InvalidInput("must be a number that is not negative", field="prior.requests_variance")
         self.value = terms.value(self.response[:, None])[:, 0]
         self.cost = terms.cost(self.response[:, None])[:, 0]
         flat = best_flat({SIDE: self.value}, {SIDE: self.cost}, prior.money)
@@ -213,28 +222,38 @@ class _Design:
         gradient = (weight - self.price * slope[ends]) / (self.cost[self.high] - self.cost[self.low])
         return float(gradient**2 @ self.variance[ends])
 
+    @property
+    def sums(self) -> tuple[float, float]:
+        """Variance of the sum of responses of an account in the holdout, and under the policy."""
+        assert self.visits is not None
+        pairs = max(self.visits + self.requests**2 - self.requests, 0.0)
+        mixed = float(self.mixture @ self.response)
+        held, policy = (
+            variance * (self.requests + pairs * self.correlation) + self.visits * mean**2
+            for variance, mean in ((float(self.variance[0]), float(self.response[0])), (self.policy_variance, mixed))
+        )
+        return held, policy
+
     def lift_error(self, holdout: float, policy: float) -> float:
-        """Standard error of the lift with so many accounts."""
+        """Standard error of the lift per account with so many accounts."""
         if not (holdout > 0 and policy > 0):
             return float("nan")
-        factor = self.spread(self.requests) / self.requests
-        return math.sqrt(factor * (self.variance[0] / holdout + self.policy_variance / policy))
+        held, given = self.sums
+        return math.sqrt(held / holdout + given / policy)
 
     def holdout(self, accounts: float, half_width: float) -> float:
         """Fewest accounts of a holdout for the half-width of the lift when the policy gets the rest; NaN: none will do.
 
         The smaller root of S·n·(N − n) = V_h·(N − n) + V_p·n.
         """
-        s = (half_width / self.z) ** 2 * self.requests / self.spread(self.requests)
-        held, policy = float(self.variance[0]), self.policy_variance
+        s, (held, policy) = (half_width / self.z) ** 2, self.sums
         b = s * accounts + held - policy
         root = b * b - 4 * s * held * accounts
         return (b - math.sqrt(root)) / (2 * s) if root >= 0 and b > 0 else float("nan")
 
     def best_lift(self, accounts: float) -> float:
         """Smallest half-width of the lift that any division of the accounts gives."""
-        root = math.sqrt(float(self.variance[0])), math.sqrt(self.policy_variance)
-        return self.z * math.sqrt(self.spread(self.requests) / self.requests / accounts) * sum(root)
+        return self.z * sum(map(math.sqrt, self.sums)) / math.sqrt(accounts)
 
 
 def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[np.intp]) -> ExperimentPlan:

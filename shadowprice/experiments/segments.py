@@ -11,7 +11,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from shadowprice.errors import InvalidInput
-from shadowprice.experiments.lifts import Columns, Lift, lift
+from shadowprice.experiments.columns import Columns
+from shadowprice.experiments.lifts import Lift, lift
 
 Correction = Literal["holm", "fdr_bh"]
 
@@ -45,6 +46,7 @@ def by_segment(
     frame: pd.DataFrame,
     baseline: str,
     arm: str,
+    assigned: pd.DataFrame,
     segment: str,
     *,
     columns: Columns | None = None,
@@ -56,6 +58,8 @@ def by_segment(
     Args:
         frame, baseline, columns, level: as of :func:`~shadowprice.experiments.lift`.
         arm: compared with the baseline.
+        assigned: as of :func:`~shadowprice.experiments.lift`, a list with the segment of each account. Requests of
+            accounts that are not in it are left out where their segment is none of the list.
         segment: column with a property of the unit that the arm cannot have changed; a unit is in one segment.
         correction: ``holm``: the probability of any false discovery is bounded; ``fdr_bh``: the expected share of false
             ones among the discoveries (Benjamini and Hochberg 1995).
@@ -67,12 +71,17 @@ def by_segment(
     """
     named = columns or Columns()
     named.check(frame, segment)
+    if segment not in assigned:
+        raise InvalidInput(f"needs a list of the assigned accounts with column {segment!r}", field="assigned")
     twice = frame.groupby(named.unit)[segment].nunique()
     if (twice > 1).any():
         raise InvalidInput(f"differs within {named.unit} {twice.index[twice > 1][0]!r}", field=segment)
-    names = sorted({str(each) for each in frame[segment]})
-    text = frame[segment].astype(str)
-    lifts = [lift(frame[text == name], baseline, columns=named, arms=[arm], level=level)[0] for name in names]
+    text, listed = frame[segment].astype(str), assigned[segment].astype(str)
+    names = sorted(set(listed))
+    lifts = [
+        lift(frame[text == name], baseline, assigned[listed == name], columns=named, arms=[arm], level=level)[0]
+        for name in names
+    ]
     values, errors = (np.array([getattr(each.value, part) for each in lifts]) for part in ("value", "error"))
     p_values = [each.value.p_value for each in lifts]
     sound = np.isfinite(p_values)

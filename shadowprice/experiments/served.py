@@ -8,11 +8,11 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import CANARY, HOUR, Experiment, units_of
+from shadowprice.arms import HOUR, Experiment, units_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 from shadowprice.groups import Groups
 from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog, final
@@ -58,18 +58,6 @@ def with_units(
     return requests.assign(partner=requests["partner_id"].where(requests["partner_id"] != "", alone)), Columns(
         partner="partner"
     )
-
-
-def without_canary(requests: pd.DataFrame, experiment: Experiment, unit: str) -> pd.DataFrame:
-    """Return the requests with the experiment's own arm where a canary decided: it takes units of several arms.
-
-    Args:
-        requests: of :func:`with_units`.
-        experiment: as it is now.
-        unit: column of the unit.
-    """
-    own = assign(experiment, requests[unit].to_numpy())
-    return requests.assign(arm=np.where(requests["arm"] == CANARY, own, requests["arm"].astype(str)))
 
 
 def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import Experiment, units_of
+from shadowprice.arms import units_of
 from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.groups import codes
+from shadowprice.experiments.columns import PERIOD
 from shadowprice.experiments.effects import Effect
-from shadowprice.experiments.exposure import effect_of_all, exposure_of
-from shadowprice.graphs.communities import communities
+from shadowprice.experiments.exposure import effect_of_all, exposed, exposure_of
+from shadowprice.experiments.periods import Period
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.groups import Groups
-
-DEPENDENT = 300
-"""Most accounts of a group of neighbours whose errors may depend on each other."""
 
 
 @dataclass(frozen=True)
 class ForAll:
-    """Difference per request between everybody in an arm and nobody in it.
+    """Difference per account of the graph between everybody in an arm and nobody in it.
 
     value     of the responses
     cost      minor units
-    requests  that the estimate is from
+    accounts  of the graph in the two arms, asked or not
     """
 
     arm: str
     value: Effect
     cost: Effect
-    requests: int
+    accounts: int
 
 
 def effects_for_all(
     rows: pd.DataFrame,
-    experiment: Experiment,
+    periods: Sequence[Period],
     graph: GraphSnapshot,
     *,
     baseline: str,
@@ -48,49 +47,47 @@ def effects_for_all(
     """Estimate the effect of each arm for everybody, where the arms of partners matter too.
 
     Every account of the graph has its arm by the hash, whether it asked or not, so the share of an account's partners
-    in an arm is known. :func:`~shadowprice.experiments.exposure.effect_of_all` says what is assumed. Errors may depend
-    on each other within the groups that were assigned, or else within groups of neighbours.
+    in an arm is known, and an account that never asked counts as no response.
+    :func:`~shadowprice.experiments.exposure.exposed` states what is assumed.
 
     Args:
-        rows: one for each request whose outcome is known: account_id, side, arm, value, cost.
-        experiment: by accounts or clusters, as it is now.
+        rows: one for each request whose outcome is known: account_id, side, value, cost and period.
+        periods: of an experiment by accounts or clusters.
         graph: of the time before the campaign.
         baseline: arm that the others are compared with.
         groups: that an experiment by clusters assigned.
         level: of the intervals.
 
     Raises:
-        InvalidInput: an experiment of another unit, clusters without groups, an arm without requests of accounts that
-            the graph knows, or shares that follow from the own arm.
+        InvalidInput: an experiment of another unit, clusters without groups, or shares that follow from the own arm.
 
-    O(E + N) for the graph, and the search for groups of neighbours.
+    O(periods · (N + E)).
     """
+    experiment = periods[-1].experiment
     if experiment.unit not in ("account", "cluster"):
         raise InvalidInput("must be account or cluster: other units are not in the graph", field="experiment.unit")
-    names = graph.account_id.tolist()
-    units = units_of(experiment, names, (), (), groups)
-    arm_of = experiment.arm_of(units)
-    if experiment.unit == "cluster":
-        near, _ = codes(np.asarray(units), field="groups")
-    else:
-        near = communities(graph.edge_index, graph.nodes, DEPENDENT)
+    units = units_of(experiment, graph.account_id.tolist(), (), (), groups)
+    unit, _ = codes(np.asarray(units), field="groups")
+    sides = [end for end, side in enumerate(SIDES) if (rows["side"] == side).any()]
+    of_side = np.any([graph.is_side[end] for end in sides], axis=0)
+    ties = np.concatenate([np.stack([graph.edge_index[end], unit[graph.edge_index[1 - end]]]) for end in sides], axis=1)
     node = graph.find(rows["account_id"].to_numpy(dtype=object))
-    known, arm = node >= 0, rows["arm"].astype(str).to_numpy()
-    side = rows["side"].astype(str).to_numpy()
+    arms = [each.experiment.arm_of(units) for each in periods]
     found = []
     for name in [each.name for each in experiment.arms if each.name != baseline]:
-        treated = arm_of == name
-        share = np.zeros(len(rows))
-        for end, of in enumerate(SIDES):
-            mine = known & (side == of)
-            share[mine] = exposure_of(graph.edge_index, treated, end)[node[mine]]
-        kept = known & ((arm == name) | (arm == baseline))
-        if not (arm[kept] == name).any():
+        both = [each for each, arm in enumerate(arms) if all((arm[of_side] == one).any() for one in (name, baseline))]
+        if not both:
             continue
-        own, exposure, unit = arm[kept] == name, share[kept], near[node[kept]]
-        value, cost = (
-            effect_of_all(rows[column].to_numpy(dtype=np.float64)[kept], own, exposure, unit, level)
-            for column in ("value", "cost")
-        )
-        found.append(ForAll(name, value, cost, int(kept.sum())))
+        kept = [of_side & ((arm == name) | (arm == baseline)) for arm in arms]
+        effects: dict[str, Effect] = {}
+        for column in ("value", "cost"):
+            parts = []
+            for each in both:
+                mine = ((rows[PERIOD] == periods[each].number) & (node >= 0)).to_numpy()
+                sums = np.bincount(node[mine], rows[column].to_numpy(dtype=np.float64)[mine], minlength=unit.size)
+                treated = arms[each] == name
+                share = np.max([exposure_of(graph.edge_index, treated, end) for end in sides], axis=0)
+                parts.append(exposed(sums, treated, share, kept[each]))
+            effects[column] = effect_of_all(parts, unit, ties, level)
+        found.append(ForAll(name, effects["value"], effects["cost"], int(kept[both[-1]].sum())))
     return found

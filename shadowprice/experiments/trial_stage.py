@@ -10,7 +10,8 @@ import pandas as pd
 
 from shadowprice.arms import CANARY
 from shadowprice.errors import InvalidInput
-from shadowprice.experiments.lifts import Columns, daily_lift
+from shadowprice.experiments.columns import Columns
+from shadowprice.experiments.lifts import daily_lift
 
 Step = Literal["grow", "wait", "roll back"]
 NET = "net"
@@ -98,7 +99,7 @@ def judge_days(
     ends = [np.full(len(by_day), np.nan)] * 3
     if on_trial.any() and not on_trial.all():
         two = rows.assign(**{named.arm: np.where(on_trial, CANARY, INCUMBENT)})
-        (found,) = daily_lift(two, INCUMBENT, columns=replace(named, value=NET), level=level, planned=most_days)
+        (found,) = daily_lift(two, INCUMBENT, None, columns=replace(named, value=NET), level=level, planned=most_days)
         ends = [found.value.value, found.value.low, found.value.high]
     verdicts = []
     days = zip(by_day.index, by_day["canary"], by_day["incumbent"], by_day["value"], *ends, strict=True)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from shadowprice.arms import Experiment
 from shadowprice.experiments.analysis import ALARM, sample_ratios
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 from shadowprice.watch.finding import ALL_LEVELS, ALL_SIDES, SAMPLE_RATIO, Finding
 
 

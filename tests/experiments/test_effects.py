@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import stats
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.statistics.clusters import Clusters, partitions
-from shadowprice.experiments.effects import Contrast, TwoArms, with_missing
-from shadowprice.experiments.prediction import predicted
+from shadowprice.experiments import effects
+from shadowprice.experiments.covariates import adjusted, predicted, with_missing
+from shadowprice.experiments.effects import Cells, Contrast
 
 TRIALS = 2000
 COVERED = (0.93, 0.97)
@@ -25,58 +27,80 @@ def rows(seed: int, units: int = 60, partners: int = 17) -> tuple[np.ndarray, ..
     return treated[unit], unit, partner, y
 
 
-def regression(treated: np.ndarray, y: np.ndarray, *groups: np.ndarray) -> tuple[float, float]:
-    """Coefficient of the arm and its cluster-robust standard error."""
-    ids = groups[0] if len(groups) == 1 else np.stack(groups, axis=1)
-    fit = sm.OLS(y, sm.add_constant(treated.astype(float))).fit(cov_type="cluster", cov_kwds={"groups": ids})
-    return float(fit.params[1]), float(fit.bse[1])
+def bell_mccaffrey(treated: np.ndarray, y: np.ndarray, unit: np.ndarray) -> tuple[float, float]:
+    """Coefficient of the arm and its CR2 standard error, with the hat matrices of the clusters written out."""
+    design = np.stack([np.ones(y.size), treated], axis=1)
+    bread = np.linalg.inv(design.T @ design)
+    found = bread @ design.T @ y
+    residual, meat = y - design @ found, np.zeros((2, 2))
+    for each in np.unique(unit):
+        own = design[unit == each]
+        values, vectors = np.linalg.eigh(np.eye(len(own)) - own @ bread @ own.T)
+        score = own.T @ (vectors / np.sqrt(values)) @ vectors.T @ residual[unit == each]
+        meat += np.outer(score, score)
+    return float(found[1]), float(np.sqrt((bread @ meat @ bread)[1, 1]))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_standard_error_is_that_of_a_regression_with_clusters(seed: int) -> None:
+def test_the_standard_error_is_that_of_a_regression_with_bias_reduced_clusters(seed: int) -> None:
     treated, unit, partner, y = rows(seed)
-    small = np.sqrt((y.size - 1) / (y.size - 2))
-    by_unit, by_partner, by_both = (regression(treated, y, *ids) for ids in ((unit,), (partner,), (unit, partner)))
-    for partners, expected in ((None, by_unit[1]), (partner, max(by_unit[1], by_partner[1], by_both[1]))):
-        two = TwoArms.of(treated, unit, partners)
-        found = two.effect(two.difference(y))
-        assert found.value == pytest.approx(by_unit[0])
-        assert found.error * small == pytest.approx(expected)
+    two = Cells.of(treated, unit)
+    found = two.effect(two.contrast(y))
+    value, error = bell_mccaffrey(treated, y, unit)
+    assert found.value == pytest.approx(value)
+    assert found.error == pytest.approx(error)
+    crossed = Cells.of(treated, unit, partner)
+    ids = np.stack([unit, partner], axis=1)
+    design = sm.add_constant(treated.astype(float))
+    fits = [
+        sm.OLS(y, design).fit(cov_type="cluster", cov_kwds={"groups": each}).bse[1] for each in (unit, partner, ids)
+    ]
+    assert crossed.effect(crossed.contrast(y)).error == pytest.approx(max(fits), rel=0.06)
 
 
-def test_one_row_for_each_unit_gives_the_difference_of_two_means() -> None:
+def test_groups_of_one_size_give_the_test_of_welch_on_their_means() -> None:
+    assert doctest.testmod(effects).failed == 0
     rng = np.random.default_rng(0)
-    y, treated = rng.exponential(size=200), np.arange(200) < 80
-    two = TwoArms.of(treated, np.arange(200), level=0.9)
-    found = two.effect(two.difference(y))
-    variance = y[:80].var() / 80 + y[80:].var() / 120
-    assert found.error == pytest.approx(np.sqrt(variance * 200 / 199))
-    assert found.high - found.value == pytest.approx(stats.t.ppf(0.95, 79) * found.error)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(found.value / found.error), 79))
+    means = rng.normal(size=20) * np.where(np.arange(20) < 6, 3.0, 1.0)
+    y = np.repeat(means, 5) + np.tile([-0.2, -0.1, 0.0, 0.1, 0.2], 20)
+    group, treated = np.repeat(np.arange(20), 5), np.repeat(np.arange(20) < 6, 5)
+    two = Cells.of(treated, group, level=0.9)
+    found = two.effect(two.contrast(y))
+    reference = stats.ttest_ind(means[:6], means[6:], equal_var=False)
+    limits = reference.confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((limits.low, limits.high))
+    assert (found.p_value, found.degrees) == pytest.approx((reference.pvalue, reference.df))
 
 
-def test_the_ratio_of_two_means_has_the_variance_of_the_delta_method() -> None:
+def test_the_interval_of_a_ratio_holds_what_the_test_of_the_difference_does_not_reject() -> None:
     rng = np.random.default_rng(1)
-    a, b = rng.multivariate_normal([3.0, 5.0], [[1.0, 0.6], [0.6, 2.0]], 500).T
-    influence = [Contrast(float(each.mean()), (each - each.mean()) / each.size) for each in (a, b)]
-    ratio = influence[0].over(influence[1])
-    covariance = np.cov(a, b, ddof=0) / a.size
-    gradient = np.array([1 / b.mean(), -a.mean() / b.mean() ** 2])
-    assert ratio.value == pytest.approx(a.mean() / b.mean())
-    assert ratio.influence @ ratio.influence == pytest.approx(gradient @ covariance @ gradient)
-    assert np.isnan(influence[0].over(Contrast(0.0, influence[1].influence)).value)
+    a, b = rng.multivariate_normal([3.0, 2.0], [[1.0, 0.6], [0.6, 4.0]], 60).T
+    cells = Cells.of(np.arange(60) % 2, np.arange(60))
+    top, bottom = cells.contrast(a, (0.5, 0.5)), cells.contrast(b, (0.5, 0.5))
+    found = cells.ratio(top, bottom)
+    assert found.value == pytest.approx(top.value / bottom.value)
+    for end in (found.low, found.high):
+        line = cells.effect(Contrast(top.value - end * bottom.value, top.influence - end * bottom.influence))
+        assert abs(line.value / line.error) == pytest.approx(stats.t.ppf(0.975, found.degrees))
+    assert found.high - found.value > found.value - found.low
+    nothing = cells.ratio(top, cells.contrast(b - b.mean() + 0.01, (0.5, 0.5)))
+    assert (nothing.low, nothing.high) == (-np.inf, np.inf)
+    assert nothing.p_value == cells.effect(top).p_value
+    assert np.isnan(cells.ratio(top, Contrast(0.0, bottom.influence)).value)
 
 
 def test_a_covariate_is_used_with_the_multiple_that_a_regression_finds() -> None:
     rng = np.random.default_rng(2)
-    x, treated = rng.normal(size=400), np.arange(400) < 200
-    y = 2 * x + 0.5 * treated + rng.normal(size=400)
-    two = TwoArms.of(treated, np.arange(400))
-    found, plain = (two.effect(two.difference(y, each)) for each in (x[None], None))
-    fit = sm.OLS(y, np.stack([np.ones(400), treated, x], axis=1)).fit()
+    x, treated = rng.normal(size=(2, 60)), np.arange(60) < 30
+    y = 2 * x[0] - x[1] + 0.5 * treated + rng.normal(size=60)
+    two = Cells.of(treated, np.arange(60))
+    plain = two.contrast(y)
+    found = two.effect(adjusted(two, plain, x))
+    fit = sm.OLS(y, np.stack([np.ones(60), treated, *x], axis=1)).fit()
     assert found.value == pytest.approx(fit.params[1])
-    assert found.error == pytest.approx(fit.HC0_se[1], rel=0.02)
-    assert found.error < 0.5 * plain.error
+    assert found.error == pytest.approx(fit.HC2_se[1], rel=0.005)
+    assert found.degrees < 57
+    assert found.error < 0.5 * two.effect(plain).error
 
 
 def test_missing_covariates_become_the_mean_with_an_indicator() -> None:
@@ -97,12 +121,14 @@ def test_a_prediction_never_comes_from_the_units_own_rows() -> None:
 
 def test_one_arm_or_too_many_covariates_are_refused() -> None:
     with pytest.raises(InvalidInput, match="both arms"):
-        TwoArms.of([True, True], [1, 2])
-    two = TwoArms.of([True, False, True, False], [1, 2, 3, 4])
+        Cells.of([True, True], [1, 2])
+    two = Cells.of([True, False, True, False], [1, 2, 3, 4])
     with pytest.raises(InvalidInput, match="a tenth"):
-        two.difference([1.0, 2.0, 3.0, 4.0], np.ones((1, 4)))
-    alone = TwoArms.of([True, False], [1, 2])
-    assert np.isnan(alone.effect(alone.difference([1.0, 2.0])).low)
+        adjusted(two, two.contrast([1.0, 2.0, 3.0, 4.0]), np.ones((1, 4)))
+    with pytest.raises(InvalidInput, match="one entry per row"):
+        two.contrast([1.0, 2.0])
+    alone = Cells.of([True, False], [1, 2])
+    assert np.isnan(alone.effect(alone.contrast([1.0, 2.0])).low)
 
 
 def covered(limits: list[tuple[float, float]], truth: float) -> float:
@@ -121,13 +147,13 @@ def test_intervals_cover_the_effect_when_the_rows_of_an_account_depend_on_each_o
         treated = rng.random(units) < 0.5
         y = own[unit] + rng.normal(0, 1, unit.size) + 0.4 * treated[unit]
         cost = treated[unit] * (2.0 + 0.5 * rng.normal(0, 1, units)[unit])
-        two = TwoArms(treated[unit], (Clusters(unit, units),))
-        value = two.difference(y)
-        found, money = two.effect(value), two.effect(value.over(two.difference(cost)))
+        two = Cells.of(treated[unit], unit)
+        value = two.contrast(y)
+        found, money = two.effect(value), two.ratio(value, two.contrast(cost))
         limits.append((found.low, found.high))
         per_money.append((money.low, money.high))
-        rowwise = TwoArms(treated[unit], (Clusters(np.arange(unit.size), unit.size),))
-        found = rowwise.effect(value)
+        alone = Cells.of(treated[unit], np.arange(unit.size))
+        found = alone.effect(value)
         plain.append((found.low, found.high))
     assert COVERED[0] <= covered(limits, 0.4) <= COVERED[1]
     assert COVERED[0] <= covered(per_money, 0.2) <= COVERED[1]
@@ -139,14 +165,13 @@ def test_intervals_cover_the_effect_when_partners_are_shared_too() -> None:
     rng, units, partners = np.random.default_rng(5), 240, 60
     unit = np.repeat(np.arange(units), 4)
     partner = rng.integers(0, partners, unit.size)
-    ways = partitions(unit.size, unit, partner, fields=("unit", "partner"))
     two_way, one_way = [], []
     for _ in range(TRIALS):
         treated = (rng.random(units) < 0.5)[unit]
         effect = 0.5 + rng.normal(0, 1.0, partners)[partner]
         y = rng.normal(0, 1, units)[unit] + rng.normal(0, 1, unit.size) + effect * treated
-        for limits, two in ((two_way, TwoArms(treated, ways)), (one_way, TwoArms(treated, ways[:1]))):
-            found = two.effect(two.difference(y))
+        for limits, two in ((two_way, Cells.of(treated, unit, partner)), (one_way, Cells.of(treated, unit))):
+            found = two.effect(two.contrast(y))
             limits.append((found.low, found.high))
     assert COVERED[0] <= covered(two_way, 0.5) <= COVERED[1]
     assert covered(one_way, 0.5) < covered(two_way, 0.5)
@@ -160,10 +185,33 @@ def test_intervals_with_covariates_cover_the_effect_and_are_narrower() -> None:
         past = rng.normal(0, 1, units)
         treated = (rng.random(units) < 0.4)[unit]
         y = 1.5 * (past + 0.3 * past**2)[unit] + rng.normal(0, 1, unit.size) + 0.2 * treated
-        two = TwoArms(treated, (Clusters(unit, units),))
+        two = Cells.of(treated, unit)
         covariates = np.stack([past[unit], predicted(y, past[unit][None], unit, seed=trial)])
-        found, plain = two.effect(two.difference(y, covariates)), two.effect(two.difference(y))
+        plain = two.contrast(y)
+        found = two.effect(adjusted(two, plain, covariates))
         limits.append((found.low, found.high))
-        widths.append(found.error / plain.error)
+        widths.append(found.error / two.effect(plain).error)
     assert COVERED[0] <= covered(limits, 0.2) <= COVERED[1]
     assert np.mean(widths) < 0.5
+
+
+def test_a_fifth_of_twenty_groups_and_a_weak_denominator_are_covered() -> None:
+    """Groups of 2 to 40 accounts, four of which are in the holdout; costs that hardly differ."""
+    rng = np.random.default_rng(8)
+    few, ratio = [], []
+    for _ in range(TRIALS):
+        size = rng.integers(2, 41, 20)
+        group = np.repeat(np.arange(20), size)
+        treated = (rng.permutation(20) >= 4)[group]
+        y = rng.normal(0, 1, 20)[group] + rng.normal(0, 1, group.size) + 0.5 * treated
+        two = Cells.of(treated, group)
+        found = two.effect(two.contrast(y))
+        few.append((found.low, found.high))
+        cost = rng.normal(1.0, 1.0, 40) + 0.7 * (np.arange(40) % 2)
+        money = Cells.of(np.arange(40) % 2, np.arange(40))
+        worth = money.contrast(2 * cost + rng.normal(0, 1, 40))
+        found = money.ratio(worth, money.contrast(cost))
+        ratio.append((found.low, found.high))
+    assert COVERED[0] <= covered(few, 0.5) <= 0.98
+    # Where the costs may not differ the interval has no limits, and covers.
+    assert COVERED[0] <= covered(ratio, 2.0) <= 0.985

@@ -44,6 +44,22 @@ def test_the_shares_give_the_wanted_half_width_and_one_basis_point_less_does_not
     assert found.holdout_cost == pytest.approx(held * (net - 0.1))
 
 
+@pytest.mark.parametrize("requests", [0.4, 3.0])
+def test_accounts_that_ask_a_random_number_of_times_give_the_stated_half_width(requests: float) -> None:
+    """Simulated sums of accounts, some of which never ask, with correlated responses of one account."""
+    prior = Prior(response=RESPONSE, money=16.0, requests_per_account=requests, correlation=0.3)
+    found = plan(TERMS, 20_000, prior, Precision(lift=0.02 * requests))
+    rng, total, means = np.random.default_rng(9), 1 / 0.3 - 1, []
+    share = float(np.interp(16.0, [6.4, 22.0], [0.0, 1.0]))
+    for arm, levels in (("holdout", {0.10: 1.0}), ("policy", {0.16: 1 - share, 0.22: share})):
+        number = found.accounts[arm]
+        assert number > 100
+        level = rng.choice(list(levels), number, p=list(levels.values()))
+        chance = rng.beta(level * total, (1 - level) * total, size=(TRIALS // 4, number))
+        means.append(rng.binomial(rng.poisson(requests, chance.shape), chance).mean(axis=1))
+    assert Z * (means[1] - means[0]).std() == pytest.approx(found.half_widths["lift"], rel=0.1)
+
+
 def test_the_power_curve_is_that_of_a_test_of_two_means() -> None:
     found = plan(TERMS, 150_000, replace(PRIOR, variance=[0.1] * 4), Precision(lift=0.006))
     mixture = np.array([0.0, 1 - 2.6 / 15.6, 0.0, 2.6 / 15.6])

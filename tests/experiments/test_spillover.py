@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from shadowprice.arms import Arm, Experiment
 from shadowprice.errors import InvalidInput
+from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.lifts import lift
+from shadowprice.experiments.periods import Period, in_periods
 from shadowprice.experiments.spillover import effects_for_all
 from shadowprice.graphs.communities import communities
 from shadowprice.graphs.snapshot import GraphSnapshot
@@ -18,6 +21,8 @@ from shadowprice.groups import Groups
 
 CUSTOMERS, MERCHANTS, TIES = 600, 200, 4
 OWN, PARTNERS = 0.2, 0.5
+WHOLE = 3 * 0.9 * (OWN + PARTNERS)
+"""Effect for everybody per account: nine of ten ask three times."""
 ARMS = (
     Arm(name="holdout", kind="holdout", share=4000),
     Arm(name="policy", kind="policy", share=4000),
@@ -44,7 +49,7 @@ def graph(random: np.random.Generator) -> GraphSnapshot:
 
 
 def served(known: GraphSnapshot, test: Experiment, groups: Groups | None, random: np.random.Generator) -> pd.DataFrame:
-    """Three requests of each customer; the value moves with the own arm and, by a loop, with that of each merchant."""
+    """Three requests of nine customers of ten; the value moves with the own arm and, by a loop, with the merchants'."""
     names = known.account_id.tolist()
     arm = test.arm_of(groups.units(names) if groups else names)
     partners: dict[int, list[bool]] = {}
@@ -55,9 +60,13 @@ def served(known: GraphSnapshot, test: Experiment, groups: Groups | None, random
         mean = 1 + OWN * (arm[customer] == "policy") + PARTNERS * float(np.mean(partners[customer]))
         rows += [
             {"account_id": names[customer], "side": "customer", "arm": arm[customer], "value": value, "cost": 7}
-            for value in random.normal(mean, 0.3, 3)
+            for value in random.normal(mean, 0.3, 3 if customer % 10 else 0)
         ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).assign(period=0, day=0)
+
+
+def once(test: Experiment) -> tuple[Period, ...]:
+    return (Period(0, test, 0, 0, 1),)
 
 
 @pytest.mark.parametrize("unit", ["account", "cluster"])
@@ -71,12 +80,14 @@ def test_it_covers_the_effect_for_everybody(unit: str) -> None:
             groups = Groups.of(known.account_id.tolist(), communities(known.edge_index, known.nodes, 5, seed=seed))
         test = Experiment(arms=ARMS, salt=f"salt-{seed}", unit=unit)  # type: ignore[arg-type]
         rows = served(known, test, groups, random)
-        found = {each.arm: each for each in effects_for_all(rows, test, known, baseline="holdout", groups=groups)}
-        covered += found["policy"].value.low <= OWN + PARTNERS <= found["policy"].value.high
-        assert found["policy"].cost.value == pytest.approx(0.0, abs=1e-9)
-        assert found["policy"].requests == int(rows["arm"].isin(["policy", "holdout"]).sum())
-        plain = next(each for each in lift(rows[rows["arm"] != "unassigned"], "holdout") if each.arm == "policy")
-        naive += plain.value.low <= OWN + PARTNERS <= plain.value.high
+        found = {each.arm: each for each in effects_for_all(rows, once(test), known, baseline="holdout", groups=groups)}
+        covered += found["policy"].value.low <= WHOLE <= found["policy"].value.high
+        assert abs(found["policy"].cost.value) < 4 * found["policy"].cost.error
+        arms = test.arm_of(groups.units(known.account_id.tolist()) if groups else known.account_id.tolist())[:CUSTOMERS]
+        assert found["policy"].accounts == int(np.isin(arms, ["policy", "holdout"]).sum())
+        assigned = pd.DataFrame({"account_id": known.account_id[:CUSTOMERS], "arm": arms})
+        plain = lift(rows, "holdout", assigned, arms=["policy"])[0].value
+        naive += plain.low <= WHOLE <= plain.high
     # 95 % of 16 are 15; 12 or fewer have a probability below 1 %.
     assert covered >= 13
     if unit == "account":
@@ -90,8 +101,21 @@ def test_accounts_that_the_graph_does_not_know_are_left_out_and_other_units_refu
     rows = served(known, test, None, random)
     strangers = rows.assign(account_id="stranger-" + rows["account_id"], value=1e9)
     alone, both = (
-        effects_for_all(each, test, known, baseline="holdout") for each in (rows, pd.concat([rows, strangers]))
+        effects_for_all(each, once(test), known, baseline="holdout") for each in (rows, pd.concat([rows, strangers]))
     )
     assert alone == both
     with pytest.raises(InvalidInput, match=r"experiment\.unit"):
-        effects_for_all(rows, Experiment(arms=ARMS, salt="s", unit="hour"), known, baseline="holdout")
+        effects_for_all(rows, once(Experiment(arms=ARMS, salt="s", unit="hour")), known, baseline="holdout")
+
+
+def test_periods_of_other_shares_are_added() -> None:
+    random = np.random.default_rng(1)
+    known, before = graph(random), Experiment(arms=(ARMS[0], replace(ARMS[1], share=1000)), salt="s")
+    after = before.raised("policy", 5000)
+    parts = [served(known, each, None, random).assign(day=day, cost=day) for day, each in enumerate((before, after))]
+    rows, periods = in_periods(pd.concat(parts, ignore_index=True), after, Columns())
+    (found,) = effects_for_all(rows, periods, known, baseline="holdout")
+    each = [effects_for_all(rows, [period], known, baseline="holdout")[0] for period in periods]
+    assert found.value.value == pytest.approx(sum(one.value.value for one in each))
+    assert abs(found.value.value - 2 * WHOLE) < 4 * found.value.error
+    assert found.accounts == each[1].accounts > each[0].accounts

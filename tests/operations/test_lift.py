@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from served_log import CAMPAIGN, GROUPS, TRUTH, write_log
+from served_log import CAMPAIGN, GROUPS, START, TRUTH, write_log
 
 from operations import __main__ as command
+from operations.common.accounts import accounts_of
 from operations.lift import LiftJob, run
-from shadowprice.arms import Unit
+from shadowprice.arms import HOUR, Unit
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.experiments import lift, plan
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.planning import Precision, Prior
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.pacing.decision_log.segments import Segment
@@ -47,24 +48,34 @@ def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: 
     mature = rows[rows["hour"] <= rows["hour"].max() - 24 + 1e-6]
     assert (found["requests"], found["mature"]) == (len(rows), pytest.approx(len(mature), abs=1))
     mature = mature.merge(past, on="account_id", how="left")
-    mature = mature[mature["arm"] != "unassigned"]
-    expected = lift(mature, "holdout", columns=Columns(covariates=("earlier",)))
+    assigned = past.assign(arm=CAMPAIGN.experiment.arm_of(past["account_id"].tolist()))
+    expected = lift(mature, "holdout", assigned, columns=Columns(covariates=("earlier",)))
     for one, other in zip(sorted(found["lifts"], key=lambda each: each["arm"]), expected, strict=True):
         assert one["arm"] == other.arm
-        for name in ("value", "cost", "relative", "per_money"):
+        for name in ("value", "cost", "relative", "per_money", "total"):
             for part in ("value", "error", "low", "high"):
                 assert one[name][part] == pytest.approx(getattr(getattr(other, name), part), rel=1e-6)
     policy = next(each for each in found["lifts"] if each["arm"] == "policy")
     # At the price 0.003 the policy gives level 1, but for its draws.
     truth = 0.95 * TRUTH[1] + 0.05 * TRUTH.mean() - TRUTH[0]
-    assert policy["value"]["low"] < truth < policy["value"]["high"]
+    each = len(mature) / 1500
+    assert policy["value"]["low"] < truth * each < policy["value"]["high"]
+    request = next(each for each in found["per_request"] if each["arm"] == "policy")
+    assert request["value"]["low"] < truth < request["value"]["high"]
+    assert found["per"] == "account"
+    assert found["unlisted"] == len(set(rows["account_id"]) - set(past["account_id"]))
     assert found["sample_ratio"]["mismatch"] is False
+    assert sum(found["sample_ratio"]["assigned"]["observed"].values()) == len(past)
     days = next(each for each in found["daily"] if each["arm"] == "policy")
     assert days["days"] == list(range(9))
-    assert {each["segment"] for each in found["segments"]["policy"]["segments"]} == {"north", "south", "unknown"}
+    assert {each["segment"] for each in found["segments"]["policy"]["segments"]} == {"north", "south"}
     page = (tmp_path / "lift.md").read_text()
     assert "Value that would not have come anyway" in page
     assert "nan" not in page
+
+
+def names(number: int, letter: str) -> list[str]:
+    return [f"{letter}{each}" for each in range(number)]
 
 
 @pytest.mark.parametrize("unit", ["account", "partner", "hour", "cluster"])
@@ -74,7 +85,10 @@ def test_the_unit_of_the_experiment_is_that_of_the_analysis(tmp_path: Path, unit
     (tmp_path / "campaign.json").write_text(json.dumps(test.to_dict()))
     GROUPS.save(tmp_path / "groups.npy")
     files = {"log": tmp_path / "log", "campaign": tmp_path / "campaign.json", "page": tmp_path / "b.md"}
-    found = run(LiftJob(**files, result=tmp_path / "a.json", mature_hours=0))
+    listed = pd.DataFrame({"account_id": names(200, "m") if unit == "partner" else names(1500, "a")})
+    listed.to_parquet(tmp_path / "accounts.parquet")
+    more = {"result": tmp_path / "a.json", "accounts": tmp_path / "accounts.parquet"}
+    found = run(LiftJob(**files, **more, mature_hours=0))
     rows = rows.assign(hour=np.floor(rows["hour"]).astype(int), alone=np.arange(len(rows)))
     if unit == "partner":
         rows = rows[rows["partner_id"] != ""]
@@ -87,7 +101,13 @@ def test_the_unit_of_the_experiment_is_that_of_the_analysis(tmp_path: Path, unit
         "hour": Columns(unit="hour"),
         "cluster": Columns(unit="group"),
     }[unit]
-    expected = lift(rows[rows["arm"] != "unassigned"], "holdout", columns=columns)
+    test_of, number = replace(CAMPAIGN.experiment, unit=unit), {"partner": 200, "hour": 240}.get(unit, 1500)
+    assigned = pd.DataFrame({"account_id": names(number, "m" if unit == "partner" else "a")})
+    assigned["partner_id"], assigned["hour"] = assigned["account_id"], np.arange(number)
+    assigned["group"] = GROUPS.units(assigned["account_id"].tolist())
+    units = [f"{START + timedelta(hours=each):{HOUR}}" for each in range(number)]
+    assigned["arm"] = test_of.arm_of(units if unit == "hour" else assigned[columns.unit].tolist())
+    expected = lift(rows, "holdout", assigned, columns=columns)
     for one, other in zip(sorted(found.lifts, key=lambda each: each.arm), expected, strict=True):
         assert (one.arm, one.units, one.requests) == (other.arm, other.units, other.requests)
         assert (one.value.value, one.value.error) == pytest.approx((other.value.value, other.value.error))
@@ -118,6 +138,7 @@ def test_with_a_graph_the_page_says_what_changes_if_everybody_is_in_an_arm(tmp_p
     # No partner matters in this log: everybody's effect is the lift, with a wider interval.
     assert policy["value"]["low"] < lifted.value.value < policy["value"]["high"]
     assert policy["value"]["error"] > lifted.value.error
+    assert policy["accounts"] > lifted.units
     assert "## If everybody were in an arm" in (tmp_path / "a").read_text()
 
 
@@ -139,6 +160,46 @@ def test_a_holdout_without_its_rows_raises_the_alarm_and_is_written_all_the_same
         run(job)
     assert json.loads((tmp_path / "a.json").read_text())["sample_ratio"]["mismatch"] is True
     assert "Do not read the lift" in (tmp_path / "a.md").read_text()
+    # With the list of the accounts an arm that asks less may be an effect: it is a warning.
+    pd.DataFrame({"account_id": names(1500, "a")}).to_parquet(tmp_path / "accounts.parquet")
+    run(replace(job, accounts=tmp_path / "accounts.parquet"))
+    ratio = json.loads((tmp_path / "a.json").read_text())["sample_ratio"]
+    assert (ratio["mismatch"], ratio["asked"]["differs"]) == (False, True)
+    assert "either the incentive brings units" in (tmp_path / "a.md").read_text().lower()
+
+
+def test_without_a_list_the_shares_stand_for_it(tmp_path: Path, campaign_file: Path) -> None:
+    rows = write_log(tmp_path / "log")
+    files = {
+        "log": tmp_path / "log",
+        "campaign": campaign_file,
+        "result": tmp_path / "a.json",
+        "page": tmp_path / "a.md",
+    }
+    found = run(LiftJob(**files, mature_hours=0))
+    asked = rows["account_id"].nunique()
+    sums = rows.groupby("arm")["value"].sum()
+    policy = next(each for each in found.lifts if each.arm == "policy")
+    assert policy.value.value == pytest.approx((sums["policy"] / 0.5 - sums["holdout"] / 0.25) / asked)
+    assert json.loads((tmp_path / "a.json").read_text())["per"] == "account that asked"
+    assert "There is no list of the accounts" in (tmp_path / "a.md").read_text()
+
+
+def test_the_accounts_are_those_of_the_model_in_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / "models" / "v1").mkdir(parents=True)
+    (tmp_path / "models" / "v1" / "model.json").write_text(json.dumps({"model_version": "v1"}))
+    (tmp_path / "model").symlink_to(Path("models") / "v1", target_is_directory=True)
+    for side, listed in (("customer", ["a", "b"]), ("merchant", ["m"])):
+        (tmp_path / "population" / "v1" / side).mkdir(parents=True)
+        pq.write_table(pa.table({"account_id": listed}), tmp_path / "population" / "v1" / side / "account_id.parquet")
+    for place in (tmp_path, tmp_path / "campaign.json"):
+        found = accounts_of(None, place, ["customer"], partners=False, features=None)
+        assert found is not None
+        assert found["account_id"].tolist() == ["a", "b"]
+    met = accounts_of(None, tmp_path, ["customer"], partners=True, features=None)
+    assert met is not None
+    assert met["account_id"].tolist() == ["m"]
+    assert accounts_of(None, tmp_path / "models" / "v1", ["customer"], partners=False, features=None) is None
 
 
 def test_what_the_job_cannot_do_is_refused_by_name(tmp_path: Path, campaign_file: Path) -> None:

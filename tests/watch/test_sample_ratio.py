@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.arms import Arm, Experiment
-from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.sample_ratio import sequential_sample_ratio
 from shadowprice.watch.sample_ratio import sample_ratio_finding
 

@@ -21,8 +21,8 @@ from shadowprice.datasets.world import (
     spilled,
 )
 from shadowprice.datasets.world.graph import WorldGraph, draw_graph
-from shadowprice.experiments.effects import Effect, TwoArms
-from shadowprice.experiments.exposure import effect_of_all, exposure_of
+from shadowprice.experiments.effects import Cells, Effect
+from shadowprice.experiments.exposure import effect_of_all, exposed, exposure_of
 from shadowprice.graphs.communities import communities
 
 ACCOUNT, ACCOUNT_MAPPED = "by account, difference", "by account, exposure mapping"
@@ -118,9 +118,9 @@ def by_account(market: Market, random: np.random.Generator) -> Effect:
 
 
 def by_account_mapped(market: Market, random: np.random.Generator) -> Effect:
-    """Every account by itself, with the share of its merchants in the arm; errors depend on each other in groups."""
+    """Every account by itself, with the share of its merchants in the arm."""
     arm = random.random(len(market.graph.ids)) < 0.5
-    return _mapped(market, arm, _observed(market, arm, random), market.group[: market.customers])
+    return _mapped(market, arm, _observed(market, arm, random), np.arange(arm.size))
 
 
 def by_group(market: Market, random: np.random.Generator) -> Effect:
@@ -132,7 +132,7 @@ def by_group(market: Market, random: np.random.Generator) -> Effect:
 def by_group_mapped(market: Market, random: np.random.Generator) -> Effect:
     """Groups of the graph, with the share of merchants in the arm, of which some are of other groups."""
     arm = _of_groups(market, random)
-    return _mapped(market, arm, _observed(market, arm, random), market.group[: market.customers])
+    return _mapped(market, arm, _observed(market, arm, random), market.group)
 
 
 def by_partner(market: Market, random: np.random.Generator) -> Effect:
@@ -143,8 +143,8 @@ def by_partner(market: Market, random: np.random.Generator) -> Effect:
     own, whole = arm[merchant], np.ones(market.customers, dtype=np.bool_)
     chance = np.where(own, market.chance(whole, arm)[customer], market.chance(~whole, arm)[customer])
     y = (random.random(own.size) < chance).astype(np.float64)
-    two = TwoArms.of(own, merchant, customer)
-    return two.effect(two.difference(y))
+    two = Cells.of(own, merchant, customer)
+    return two.effect(two.contrast(y))
 
 
 def by_hour(market: Market, random: np.random.Generator) -> Effect:
@@ -183,13 +183,14 @@ def _observed(market: Market, arm: Bools, random: np.random.Generator) -> Reals:
 
 
 def _difference(y: Reals, own: Bools, unit: NDArray[Any]) -> Effect:
-    two = TwoArms.of(own, unit)
-    return two.effect(two.difference(y))
+    two = Cells.of(own, unit)
+    return two.effect(two.contrast(y))
 
 
 def _mapped(market: Market, arm: Bools, y: Reals, unit: NDArray[Any]) -> Effect:
     share = exposure_of(market.graph.tie, arm, 0)[: market.customers]
-    return effect_of_all(y, arm[: market.customers], share, unit)
+    found = exposed(y, arm[: market.customers], share)
+    return effect_of_all([found], unit[: market.customers], np.stack([market.graph.tie[0], unit[market.graph.tie[1]]]))
 
 
 def reading(found: Summary) -> str:

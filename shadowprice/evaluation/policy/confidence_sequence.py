@@ -26,8 +26,8 @@ LARGEST_BET = 0.5
 class ConfidenceSequence:
     """Estimate and interval after each of N values, float64 (N,).
 
-    The interval is the intersection of all up to then, so it never widens. Where the means drift it may become empty
-    (``low`` above ``high``), which shows that there is no single mean.
+    For a mean that is constant the interval is the intersection of all up to then, so it never widens. Where the means
+    drift it may become empty (``low`` above ``high``), which shows that there is no single mean.
     """
 
     value: Array

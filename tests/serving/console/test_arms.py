@@ -111,6 +111,8 @@ def test_the_page_has_the_sums_of_the_log_and_the_lift_of_the_job(log: Path, tmp
     (policy,) = found.lifts
     assert f"<td>{policy.units:,}</td>" in shown
     assert f"{policy.value.value:.3g} [{policy.value.low:.3g}, {policy.value.high:.3g}]" in shown.replace("−", "-")
+    (request,) = found.per_request
+    assert f"{request.value.value:.3g} [{request.value.low:.3g}, {request.value.high:.3g}]" in shown.replace("−", "-")
     (daily,) = found.daily
     assert f"[{daily.value.low[-1]:.3g}, {daily.value.high[-1]:.3g}]" in shown.replace("−", "-")
     arms, requests = np.unique(CAMPAIGN.experiment.arm_of([f"a{row}" for row in range(ROWS)]), return_counts=True)
@@ -136,7 +138,8 @@ def test_a_damaged_lift_and_that_of_another_campaign_are_named(log: Path, tmp_pa
     lift = tmp_path / "lift.json"
     lift.write_text("{")
     assert page(log, lift, tmp_path).status_code == 503
-    keys = ("baseline", "lifts", "daily", "level", "mature", "requests", "mature_hours", "sample_ratio")
+    keys = ("baseline", "lifts", "daily", "level", "per", "per_request", "mature", "requests", "mature_hours")
+    keys += ("sample_ratio",)
     lift.write_text(json.dumps({"campaign": "summer"} | {key: [] for key in keys}))
     answer = page(log, lift, tmp_path)
     assert answer.status_code == 503

@@ -1,0 +1,228 @@
+"""Result of an experiment as JSON and as a page in Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from shadowprice.arms import WHOLE
+from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
+from shadowprice.experiments.analysis import Analysis
+from shadowprice.experiments.effects import Effect
+from shadowprice.experiments.lifts import Lift
+from shadowprice.experiments.sample_ratio import SampleRatio
+from shadowprice.experiments.spillover import ForAll
+
+EFFECTS = ("value", "relative", "cost", "per_money", "total")
+COUNTS = ("arm", "units", "requests", "baseline_units", "baseline_requests")
+ASKED = (
+    "The arms differ in how many of their units asked. Either the incentive brings units, and the lift counts that; or "
+    "rows of an arm are lost, and no figure here holds. Find out which before you read the lift."
+)
+"""Warning where the units that asked do not have the shares."""
+
+
+def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str, Any]:
+    """Return an analysis as plain JSON types; what is not a finite number is null.
+
+    Args:
+        found: result.
+        per: what the lifts are of, such as ``account``.
+        everybody: effects if everybody were in an arm.
+    """
+    content = {
+        "per": per,
+        "baseline": found.baseline,
+        "level": found.level,
+        "arms": [asdict(each) for each in found.arms],
+        "unlisted": found.unlisted,
+        "periods": [
+            {"shares": each.experiment.shares, "first": str(each.first), "last": str(each.last)}
+            | {"requests": each.requests}
+            for each in found.periods
+        ],
+        "sample_ratio": {
+            "mismatch": found.mismatch,
+            "assigned": None if found.assigned_ratio is None else asdict(found.assigned_ratio),
+            "asked": asdict(found.asked_ratio)
+            | {"always_valid_p_value": found.ratio_by_day[-1], "differs": found.asked_differs},
+        },
+        "lifts": [_lift(each) for each in found.lifts],
+        "per_request": [_lift(each) for each in found.per_request],
+        "daily": [
+            {"arm": each.arm, "days": list(each.days), "value": _sequence(each.value), "cost": _sequence(each.cost)}
+            for each in found.daily
+        ],
+        "segments": {
+            arm: {
+                "different_p_value": each.different,
+                "segments": [
+                    {"segment": one.segment, "adjusted_p_value": one.adjusted} | _lift(one.lift)
+                    for one in each.segments
+                ],
+            }
+            for arm, each in found.segments.items()
+        },
+        "everybody": [asdict(each) for each in everybody],
+    }
+    return {name: _plain(value) for name, value in content.items()}
+
+
+def page(campaign: str, found: Analysis, per: str, young: int) -> Iterator[str]:
+    """Return the lines of a page about an analysis.
+
+    Args:
+        campaign: name.
+        found: result.
+        per: what the lifts are of.
+        young: requests that are left out, because their outcome can still come.
+    """
+    yield f"# Lift of campaign {campaign}"
+    yield ""
+    if found.mismatch:
+        yield "**Do not read the lift: the units do not have the shares of the experiment.**"
+        yield ""
+    elif found.asked_differs:
+        yield f"**{ASKED}**"
+        yield ""
+    yield f"Per {per}, against the arm `{found.baseline}`, with {found.level:.0%} intervals; money in minor units."
+    if found.unlisted is None:
+        yield "There is no list of the accounts: their numbers follow from the shares, which widens the intervals."
+    else:
+        yield "Those that never asked count as no response and no cost."
+        if found.unlisted:
+            yield f"{found.unlisted:,} that asked are not in the list; their value counts in the sums of their arms."
+    if young:
+        yield f"{young:,} requests are left out, because their outcome can still come."
+    yield ""
+    yield "| arm | assigned | asked | requests | value | paid |"
+    yield "|---|---|---|---|---|---|"
+    for arm in found.arms:
+        assigned = "" if arm.assigned is None else f"{arm.assigned:,}"
+        yield f"| {arm.arm} | {assigned} | {arm.units:,} | {arm.requests:,} | {arm.value:,.6g} | {arm.cost:,} |"
+    for lift, request in zip(found.lifts, found.per_request, strict=True):
+        yield from _arm(lift, request, per)
+    yield from _by_day(found, per)
+    for name, segments in found.segments.items():
+        yield ""
+        yield f"## {name} by segment"
+        yield ""
+        yield f"p-value of no difference between segments: {segments.different:.3g}."
+        yield ""
+        yield f"| segment | incremental value per {per} | adjusted p-value |"
+        yield "|---|---|---|"
+        for one in segments.segments:
+            yield f"| {one.segment} | {one.lift.value} | {one.adjusted:.3g} |"
+    if len(found.periods) > 1:
+        yield from _periods(found)
+    yield from _ratios(found)
+
+
+def everybody_lines(found: Sequence[ForAll]) -> Iterator[str]:
+    """Return the lines about the effect if everybody were in an arm."""
+    if not found:
+        return
+    yield ""
+    yield "## If everybody were in an arm"
+    yield ""
+    yield "Per account of the graph, against nobody in it: the own arm, and the share of partners in the arm."
+    yield "It holds where a share of partners moves the response by a line. Use it to check a trial."
+    yield ""
+    yield "| arm | value | cost | accounts |"
+    yield "|---|---|---|---|"
+    for each in found:
+        yield f"| {each.arm} | {each.value} | {each.cost} | {each.accounts:,} |"
+
+
+def _arm(lift: Lift, request: Lift, per: str) -> Iterator[str]:
+    total = lift.total
+    yield ""
+    yield f"## {lift.arm}"
+    yield ""
+    yield f"- Value that would not have come anyway: {total.value:,.5g} [{total.low:,.5g}, {total.high:,.5g}] in all;"
+    yield f"  {lift.value} per {per}, {_percent(lift.relative)} of that of `{lift.baseline}`."
+    yield f"- Additional money: {lift.cost} per {per}."
+    yield f"- Incremental value per minor unit: {_ratio(lift.per_money)}."
+    yield f"- Per request: {request.value}. This compares those who asked, and an incentive may change who asks."
+
+
+def _percent(effect: Effect) -> str:
+    if not math.isfinite(effect.low):
+        return f"{effect.value:+.2%} [no limits]"
+    return f"{effect.value:+.2%} [{effect.low:+.2%}, {effect.high:+.2%}]"
+
+
+def _ratio(effect: Effect) -> str:
+    if math.isfinite(effect.low) or not math.isfinite(effect.error):
+        return str(effect)
+    return f"{effect.value:.4g}, without limits: the additional money may be 0"
+
+
+def _by_day(found: Analysis, per: str) -> Iterator[str]:
+    for daily in found.daily:
+        yield ""
+        yield f"## {daily.arm} by day"
+        yield ""
+        yield f"Per {per} and day, mean of the days so far. The intervals hold on all days together: the trial may be"
+        yield "stopped on any of them."
+        yield ""
+        yield "| day | incremental value | low | high |"
+        yield "|---|---|---|---|"
+        for day, *row in zip(daily.days, daily.value.value, daily.value.low, daily.value.high, strict=True):
+            yield f"| {day} | " + " | ".join(f"{each:.4g}" if math.isfinite(each) else "" for each in row) + " |"
+
+
+def _periods(found: Analysis) -> Iterator[str]:
+    yield ""
+    yield "## Periods of constant shares"
+    yield ""
+    yield "Shares were raised: arms are compared within each period, and the differences are added."
+    yield ""
+    yield "| from | to | requests | shares |"
+    yield "|---|---|---|---|"
+    for each in found.periods:
+        shares = ", ".join(f"{arm} {share / WHOLE:.1%}" for arm, share in each.experiment.shares.items() if share)
+        yield f"| {_time(each.first)} | {_time(each.last)} | {each.requests:,} | {shares} |"
+
+
+def _time(at: Any) -> str:
+    return f"{at:%Y-%m-%d %H:%M}" if hasattr(at, "strftime") else f"day {at}"
+
+
+def _ratios(found: Analysis) -> Iterator[str]:
+    yield ""
+    yield "## Sample ratio"
+    yield ""
+    if found.assigned_ratio is not None:
+        yield f"Assigned, by the list: p-value {found.assigned_ratio.p_value:.3g}."
+    valid = found.ratio_by_day[-1]
+    yield f"Asked: p-value {found.asked_ratio.p_value:.3g}; valid on all days together: {valid:.3g}."
+    for title, ratio in (("assigned", found.assigned_ratio), ("asked", found.asked_ratio)):
+        if ratio is not None:
+            yield from _counts(title, ratio)
+
+
+def _counts(title: str, ratio: SampleRatio) -> Iterator[str]:
+    yield ""
+    yield f"| arm | {title} | expected |"
+    yield "|---|---|---|"
+    for name, expected in ratio.expected.items():
+        yield f"| {name} | {ratio.observed[name]:,} | {expected:,.0f} |"
+
+
+def _lift(found: Lift) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in COUNTS} | {name: asdict(getattr(found, name)) for name in EFFECTS}
+
+
+def _sequence(found: ConfidenceSequence) -> dict[str, list[float]]:
+    return {name: getattr(found, name).tolist() for name in ("value", "low", "high")}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
