@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from components.image import IMAGE
+from components import IMAGE
 
 from pipelines.local.finished import KEPT, Took, finished
 from pipelines.local.step_progress import PROGRESS, StepProgress
