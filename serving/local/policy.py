@@ -53,12 +53,11 @@ def shares_in_words(run: Path) -> str:
 
 
 def _of_side(campaign: Campaign, curve: Curves, side: Side, share: NDArray[np.float64], currency: Currency) -> str:
-    incentives = campaign.terms(side).incentives
-    given = np.flatnonzero(share)
-    amounts = [money(incentives[level], currency) for level in given]
+    incentives, given = campaign.terms(side).incentives, np.flatnonzero(share)
+    names = [money(each, currency) for each in incentives]
+    if len(set(incentives)) < len(incentives):  # offers of one amount are told apart by their names
+        names = list(campaign.offer_ids[side])
     if given.size == 1:
         why = "" if np.ptp(curve.response) else ", because no other level has an effect that the log shows"
-        return f"every {side} {amounts[0]}{why}"
-    return f"{side}s " + listed(
-        f"{amount} {percent(share[level])}" for amount, level in zip(amounts, given, strict=True)
-    )
+        return f"every {side} {names[given[0]]}{why}"
+    return f"{side}s " + listed(f"{names[level]} {percent(share[level])}" for level in given)

@@ -29,6 +29,7 @@ class FlatModel(ResponseModel):
     account. Where the rows show no effect the curve is flat and everybody gets the level that costs least.
 
     side         whose responses they are
+    unordered    sides whose levels have no order, although their numbers ascend
     confounders  side → columns whose cells hold the reasons for a level fixed; the curve then rises by the slope within
                  cells over weeks where that is identified, through the mean response
 
@@ -45,10 +46,12 @@ class FlatModel(ResponseModel):
         seed: int = 0,
         side: Side = "customer",
         confounders: Mapping[Side, Sequence[str]] | None = None,
+        unordered: Sequence[Side] = (),
     ) -> None:
         super().__init__(levels, seed)
         self.side = side
         self.confounders = tuple((confounders or {}).get(side, ()))
+        self.rising = side not in unordered and bool(np.all(np.diff(self.levels) > 0))
         self.mean: NDArray[np.float64] | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
@@ -64,8 +67,7 @@ class FlatModel(ResponseModel):
         if "partner_id" in frame and frame["partner_id"].notna().any():
             partner = frame["partner_id"].astype(str).where(frame["partner_id"].notna(), "account " + account)
         rows = LevelMeans(level, size, weight=weight, account=account, partner=partner)
-        rising = bool(np.all(np.diff(self.levels) > 0))
-        self.mean = shown_means(rows, response, self.levels, ordered=rising)
+        self.mean = shown_means(rows, response, self.levels, ordered=self.rising)
         return self
 
     def curve(self, frame: pd.DataFrame) -> Curves:

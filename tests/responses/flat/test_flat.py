@@ -107,6 +107,9 @@ def test_levels_of_one_amount_have_no_order() -> None:
     frame = pd.DataFrame({"account_id": np.arange(6000).astype(str), "level": level, "response": response})
     means = frame.groupby("level")["response"].mean().to_numpy()
     np.testing.assert_allclose(curve(frame, (0, 50, 50)), means, atol=1e-7)
+    numbers = make("flat", levels=(0, 1, 2), unordered=("customer",)).fit(frame).curve(frame.head(1)).response[:, 0]
+    np.testing.assert_allclose(numbers, means, atol=1e-7)
+    assert np.diff(curve(frame, (0, 1, 2)))[1] == 0
 
 
 def test_a_level_without_rows_counts_as_the_one_below_it() -> None:
