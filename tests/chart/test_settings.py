@@ -4,12 +4,13 @@ import argparse
 import base64
 import json
 import math
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rendering import CHART, merged, pods, render, values_of
+from rendering import CHART, merged, pods, render, rendered, values_of
 
 from operations.common.job import add_flags
 from operations.common.workspace import FIELDS, read_campaign
@@ -238,3 +239,29 @@ def test_what_a_cluster_adds_reaches_its_objects() -> None:
     for endpoint in monitor["podMetricsEndpoints"]:
         assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["node"]
         assert [each["action"] for each in endpoint["metricRelabelings"]] == ["labeldrop"]
+
+
+LARGE = {
+    "campaign": "spring",
+    "features": {"online": {"redis": {"existingSecret": "redis"}}},
+    "checks": {"crds": False, "objects": False},
+    "training": {
+        "rayJob": {"enabled": True, "seed": 20260501, "epochs": 1_000_000, "ttlSecondsAfterFinished": 2_592_000}
+    },
+    "predictor": {"amountPerHour": 5_000_000, "featureMaxAgeSeconds": 2_592_000, "callsPerSecond": 1_000_000},
+    "ledger": {"callsPerSecond": 1_000_000},
+    "resolve": {"activeDeadlineSeconds": 1_000_000, "startingDeadlineSeconds": 1_000_000},
+    "watch": {"enabled": True, "activeDeadlineSeconds": 1_000_000, "matureHours": 1_000_000},
+    "campaignFields": {"exploration": 0.05},
+}
+
+
+def test_large_whole_numbers_are_rendered_as_such() -> None:
+    """Helm holds the numbers of a values file as floats."""
+    texts = rendered(LARGE)
+    lines = [line for text in texts.values() for line in text.splitlines()]
+    assert [line for line in lines if re.search(r"\b\d(\.\d+)?e\+\d+", line)] == []
+    for wanted in ("--set=seed=20260501", "--mature-hours=1000000", "ttlSecondsAfterFinished: 2592000", "0.05"):
+        assert any(wanted in line for line in lines), wanted
+    for path in (CHART / "templates").rglob("*.yaml"):
+        assert path.read_text().startswith('{{- include "shadowprice.wholeNumbers" .Values -}}\n'), path

@@ -344,3 +344,27 @@ subPath: {{ . | quote }}
     items: [{key: {{ include "shadowprice.tokenKey" . | quote }}, path: token}]
 {{- end }}
 
+
+{{/*
+Writes whole numbers of the values as such: Helm holds numbers as floats, and prints those from a million on as 1e+06. Every
+template begins with it; call with a mapping.
+*/}}
+{{- define "shadowprice.wholeNumbers" -}}
+{{- range $key, $value := . -}}
+{{- if kindIs "map" $value -}}
+{{- include "shadowprice.wholeNumbers" $value -}}
+{{- else if kindIs "slice" $value -}}
+{{- $entries := list -}}
+{{- range $value -}}
+{{- $entry := dict "entry" . -}}
+{{- include "shadowprice.wholeNumbers" $entry -}}
+{{- $entries = append $entries $entry.entry -}}
+{{- end -}}
+{{- $_ := set $ $key $entries -}}
+{{- else if kindIs "float64" $value -}}
+{{- if and (eq $value (floor $value)) (lt $value 9007199254740992.0) (gt $value -9007199254740992.0) -}}
+{{- $_ := set $ $key (int64 $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -37,6 +37,7 @@ _OTHERS = {
     b"\xfd7zXZ": "compressed with xz; unpack it, or compress it with gzip",
     b"7z\xbc\xaf": "a 7z archive; unpack it",
 }
+Bytes = gzip.GzipFile | BinaryIO
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _NOT_OF_TEXT = frozenset(("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "utf-7", "mbcs"))
 
@@ -81,7 +82,7 @@ def text_blocks(path: Path, encoding: str = "") -> Iterator[bytes]:
         yield from _decoded(content, head, codec, os.fstat(file.fileno()).st_size)
 
 
-def _unpacked(file: IO[bytes]) -> IO[bytes]:
+def _unpacked(file: BinaryIO) -> Bytes:
     head = file.read(4)
     file.seek(0)
     if head.startswith(_GZIP):
@@ -91,7 +92,7 @@ def _unpacked(file: IO[bytes]) -> IO[bytes]:
     return file
 
 
-def _decoded(content: IO[bytes], head: bytes, codec: str, size: int) -> Iterator[bytes]:
+def _decoded(content: Bytes, head: bytes, codec: str, size: int) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(codec)()
     lines, total = 1, 0
     block, last = head, not head

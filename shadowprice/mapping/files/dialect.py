@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import string
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,20 +56,28 @@ def find_dialect(path: Path, *, delimiter: str = "", quote: str = '"', encoding:
         if len(sample) >= SAMPLE:
             whole = False
             break
-    if not delimiter:
-        named = sample[:6].lower()
-        delimiter = chr(sample[4]) if named.startswith(b"sep=") and len(sample) > 4 and sample[4] < 128 else ""
+    if not delimiter and sample[:4].lower() == b"sep=":
+        delimiter = sample[4:5].decode(errors="ignore").strip(string.ascii_letters + string.digits + "\r\n\"'\0")
     tried = [delimiter] if delimiter else DELIMITERS
     found = [_fit(sample, each, quote, encoding, header, whole) for each in tried]
     return max(found, key=lambda each: (each.fits and each.width > 1, each.width > 1, -each.header, each.width))
 
 
 def names_of(text: str, dialect: Dialect) -> tuple[str, ...]:
-    """Return the names in the text of a header, without spaces around them and in one Unicode form."""
-    quoting = csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE
-    quote = dialect.quote or None
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.delimiter, quotechar=quote, quoting=quoting)
-    cells = next(reader, [])
+    """Return the names in the text of a header, without spaces around them and in one Unicode form.
+
+    Raises:
+        ValueError: a name is too long.
+    """
+    lines = io.StringIO(text, newline="")
+    if dialect.quote:
+        reader = csv.reader(lines, delimiter=dialect.delimiter, quotechar=dialect.quote)
+    else:
+        reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
+    try:
+        cells = next(reader, [])
+    except csv.Error as error:
+        raise ValueError(f"has no header that can be read: {error}") from error
     return tuple(unicodedata.normalize("NFC", cell.strip().strip("\ufeff\u200b")) for cell in cells)
 
 
