@@ -16,6 +16,7 @@ CURVE_REPAIR ?=
 CALIBRATION ?=
 WEIGHTING ?= none
 DAYS ?= 1
+RESUME ?=
 PORT ?= 8080
 RUN ?= runs/latest
 TESTS ?=
@@ -50,9 +51,10 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard shadowprice/*/kerne
 install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
-quickstart: install ## The whole main job on one machine [DATASET=world|tables|mapping|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [CALIBRATION=validation|rolling] [WEIGHTING=none|known|fitted] [DAYS=7]
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|mapping|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [CALIBRATION=validation|rolling] [WEIGHTING=none|known|fitted] [DAYS=7] [RESUME=1]
 	$(BIN)/python -W ignore -m shadowprice quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED) \
-		--recipe '$(RECIPE)' --curve-repair '$(CURVE_REPAIR)' --calibration '$(CALIBRATION)' --weighting $(WEIGHTING) --days $(DAYS)
+		--recipe '$(RECIPE)' --curve-repair '$(CURVE_REPAIR)' --calibration '$(CALIBRATION)' --weighting $(WEIGHTING) --days $(DAYS) \
+		$(if $(RESUME),--resume)
 
 .PHONY: serve
 serve: install ## The services of the last run (predictor on PORT=8080, ledger and console on the next two) [RUN=runs/latest]

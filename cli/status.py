@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import click
 import typer
 
 from shadowprice.command import MISUSED, Misused
@@ -16,11 +15,16 @@ def status_of(app: typer.Typer, name: str) -> int:
     """
     try:
         found = app(prog_name=name, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return MISUSED
-    except click.ClickException as error:
-        raise Misused(f"{error.format_message()} {name} --help describes the options") from error
-    except click.Abort as error:
+    except typer.Abort as error:
         raise KeyboardInterrupt from error
+    except Exception as error:
+        # Typer may have a Click of its own, whose errors only have this in common with those of the package.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(message())
+            return MISUSED
+        text = " ".join(message().split()).rstrip(".")
+        raise Misused(f"{text}; {name} --help describes the options") from error
     return found if isinstance(found, int) else 0

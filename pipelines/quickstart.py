@@ -25,8 +25,8 @@ from pipelines.days.week import check_days, play_days
 from pipelines.local import PipelineFailed
 from pipelines.local import run as run_pipeline
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
-from shadowprice.command import Arguments, answer
-from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.command import INTERRUPTED, Arguments, answer
+from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.recipes import Training
 from shadowprice.pacing.replay.loop import LoopDay
@@ -61,9 +61,9 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
     try:
         run.took.update(do("train", arguments=given | workspace))
     except PipelineFailed as error:
-        if error.step == "prepare" and error.reason and not run.resumed:
+        if error.step == "prepare" and error.cause is not None and not run.resumed:
             run.remove()
-            raise ShadowpriceError(error.reason) from error
+            raise error.cause from error
         if (found := refused(run.folder)) is None:
             raise
         told = refusal(run.folder, *found, int(run.arguments["seed"]))
@@ -144,7 +144,11 @@ def _main(parser: Arguments) -> int:
     given.pop("resume")
     given["data"] = str(Path(given["data"]).resolve()) if given["data"] else ""
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        folder = quickstart(runs, given, resume=resume)
+        try:
+            folder = quickstart(runs, given, resume=resume)
+        except KeyboardInterrupt:
+            print("interrupted; --resume goes on", file=sys.stderr)
+            return INTERRUPTED
     summary = json.loads((folder / "summary.json").read_text())
     if as_json:
         print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))

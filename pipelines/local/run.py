@@ -18,6 +18,7 @@ from components import IMAGE
 
 from pipelines.local.finished import KEPT, Took, finished
 from pipelines.local.step_progress import PROGRESS, StepProgress
+from shadowprice import errors
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child
 
@@ -36,11 +37,13 @@ class PipelineFailed(ShadowpriceError):
     """A step of a pipeline failed; the message names the step, the reason and the log.
 
     step    name of the step
-    reason  error that the step raised, with its class; empty where it raised none on purpose
+    cause   error that the step raised; None where it raised none on purpose
     """
 
     def __init__(self, pipeline: str, step: str, reason: str, crash: str, log: Path) -> None:
-        self.step, self.reason = step, reason
+        kind, _, text = reason.partition(": ")
+        self.step = step
+        self.cause = getattr(errors, kind, ShadowpriceError)(text) if reason else None
         super().__init__(f"pipeline {pipeline!r} failed in step {step!r}: {reason or crash or 'see the log'} ({log})")
 
 
@@ -107,7 +110,7 @@ def run(
         try:
             for line in child.stdout:
                 sink.write(line)
-                telling &= bool(line.strip())
+                telling &= bool(line.strip()) and not (TASK.search(line) or DONE.search(line))
                 if found := TASK.search(line):
                     step, status, crash = found[1], "", ""
                     shown = StepProgress(f"  {pipeline}: {step}", (usual or {}).get(step))

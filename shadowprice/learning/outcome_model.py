@@ -36,16 +36,23 @@ def outcome_rows(data: TrainingSet) -> TrainingSet:
 
     The served model is fitted on the training split, and stopped, calibrated and repaired on the validation split, so
     these are the rows that it has not seen. They are dealt by account, by a hash that depends on the account alone; so
-    are the accounts chosen where there are more than :data:`MOST_ACCOUNTS` of a side.
+    are the accounts chosen where there are more than :data:`MOST_ACCOUNTS` of a side. A side with one test account has
+    its rows in both.
     """
     rows = {}
     for side, test in data.part("test").items():
         names, place = np.unique(test["account_id"].to_numpy(dtype=str), return_inverse=True)
         draw = np.array([uniform(f"outcome/{account}") for account in names])
         taken = np.argsort(draw, kind="stable")[:: -(-names.size // MOST_ACCOUNTS) or 1]
+        held_out = draw < HELD_OUT
+        if names.size > 1:
+            # Chance may deal all of a few accounts alike.
+            held_out[taken[0]], held_out[taken[-1]] = True, False
         kept = np.isin(place, taken)
-        split = np.where(draw[place] < HELD_OUT, "validation", "train")
+        split = np.where(held_out[place], "validation", "train")
         rows[side] = test.assign(split=split)[kept].reset_index(drop=True)
+        if names.size == 1:
+            rows[side] = pd.concat([rows[side].assign(split=each) for each in ("train", "validation")])
     return replace(data, rows=rows)
 
 

@@ -92,7 +92,7 @@ def test_a_retrain_here_counts_from_its_beginning_and_runs_alone(
 
     def refuses(pipeline: str, *_: object, **__: object) -> None:
         beside.append(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
-        raise PipelineFailed(f"pipeline {pipeline!r} failed in step 'gate-refused'")
+        raise PipelineFailed(pipeline, "gate-refused", "", "", Path("retrain.log"))
 
     monkeypatch.setattr("pipelines.__main__.run", refuses)
     monkeypatch.setattr(sys, "argv", ["pipelines", *command[3:-1]])

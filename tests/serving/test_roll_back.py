@@ -141,7 +141,7 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
     (tmp_path / "second" / "model.json").unlink()
     assert command(operation, "register", "--model", tmp_path / "second", "--workspace", workspace) == 1
     told = capsys.readouterr().err
-    assert told.startswith("register failed: NotFound: no model bundle in")
+    assert told.startswith("register failed: no model bundle in")
     assert len(told.strip().splitlines()) == 1
     assert active()[:2] == (3, "m-1")
 
