@@ -159,6 +159,8 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         facts[f"Paid to {side}s"] = paid + (f", for {terms.most_units} units at most" if terms.most_units > 1 else "")
         if terms.weight != 1:
             facts[f"Worth of one {ONE[side]}"] = number(terms.weight)
+    if campaign.policy == "flat":
+        facts["Policy"] = "flat: the same chances for every account of a side"
     return facts | {
         "Requests that explore": percent(campaign.exploration),
         "Price is set by": f"pacer {campaign.pacer}",
