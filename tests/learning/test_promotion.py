@@ -109,7 +109,7 @@ def test_it_is_promoted_over_one_that_knows_less_and_not_the_other_way(data, goo
 
 def test_an_equal_model_is_not_shown_to_be_better_but_may_pass_with_a_margin(data, good) -> None:
     assert not value_check(judged(good, data, good)).passed
-    found = judged(good, data, good, limits=Limits(value_margin=0.01))
+    found = judged(good, data, good, limits=Limits(value_margin=0.01, ece_share=0.5))
     assert value_check(found).passed
     assert found.gate.passed, "nothing speaks against the change"
 
@@ -132,7 +132,9 @@ def test_a_model_that_is_shown_to_bring_less_is_refused_within_any_margin(data, 
 
 
 def test_a_first_model_must_beat_uniform_dosing(data, good, bad) -> None:
-    found = judged(good, data, None)
+    # Trees without the interaction of trait and level predict 73 % where 93 % respond.
+    assert "prediction and response of each tenth" in " ".join(judged(good, data, None).gate.reasons)
+    found = judged(good, data, None, limits=Limits(ece_share=0.5))
     assert value_check(found).passed
     assert found.gate.passed
     assert "uniform dosing" in value_check(found).rule
