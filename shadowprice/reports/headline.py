@@ -76,6 +76,9 @@ def worth_sentence(data: ReportData) -> str:
         told += f"That is {rounded(now.flat.value)} more {interval(now.flat)} than {FLAT}."
     else:
         told += f"{_more('personal incentives', now.flat, unit, FLAT).capitalize()}."
+    if data.campaign is not None and data.campaign.budget.form == "total" and now.cost.low > now.budget:
+        cost = f"{money(now.cost.value, data.currency)} {_bounds(now.cost, data.currency)}"
+        told += f" They cost {cost}, more than the budget: the curves expect too little."
     rows, accounts = sum(data.worth.rows.values()), sum(data.worth.accounts.values())
     return (
         f"{told} In brackets are 95 % intervals, from {number(rows)} rows of {number(accounts)} accounts that no model "
@@ -111,15 +114,19 @@ def _tiles(worth: Worth, now: WorthAt, unit: str, currency: Currency, least: str
         )
     ]
     if now.lowest.low > 0 and now.each is not None:
-        bounds = f"95 % interval [{money(now.each.low, currency)}, {money(now.each.high, currency)}]"
+        bounds = f"95 % interval {_bounds(now.each, currency)}"
         tiles.append(Tile("Cost per extra response", money(now.each.value, currency), bounds))
-    used = now.cost.value / now.budget if now.budget > 0 else np.nan
-    tiles.append(Tile("Expected cost", money(now.cost.value, currency), f"{percent(used)} of the budget", used))
+    kept = f"95 % interval {_bounds(now.cost, currency)}; a new price every hour keeps to the budget"
+    tiles.append(Tile("Expected cost", money(now.cost.value, currency), kept))
     span = f"{percent(worth.points[0].share, 0)} to {percent(worth.points[-1].share, 0)}"
     return [
         *tiles,
         _difference(f"Mean over budgets, {span}", worth.flat, f"{unit} over flat mixtures", worth.true_flat),
     ]
+
+
+def _bounds(found: Estimate, currency: Currency) -> str:
+    return f"[{money(found.low, currency)}, {money(found.high, currency)}]"
 
 
 def _difference(name: str, found: Estimate, unit: str, truth: float) -> Tile:

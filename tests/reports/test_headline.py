@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
 from shadowprice.evaluation import Estimate
 from shadowprice.reports.headline import change_sentence, headline
@@ -64,6 +65,20 @@ def test_a_budget_that_buys_nothing_is_told_without_an_interval(example):
     shown = headline(at_the_budget(example, lowest=nothing, flat=nothing, each=None))
     assert shown.sentence.endswith("every account gets the lowest incentive: the budget does not pay for more.")
     assert "[0, 0]" not in "".join(tile.aside for tile in shown.tiles)
+
+
+def test_a_cost_above_the_budget_is_told_with_its_interval(example):
+    campaign = Campaign(
+        name="c",
+        sides={"customer": Terms(levels=(0, 100))},
+        budget=Budget(limit=500_000),
+        starts_at=example.created_at,
+    )
+    dear = at_the_budget(example, cost=Estimate(560_000.0, 520_000.0, 600_000.0))
+    told = headline(dataclasses.replace(dear, campaign=campaign)).sentence
+    assert "They cost $5,600.00 [$5,200.00, $6,000.00], more than the budget" in told
+    assert "4,292 more redemptions" in told
+    assert "more than the budget" not in headline(dataclasses.replace(example, campaign=campaign)).sentence
 
 
 def test_nothing_is_claimed_where_the_worth_is_absent(example):

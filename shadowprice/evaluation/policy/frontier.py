@@ -1,4 +1,4 @@
-"""The budget–value frontier of a policy, estimated off-policy with bands, and two policies at equal spend."""
+"""The path of a policy's value and spend as the price of money falls, estimated off-policy; two of them at equal spend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.off_policy import importance, shrunk
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.clusters import Clusters
-from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands, estimates, gathered
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array, as_rows, ratio
 
 Estimator = Literal["hajek", "dr", "switch", "shrunk"]
@@ -52,25 +52,6 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Frontier:
-    """Value against spend as the price of money falls, per row, each point with its band.
-
-    prices          float64 (L,), descending
-    value, cost     (L,) estimates; value_low, value_high, cost_low, cost_high (L,) their intervals
-    effective_rows  (L,) rows that the weights at each price are worth
-    """
-
-    prices: Array
-    value: Array
-    value_low: Array
-    value_high: Array
-    cost: Array
-    cost_low: Array
-    cost_high: Array
-    effective_rows: Array
-
-
-@dataclass(frozen=True)
 class EqualSpend:
     """Two policies at one spend per row.
 
@@ -89,35 +70,6 @@ class EqualSpend:
     reached: bool
 
 
-def frontier(
-    trial: Trial,
-    value: ArrayLike,
-    cost: ArrayLike,
-    *,
-    prices: ArrayLike | None = None,
-    estimator: Estimator = "hajek",
-    interval: Interval | None = None,
-) -> Frontier:
-    """Estimate the frontier of the policy that decides by these curves.
-
-    Args:
-        trial: rows to estimate it from, none of which the curves were fitted on.
-        value: (J, N) expected value of each level for each row; cost: (J, N) its expected cost.
-        prices: of money, to decide at; by default 40 that spread the decisions evenly.
-        estimator: ``hajek``, ``dr``, ``switch`` or ``shrunk``, see :mod:`~shadowprice.evaluation.policy.off_policy`.
-        interval: of the bands; its cluster and partner are the trial's unless it has a cluster.
-
-    The decisions are those of :func:`shadowprice.decision.decide`. O(L · N · (J + replications)).
-    """
-    cells, drawn = gathered(np.size(np.asarray(trial.value)), _interval(trial, interval))
-    path, asked = decided(trial, value, cost, prices, estimator, cells)
-    at = path.at(np.ones((1, cells.size)))
-    lows, highs = bands(lambda counts: np.stack(path.at(counts), axis=1), cells.size, drawn)
-    return Frontier(
-        asked, at[0][0], lows[0], highs[0], at[1][0], lows[1], highs[1], path.effective_rows
-    )  # fmt: skip
-
-
 def at_equal_spend(
     trial: Trial,
     candidate: tuple[ArrayLike, ArrayLike],
@@ -133,7 +85,8 @@ def at_equal_spend(
         trial: rows that neither was fitted on.
         candidate, incumbent: (value (J, N), cost (J, N)) of the curves that each decides by.
         spend: per row, minor units; by default what the trial itself spent.
-        estimator, interval: as for :func:`frontier`.
+        estimator: ``hajek``, ``dr``, ``switch`` or ``shrunk``, see :mod:`~shadowprice.evaluation.policy.off_policy`.
+        interval: of the bootstrap; its cluster and partner are the trial's unless it has a cluster.
 
     In every bootstrap sample both frontiers are read at ``spend`` by linear interpolation, so the
     difference carries the uncertainty of the spend as well as of the value.

@@ -9,8 +9,9 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend, frontier, price_grid
+from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend, decided, price_grid
 from shadowprice.evaluation.policy.off_policy import cross_fitted
+from shadowprice.evaluation.statistics.clusters import Clusters
 
 J = 4
 LEVELS = np.array([0.0, 1.0, 2.0, 4.0])
@@ -147,25 +148,26 @@ def costed(response: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("estimator", ["hajek", "dr", "switch", "shrunk"])
-def test_the_frontier_is_the_true_value_and_spend_of_the_decisions(estimator) -> None:
+def test_the_path_is_the_true_value_and_spend_of_the_decisions(estimator) -> None:
     world = World(20_000, 3)
     value, cost = costed(world.truth)
     # Shrinkage leaves a share of the model's error in; the others take it out.
     wrong = 0.97 if estimator == "shrunk" else 0.8
     outcome = {} if estimator == "hajek" else {"expected_value": wrong * value, "expected_cost": wrong * cost}
     prices = [0.0, 0.05, 0.1, 0.2, 0.5]
-    found = frontier(
-        trial(world, **outcome), value, cost, prices=prices, estimator=estimator, interval=Interval(replications=200)
+    rows = world.x.size
+    found, asked = decided(
+        trial(world, **outcome), value, cost, prices, estimator, Clusters(np.zeros(rows, dtype=int), 1)
     )
-    assert found.prices.tolist() == prices[::-1]
-    for at, price in enumerate(found.prices):
+    assert asked.tolist() == prices[::-1]
+    (values,), (costs,) = found.at(np.ones((1, 1)))
+    for at, price in enumerate(asked):
         chosen = (value - price * cost).argmax(axis=0)
         rows = np.arange(chosen.size)
         truth = value[chosen, rows].mean(), cost[chosen, rows].mean()
-        assert found.value[at] == pytest.approx(truth[0], abs=0.02)
-        assert found.cost[at] == pytest.approx(truth[1], abs=0.08)
-        assert found.value_low[at] <= found.value[at] <= found.value_high[at]
-    assert (np.diff(found.cost) > 0).all(), "money that is cheaper is spent more"
+        assert values[at] == pytest.approx(truth[0], abs=0.02)
+        assert costs[at] == pytest.approx(truth[1], abs=0.08)
+    assert (np.diff(costs) > 0).all(), "money that is cheaper is spent more"
     assert found.effective_rows.min() > 1000
 
 
@@ -195,9 +197,6 @@ def test_a_comparison_of_policies_is_less_certain_where_partners_share_shocks() 
     two = at_equal_spend(replace(shared, partner=partner), *policies, spend=1.0, interval=how).difference
     assert one.value == pytest.approx(two.value)
     assert two.high - two.low > 1.3 * (one.high - one.low)
-    bands = frontier(replace(shared, partner=partner), *policies[0], prices=[0.1], interval=how)
-    narrow = frontier(shared, *policies[0], prices=[0.1], interval=how)
-    assert bands.value_high[0] - bands.value_low[0] > 1.3 * (narrow.value_high[0] - narrow.value_low[0])
 
 
 def test_a_spend_beyond_both_ends_is_clamped_and_said() -> None:
@@ -222,8 +221,11 @@ def test_prices_spread_the_decisions() -> None:
         (lambda: metrics.ips_value([1.0], [0.5], [0.0]), "propensity"),
         (lambda: metrics.ips_value([1.0], [1.5], [0.5]), "target"),
         (lambda: metrics.dr_value([1.0], [0.5], [0.5], [0.5], [0.5], switch=-1), "switch"),
-        (lambda: frontier(trial(World(5, 0)), *costed(World(5, 0).truth), estimator="dr"), "trial.expected_value"),
-        (lambda: frontier(trial(World(5, 0)), *costed(World(6, 0).truth)), "value"),
+        (
+            lambda: at_equal_spend(trial(World(5, 0)), *2 * [costed(World(5, 0).truth)], estimator="dr"),
+            "trial.expected_value",
+        ),
+        (lambda: at_equal_spend(trial(World(5, 0)), *2 * [costed(World(6, 0).truth)]), "value"),
     ],
 )
 def test_bad_arguments_are_named(call, field) -> None:
