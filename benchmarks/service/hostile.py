@@ -17,7 +17,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -34,6 +35,7 @@ from serving.local.launch import Service, free_port
 
 ACCOUNTS = 2000
 CONNECTIONS = {"predictor": 8, "ledger": 8, "console": 2}
+SETTLE_SECONDS = 2.0
 SHARE, SLOWER, PROBE_SECONDS = 0.8, 3.0, 0.3
 """Goals: share of the throughput that is kept at least, times of p99, and the longest answer of a probe."""
 TOKEN = "a-token-of-the-benchmark"
@@ -72,17 +74,25 @@ def measured(seconds: float, turns: int, wanted: str = "") -> dict[str, Any]:
         settings = dict.fromkeys(variables, str(folder / "token"))
         with serving(folder, ACCOUNTS, settings, with_trivial=False, with_console=True, context=True) as running:
 
-            def honest(service: str) -> dict[str, Any]:
+            def honest(service: str, attacked: AbstractContextManager[Any] | None = None) -> dict[str, Any]:
                 nonlocal serial
                 asked = running.console if service == "console" else running.predictor
                 assert asked is not None
-                before = _cpu(running)
-                each = generate(
-                    port=port_of(asked), protocol="page" if service == "console" else "v1", batch=1, seconds=seconds,
-                    connections=CONNECTIONS[service], serial=serial, accounts=ACCOUNTS, token=TOKEN, context=True,
-                )  # fmt: skip
+                with ThreadPoolExecutor(1) as pool:
+                    load = pool.submit(
+                        generate, port=port_of(asked), protocol="page" if service == "console" else "v1", batch=1,
+                        connections=CONNECTIONS[service], seconds=seconds, settle=SETTLE_SECONDS, serial=serial,
+                        accounts=ACCOUNTS, token=TOKEN, context=True,
+                    )  # fmt: skip
+                    # The callers are connected and were answered before an attack begins.
+                    time.sleep(SETTLE_SECONDS / 2)
+                    with attacked or nullcontext():
+                        time.sleep(SETTLE_SECONDS / 2)
+                        before = _cpu(running)
+                        each = load.result()
+                        cpu = _cpu(running) - before
                 serial = each["serial"]
-                return {**each, "cpu": (_cpu(running) - before) / max(1, each["calls"])}
+                return {**each, "cpu": cpu / max(1, each["calls"])}
 
             for service in CONNECTIONS:
                 honest(service)
@@ -104,7 +114,7 @@ def _paired(
     running: Running,
     attack: str,
     service: str,
-    honest: Callable[[str], dict[str, Any]],
+    honest: Callable[..., dict[str, Any]],
     turns: int,
     limits: dict[str, float],
 ) -> dict[str, Any]:
@@ -118,10 +128,9 @@ def _paired(
         attackers(attack, url) as under_attack,
     ):
         for _ in range(turns):
-            with beside():
-                base = honest(service)
-            with under_attack(), watched:
-                pairs.append((base, honest(service)))
+            base = honest(service, beside())
+            with watched:
+                pairs.append((base, honest(service, under_attack())))
 
     def ratio(figure: str) -> float:
         return float(np.median([under[figure] / base[figure] for base, under in pairs]))
@@ -213,7 +222,6 @@ def attackers(attack: str, url: str) -> Iterator[Callable[[], Any]]:
         @contextmanager
         def attacking() -> Iterator[None]:
             started.send_signal(signal.SIGCONT)
-            time.sleep(0.5)
             try:
                 yield
             finally:

@@ -38,7 +38,10 @@ class Pace:
         self._left -= seconds
 
     def free(self) -> bool:
-        """Return whether a stranger may go on now."""
+        """Return whether a stranger may go on now: there is time, and no other one waits for it."""
+        return not self._waiting and self._has_time()
+
+    def _has_time(self) -> bool:
         now = self._clock()
         self._left = min(STRANGER_SECONDS, self._left + (now - self._filled) * self._share(now))
         self._filled = now
@@ -60,7 +63,7 @@ class Pace:
 
     def _next(self) -> None:
         self._timer = None
-        while self._waiting and self.free():
+        while self._waiting and self._has_time():
             peer, turns = self._waiting.popitem(last=False)
             turn = turns.popleft()
             if turns:
