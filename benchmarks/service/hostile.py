@@ -9,6 +9,7 @@ second, and the memory of each process is compared with the limit in the chart.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,8 +56,8 @@ ATTACKS = [
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """Every attack, or those whose names contain ``SHADOWPRICE_ATTACK``; returns medians over the turns."""
-    seconds, turns = (1.0, 1) if quick else (1.5, 3)
+    """Every attack, or those whose names match ``SHADOWPRICE_ATTACK``; returns medians over the turns."""
+    seconds, turns = (1.0, 1) if quick else (1.5, 5)
     wanted = os.environ.get("SHADOWPRICE_ATTACK", "")
     found: dict[str, Any] = cells.of(f"{seconds}-{turns}-{wanted}", partial(measured, seconds, turns, wanted))
     return found
@@ -97,7 +98,7 @@ def measured(seconds: float, turns: int, wanted: str = "") -> dict[str, Any]:
             for service in CONNECTIONS:
                 honest(service)
             for attack, service in ATTACKS:
-                if wanted in f"{attack} at the {service}":
+                if re.search(wanted, f"{attack} at the {service}"):
                     found[f"{attack} at the {service}"] = _paired(running, attack, service, honest, turns, limits)
                     print(_line(attack, service, found[f"{attack} at the {service}"]), flush=True)
     return found
@@ -229,3 +230,5 @@ def attackers(attack: str, url: str) -> Iterator[Callable[[], Any]]:
 
         started.send_signal(signal.SIGSTOP)
         yield attacking
+    # What is left of the attack is closed before the next one.
+    time.sleep(SETTLE_SECONDS)

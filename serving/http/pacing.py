@@ -63,13 +63,16 @@ class Pace:
 
     def _next(self) -> None:
         self._timer = None
-        while self._waiting and self._has_time():
-            peer, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[peer] = turns
-            turn()
-        self._schedule()
+        try:
+            while self._waiting and self._has_time():
+                peer, turns = self._waiting.popitem(last=False)
+                turn = turns.popleft()
+                if turns:
+                    self._waiting[peer] = turns
+                turn()
+        finally:
+            # Whatever a turn raises, the others have theirs.
+            self._schedule()
 
 
 class Timed:

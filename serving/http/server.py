@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -76,14 +77,14 @@ class Listener:
         making: Coroutine[Any, Any, Any] = self._loop.connect_accepted_socket(self._protocol, connection)
         task = self._loop.create_task(making)
         self._making.add(task)
-        task.add_done_callback(self._made)
+        task.add_done_callback(partial(self._made, connection))
         return True
 
-    def _made(self, task: asyncio.Task[Any]) -> None:
+    def _made(self, connection: socket.socket, task: asyncio.Task[Any]) -> None:
         self._making.discard(task)
-        if not task.cancelled():
+        if task.cancelled() or task.exception() is not None:
             # A peer that is gone already is no error of ours.
-            task.exception()
+            connection.close()
 
 
 class BoundedServer(uvicorn.Server):
