@@ -9,6 +9,7 @@ second, and the memory of each process is compared with the limit in the chart.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -34,6 +36,7 @@ from serving.local.launch import Service, free_port
 
 ACCOUNTS = 2000
 CONNECTIONS = {"predictor": 8, "ledger": 8, "console": 2}
+SETTLE_SECONDS = 2.0
 SHARE, SLOWER, PROBE_SECONDS = 0.8, 3.0, 0.3
 """Goals: share of the throughput that is kept at least, times of p99, and the longest answer of a probe."""
 TOKEN = "a-token-of-the-benchmark"
@@ -53,8 +56,8 @@ ATTACKS = [
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """Every attack, or those whose names contain ``SHADOWPRICE_ATTACK``; returns medians over the turns."""
-    seconds, turns = (1.0, 1) if quick else (1.5, 3)
+    """Every attack, or those whose names match ``SHADOWPRICE_ATTACK``; returns medians over the turns."""
+    seconds, turns = (1.0, 1) if quick else (1.5, 5)
     wanted = os.environ.get("SHADOWPRICE_ATTACK", "")
     found: dict[str, Any] = cells.of(f"{seconds}-{turns}-{wanted}", partial(measured, seconds, turns, wanted))
     return found
@@ -72,22 +75,30 @@ def measured(seconds: float, turns: int, wanted: str = "") -> dict[str, Any]:
         settings = dict.fromkeys(variables, str(folder / "token"))
         with serving(folder, ACCOUNTS, settings, with_trivial=False, with_console=True, context=True) as running:
 
-            def honest(service: str) -> dict[str, Any]:
+            def honest(service: str, attacked: AbstractContextManager[Any] | None = None) -> dict[str, Any]:
                 nonlocal serial
                 asked = running.console if service == "console" else running.predictor
                 assert asked is not None
-                before = _cpu(running)
-                each = generate(
-                    port=port_of(asked), protocol="page" if service == "console" else "v1", batch=1, seconds=seconds,
-                    connections=CONNECTIONS[service], serial=serial, accounts=ACCOUNTS, token=TOKEN, context=True,
-                )  # fmt: skip
+                with ThreadPoolExecutor(1) as pool:
+                    load = pool.submit(
+                        generate, port=port_of(asked), protocol="page" if service == "console" else "v1", batch=1,
+                        connections=CONNECTIONS[service], seconds=seconds, settle=SETTLE_SECONDS, serial=serial,
+                        accounts=ACCOUNTS, token=TOKEN, context=True,
+                    )  # fmt: skip
+                    # The callers are connected and were answered before an attack begins.
+                    time.sleep(SETTLE_SECONDS / 2)
+                    with attacked or nullcontext():
+                        time.sleep(SETTLE_SECONDS / 2)
+                        before = _cpu(running)
+                        each = load.result()
+                        cpu = _cpu(running) - before
                 serial = each["serial"]
-                return {**each, "cpu": (_cpu(running) - before) / max(1, each["calls"])}
+                return {**each, "cpu": cpu / max(1, each["calls"])}
 
             for service in CONNECTIONS:
                 honest(service)
             for attack, service in ATTACKS:
-                if wanted in f"{attack} at the {service}":
+                if re.search(wanted, f"{attack} at the {service}"):
                     found[f"{attack} at the {service}"] = _paired(running, attack, service, honest, turns, limits)
                     print(_line(attack, service, found[f"{attack} at the {service}"]), flush=True)
     return found
@@ -104,7 +115,7 @@ def _paired(
     running: Running,
     attack: str,
     service: str,
-    honest: Callable[[str], dict[str, Any]],
+    honest: Callable[..., dict[str, Any]],
     turns: int,
     limits: dict[str, float],
 ) -> dict[str, Any]:
@@ -118,10 +129,9 @@ def _paired(
         attackers(attack, url) as under_attack,
     ):
         for _ in range(turns):
-            with beside():
-                base = honest(service)
-            with under_attack(), watched:
-                pairs.append((base, honest(service)))
+            base = honest(service, beside())
+            with watched:
+                pairs.append((base, honest(service, under_attack())))
 
     def ratio(figure: str) -> float:
         return float(np.median([under[figure] / base[figure] for base, under in pairs]))
@@ -213,7 +223,6 @@ def attackers(attack: str, url: str) -> Iterator[Callable[[], Any]]:
         @contextmanager
         def attacking() -> Iterator[None]:
             started.send_signal(signal.SIGCONT)
-            time.sleep(0.5)
             try:
                 yield
             finally:
@@ -221,3 +230,5 @@ def attackers(attack: str, url: str) -> Iterator[Callable[[], Any]]:
 
         started.send_signal(signal.SIGSTOP)
         yield attacking
+    # What is left of the attack is closed before the next one.
+    time.sleep(SETTLE_SECONDS)

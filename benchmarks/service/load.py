@@ -53,8 +53,11 @@ def drive(
     accounts: int,
     token: str = "",
     context: bool = False,
+    settle: float = 0.0,
 ) -> dict[str, Any]:
     """Load one service for ``seconds`` and return its throughput, percentiles in ms, and refusals.
+
+    The load begins ``settle`` seconds before they count.
 
     Request ids start at ``serial``, so that no two runs against one ledger share any.
     """
@@ -76,19 +79,29 @@ def drive(
         sent[number] = time.perf_counter()
         sockets[number].sendall(b"%b%d\r\n\r\n%b" % (head, len(content), content))
 
-    for _ in range(connections):
+    def connect() -> int:
         connection = socket.create_connection(("127.0.0.1", port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sockets[connection.fileno()] = connection
         poll.register(connection.fileno(), select.EPOLLIN)
+        return connection.fileno()
+
     times: list[float] = []
     refused = 0
-    started = time.perf_counter()
-    for number in sockets:
+    for number in [connect() for _ in range(connections)]:
         send(number)
+    started = time.perf_counter() + settle
     while (now := time.perf_counter()) < started + seconds:
         for number, _ in poll.poll(0.1):
-            answer = waiting[number] + sockets[number].recv(262_144)
+            part = sockets[number].recv(262_144)
+            if not part:
+                # Closed by the service: the call is lost.
+                refused += 1
+                poll.unregister(number)
+                sockets.pop(number).close()
+                send(connect())
+                continue
+            answer = waiting[number] + part
             waiting[number] = answer
             end = answer.find(b"\r\n\r\n")
             if end < 0:
@@ -97,7 +110,8 @@ def drive(
             length = int(answer[at : answer.index(b"\r\n", at)])
             if len(answer) < end + 4 + length:
                 continue
-            times.append(time.perf_counter() - sent[number])
+            if time.perf_counter() >= started:
+                times.append(time.perf_counter() - sent[number])
             refused += not answer.startswith(b"HTTP/1.1 200") or b'"ineligible"' in answer
             send(number)
     elapsed = now - started
@@ -109,8 +123,8 @@ def drive(
 def found(
     times: list[float], refused: int, batch: int, elapsed: float, usage: resource.struct_rusage, serial: int
 ) -> dict[str, Any]:
-    """Summarise a run from the seconds of its calls."""
-    times.sort()
+    """Summarise a run from the seconds of its calls; one without an answer has a call of its whole time."""
+    times = sorted(times) or [elapsed]
     return {
         "calls": len(times),
         "refused": refused,

@@ -76,6 +76,8 @@ class BoundedHttp(HttpToolsProtocol):
             self._parse(data)
         elif self._crowded or self._held or not pace.free():
             if not self._held and not self._crowded:
+                # It has said something, so it makes no place for another until that was read.
+                self.door.leave(self)
                 pace.wait(self.peer, self._take_turn)
             self.flow.pause_reading()
             self._held = b"" if self._crowded else self._held + data
@@ -87,6 +89,8 @@ class BoundedHttp(HttpToolsProtocol):
             data, self._held = self._held, b""
             self.flow.resume_reading()
             self._timed(data)
+            if self._waits and not self.admitted and not self.transport.is_closing():
+                self.door.enter(self)
 
     def _timed(self, data: bytes) -> None:
         started = perf_counter()

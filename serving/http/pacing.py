@@ -38,7 +38,10 @@ class Pace:
         self._left -= seconds
 
     def free(self) -> bool:
-        """Return whether a stranger may go on now."""
+        """Return whether a stranger may go on now: there is time, and no other one waits for it."""
+        return not self._waiting and self._has_time()
+
+    def _has_time(self) -> bool:
         now = self._clock()
         self._left = min(STRANGER_SECONDS, self._left + (now - self._filled) * self._share(now))
         self._filled = now
@@ -60,13 +63,16 @@ class Pace:
 
     def _next(self) -> None:
         self._timer = None
-        while self._waiting and self.free():
-            peer, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[peer] = turns
-            turn()
-        self._schedule()
+        try:
+            while self._waiting and self._has_time():
+                peer, turns = self._waiting.popitem(last=False)
+                turn = turns.popleft()
+                if turns:
+                    self._waiting[peer] = turns
+                turn()
+        finally:
+            # Whatever a turn raises, the others have theirs.
+            self._schedule()
 
 
 class Timed:

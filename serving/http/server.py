@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -16,7 +17,7 @@ from serving.http.pacing import Pace
 from shadowprice.errors import Unavailable
 
 AT_ONCE = 16
-"""Connections that are accepted in one turn."""
+"""Connections that are accepted before other events are handled."""
 KEPT_SECONDS, GRACE_SECONDS = 65, 5
 """How long an idle connection is kept, and how long calls may take to end after a signal to stop."""
 RETRY_SECONDS = 1.0
@@ -48,39 +49,42 @@ class Listener:
             self._loop.add_reader(self._listening, self._ready)
 
     def _ready(self) -> None:
-        if self._pace.free():
-            self._accept()
-        else:
-            self._loop.remove_reader(self._listening)
-            self._pace.wait("", self._turn)
+        for _ in range(AT_ONCE):
+            if not self._pace.free():
+                self._loop.remove_reader(self._listening)
+                self._pace.wait("", self._turn)
+                return
+            if not self._accept():
+                return
 
     def _turn(self) -> None:
+        # One alone: no more strangers come in than have their turn.
         if self._listening.fileno() >= 0:
             self._accept()
             self._open()
 
-    def _accept(self) -> None:
-        for _ in range(AT_ONCE):
-            try:
-                connection, _ = self._listening.accept()
-            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
-                return
-            except OSError:
-                self._loop.remove_reader(self._listening)
-                self._loop.call_later(RETRY_SECONDS, self._open)
-                return
-            connection.setblocking(False)
-            self._pace.charge(ACCEPT_SECONDS)
-            making: Coroutine[Any, Any, Any] = self._loop.connect_accepted_socket(self._protocol, connection)
-            task = self._loop.create_task(making)
-            self._making.add(task)
-            task.add_done_callback(self._made)
+    def _accept(self) -> bool:
+        try:
+            connection, _ = self._listening.accept()
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+            return False
+        except OSError:
+            self._loop.remove_reader(self._listening)
+            self._loop.call_later(RETRY_SECONDS, self._open)
+            return False
+        connection.setblocking(False)
+        self._pace.charge(ACCEPT_SECONDS)
+        making: Coroutine[Any, Any, Any] = self._loop.connect_accepted_socket(self._protocol, connection)
+        task = self._loop.create_task(making)
+        self._making.add(task)
+        task.add_done_callback(partial(self._made, connection))
+        return True
 
-    def _made(self, task: asyncio.Task[Any]) -> None:
+    def _made(self, connection: socket.socket, task: asyncio.Task[Any]) -> None:
         self._making.discard(task)
-        if not task.cancelled():
+        if task.cancelled() or task.exception() is not None:
             # A peer that is gone already is no error of ours.
-            task.exception()
+            connection.close()
 
 
 class BoundedServer(uvicorn.Server):

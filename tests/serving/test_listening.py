@@ -12,11 +12,11 @@ from serving.http.access import Access
 from serving.http.door import Limits, peer_of
 from serving.http.handler import RequestHandler
 from serving.http.limits import (
+    IDLE_SHARE,
     MAX_HEAD_BYTES,
     MAX_PIPELINED,
     STRANGER_SECONDS,
     STRANGER_SHARE,
-    STRANGER_WINDOW,
 )
 from serving.http.listening import bounded_http, bounds, raise_file_limit
 from serving.http.pacing import Pace
@@ -301,8 +301,21 @@ def test_strangers_take_a_share_of_the_time_while_admitted_callers_are_served():
     asyncio.run(scenario())
     assert 8 <= len(turns) <= 11
     assert turns[:2] == ["flood", "honest"]
-    now[0] += STRANGER_WINDOW
+
+
+def test_strangers_have_half_of_the_time_while_no_admitted_caller_is_served():
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    pace.charge(1.0)
+    now[0] += 0.5 / IDLE_SHARE
+    assert not pace.free()
+    now[0] += 0.6 / IDLE_SHARE
     assert pace.free()
+    # An admitted caller leaves them the smaller share.
+    pace.serve()
+    pace.charge(STRANGER_SECONDS + 0.5 * STRANGER_SHARE)
+    now[0] += 0.4
+    assert not pace.free()
 
 
 def test_a_port_that_is_taken_is_an_error_with_its_number():
