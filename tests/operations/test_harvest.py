@@ -233,3 +233,16 @@ def test_an_incentive_that_does_not_tell_its_offer_is_refused(tmp_path: Path) ->
         harvest(log, CAMPAIGN, twice, 0.0)
     young = harvest(log, CAMPAIGN, offer, timedelta(days=30) / timedelta(hours=1))
     assert (len(young.exposure), young.open) == (0, len(log.decisions))
+
+
+def test_offers_of_equal_cost_are_told_apart_by_their_level(tmp_path: Path) -> None:
+    write_log(tmp_path / "log")
+    log = read_log(tmp_path / "log")
+    names = ("free", "mens", "womens")
+    log = replace(log, decisions=log.decisions.assign(incentive=np.minimum(log.decisions["level"].clip(lower=0), 1)))
+    terms = Terms(levels=(0, 1, 2), offers=names, amounts=(0, 0, 0), costs=(0, 1, 1), ordered=False)
+    offer = tables(names)["offer"].drop(columns="face_value")
+    found = harvest(log, replace(CAMPAIGN, sides={"customer": terms}), offer, 0.0)
+    level = found.exposure["request_id"].map(log.decisions.set_index("request_id")["level"])
+    assert found.exposure["offer_id"].tolist() == [names[each] for each in level]
+    assert set(level) == {0, 1, 2}

@@ -104,6 +104,15 @@ def test_the_error_of_the_slope_is_that_of_a_logistic_regression_with_an_offset(
     assert np.isnan(slope_error(np.ones(9), np.full(9, 0.5), np.zeros(9))).all()
 
 
+def test_levels_without_an_order_have_no_shape_to_check() -> None:
+    drifted = requests(1, slope=1.2)
+    (side,) = reference().levels
+    assert CHECKS["curve_shape"](drifted, reference())[0].alarm
+    assert CHECKS["curve_shape"](drifted, replace(reference(), unordered=(side,))) == []
+    # Their calibration is checked level by level.
+    assert any(each.alarm for each in CHECKS["calibration"](drifted, replace(reference(), unordered=(side,))))
+
+
 def test_without_a_response_the_slope_is_not_known_yet() -> None:
     [found] = CHECKS["curve_shape"](requests(3).assign(response=0.0), reference())
     assert not found.alarm

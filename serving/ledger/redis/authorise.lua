@@ -25,6 +25,11 @@ local function numbers(text)
     return found
 end
 local RESERVED = {customer = numbers(ARGV[5]), merchant = numbers(ARGV[6])}
+-- The dearest level of each side, which need not be the last one.
+local DEAREST = {}
+for side, most in pairs(RESERVED) do
+    DEAREST[side] = math.max(0, unpack(most))
+end
 
 -- shadowprice.decision.fit_budget: the probabilities of all levels, as text, and of what is given instead.
 local function fit_budget(probabilities, reserved, left, unpaid_allowed)
@@ -119,7 +124,7 @@ local function record(first)
     if left ~= nil then
         local remaining, limit = tightest(sums)
         answer = {remaining, limit and limit.place or -1}
-        if most[#most] > remaining then
+        if DEAREST[side] > remaining then
             local kept, spare = fit_budget(probabilities, most, remaining, ARGV[first + 12] ~= '-1')
             probabilities = table.concat(kept, ',')
             propensity = kept[tonumber(level) + 1]

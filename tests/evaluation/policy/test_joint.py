@@ -13,7 +13,7 @@ from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import Trial, step_worth
 from shadowprice.evaluation.policy.gate import gate
 from shadowprice.evaluation.policy.joint import AtBudget, at_budget
 from shadowprice.evaluation.policy.uniform import best_flat
@@ -171,3 +171,15 @@ def test_sides_that_differ_are_refused_by_name() -> None:
     world = draw(4, 200)
     with pytest.raises(InvalidInput, match="requests"):
         compare(world, world.truth, requests={"customer": 1.0})
+
+
+def test_prices_reach_the_worth_of_offers_that_are_not_beside_each_other() -> None:
+    """Of three offers of costs 0, 1 and 1 the last is worth most: its step starts at the first."""
+    value = np.array([[0.0, 0.0], [0.1, 0.3], [0.5, 0.2]])
+    equal = np.repeat([[0.0], [1.0], [1.0]], 2, axis=1)
+    assert sorted(step_worth(value, equal)) == pytest.approx([0.1, 0.2, 0.3, 0.5])
+    falling = np.repeat([[1.0], [0.0], [2.0]], 2, axis=1)
+    assert sorted(step_worth(value, falling)) == pytest.approx([0.2, 0.2, 0.5])
+    # Where each level costs more than the one before, the steps are those between neighbours.
+    ascending = np.repeat([[0.0], [1.0], [2.0]], 2, axis=1)
+    assert sorted(step_worth(value, ascending)) == pytest.approx([0.1, 0.3, 0.4])
