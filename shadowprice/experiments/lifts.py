@@ -72,7 +72,7 @@ def lift(
 ) -> list[Lift]:
     """Estimate the lift of each arm against a baseline, per assigned account.
 
-    Accounts that never asked count as no response and no cost. An incentive may thus change who asks and how often,
+    Accounts that never asked count as no response and no cost. An incentive may thus change which ask, and how often,
     and the difference is still its effect. :func:`lift_per_request` does not allow for that.
 
     Args:
@@ -120,8 +120,8 @@ def lift_per_request(
 ) -> list[Lift]:
     """Estimate the difference of an arm's requests to those of a baseline, per request.
 
-    It compares those who asked. Where the incentive changes who asks, or how often, it is not the effect of the arm:
-    see :func:`lift`. Periods count by their requests.
+    It compares the accounts that asked. Where the incentive changes which do, or how often, it is not the effect of the
+    arm: see :func:`lift`. Periods count by their requests.
 
     Args:
         frame, baseline, columns, arms, level: as of :func:`lift`.
