@@ -118,7 +118,7 @@ def _refuse(found: Analysis) -> None:
     if ratio is None:
         ratio, who = found.asked_ratio, "that asked"
         more = (
-            "; rows are lost, or an incentive changes who asks: give --accounts, a list of all accounts, to judge that"
+            "; rows are lost, or an incentive brings accounts: give --accounts, a list of all accounts, to judge that"
         )
     raise NotCertified(
         f"sample-ratio mismatch: the units {who}, {dict(ratio.observed)}, do not have the shares of the experiment "

@@ -45,13 +45,13 @@ class Analysis:
     unlisted       accounts, of those that asked, that are not in the list; None without a list
     assigned_ratio  sample ratio of the listed units, asked or not, by the arm that they have now; None without a list
     asked_ratio    likewise of the units that asked, also before their arm was raised. Where arms differ in it, the
-                   incentive changes who asks, or rows are lost
+                   incentive brings units, or rows are lost
     ratio_by_day   always-valid p-value of ``asked_ratio`` after each day
     mismatch       whether the lift is not to be read: the listed units do not have the shares; without a list, those
                    that asked do not have them
     periods        of constant shares
     lifts, daily   of each arm against the baseline, per assigned account, or per account that asked without a list
-    per_request    of each arm likewise, which compares those who asked
+    per_request    of each arm likewise, which compares the units that asked
     segments       arm → lift by segment; empty without a segment
     """
 
@@ -71,7 +71,7 @@ class Analysis:
 
     @property
     def asked_differs(self) -> bool:
-        """Whether the arms differ in how many of their units asked."""
+        """Return whether the arms differ in how many of their units asked."""
         return bool(self.ratio_by_day and self.ratio_by_day[-1] < ALARM)
 
 

@@ -72,7 +72,7 @@ def lift(
 ) -> list[Lift]:
     """Estimate the lift of each arm against a baseline, per assigned account.
 
-    Accounts that never asked count as no response and no cost. An incentive may thus change who asks and how often,
+    Accounts that never asked count as no response and no cost. An incentive may thus change which ask, and how often,
     and the difference is still its effect. :func:`lift_per_request` does not allow for that.
 
     Args:
@@ -120,8 +120,8 @@ def lift_per_request(
 ) -> list[Lift]:
     """Estimate the difference of an arm's requests to those of a baseline, per request.
 
-    It compares those who asked. Where the incentive changes who asks, or how often, it is not the effect of the arm:
-    see :func:`lift`. Periods count by their requests.
+    It compares the accounts that asked. Where the incentive changes which do, or how often, it is not the effect of the
+    arm: see :func:`lift`. Periods count by their requests.
 
     Args:
         frame, baseline, columns, arms, level: as of :func:`lift`.
@@ -167,6 +167,14 @@ def daily_lift(
     named = columns or Columns()
     named.check(frame, day)
     first = int(frame[day].min()) if len(frame) else 0
+    if assigned is not None and named.unit in assigned:
+        # Every day reads the units again, and numbers are read faster than names.
+        code, _ = pd.factorize(pd.concat([frame[named.unit], assigned[named.unit]]))
+        InvalidInput.refuse_rows(code < 0, "is missing", field=named.unit)
+        frame, assigned = (
+            table.assign(**{named.unit: part})
+            for table, part in ((frame, code[: len(frame)]), (assigned, code[len(frame) :]))
+        )
     found = []
     for arm, two in _pairs(frame, baseline, named, arms):
         days = tuple(sorted({int(each) for each in two[day]}))

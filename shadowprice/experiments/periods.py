@@ -98,7 +98,7 @@ def in_periods(
 
 
 def _after(time: pd.Series, before: NDArray[np.bool_], since: NDArray[np.bool_], *, first: bool) -> NDArray[np.bool_]:
-    """Whether each request came after a change: after the last one ``before`` it, or from the first one ``since``.
+    """Return whether each request came after a change: after the last one ``before`` it, or from the first ``since``.
 
     Without such a request the first arms were there from the start.
     """

@@ -125,6 +125,8 @@ def per_request(requests: pd.DataFrame, every: pd.DataFrame, arm: str, columns: 
 
 
 def _ways(unit: NDArray[np.intp], partner: NDArray[np.intp] | None) -> tuple[Clusters, ...]:
+    if partner is None:
+        return (Clusters(unit, int(unit.max()) + 1),)
     return partitions(unit.size, unit, partner, fields=("unit", "partner"))
 
 

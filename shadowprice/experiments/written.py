@@ -145,7 +145,7 @@ def _arm(lift: Lift, request: Lift, per: str) -> Iterator[str]:
     yield f"  {lift.value} per {per}, {_percent(lift.relative)} of that of `{lift.baseline}`."
     yield f"- Additional money: {lift.cost} per {per}."
     yield f"- Incremental value per minor unit: {_ratio(lift.per_money)}."
-    yield f"- Per request: {request.value}. This compares those who asked, and an incentive may change who asks."
+    yield f"- Per request: {request.value}. This compares the units that asked, and an incentive may change which do."
 
 
 def _percent(effect: Effect) -> str:

@@ -36,5 +36,5 @@ def sample_ratio_finding(asked: pd.DataFrame, experiment: Experiment, columns: C
         bool(over.size),
         sum(once.observed.values()),
         days[over[0]] - days[0] if over.size else -1,
-        f"arm {worst}: {once.observed[worst]:,} units, {once.expected[worst]:,.0f} expected.",
+        f"arm {worst}: {once.observed[worst]:,} units asked, {once.expected[worst]:,.0f} expected.",
     )

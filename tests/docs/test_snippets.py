@@ -73,7 +73,8 @@ def trial_rows(_: Path) -> Names:
     rows["arm"] = np.where(rows["customer_on"], "policy", "holdout")
     rows["orders_before"] = rows["value"] + rng.random(4000)
     rows["day"] = np.arange(4000) * 5 // 4000
-    return {"rows": rows}
+    listed = rows.drop_duplicates("account_id")[["account_id", "arm", "orders_before"]]
+    return {"rows": rows, "assigned": listed}
 
 
 def public_trial(folder: Path) -> Names:
