@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from grpc import StatusCode, aio
@@ -19,7 +20,16 @@ from serving.http.access import Access
 from serving.http.admission import Admission
 from serving.http.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, MAX_HEAD_BYTES, is_identifier
 from serving.http.tokens import Caller
-from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, check_count, checked_columns, type_of
+from serving.protocol import (
+    ACCEPTED,
+    OUTPUTS,
+    Answers,
+    Requests,
+    check_count,
+    checked_columns,
+    checked_outputs,
+    type_of,
+)
 from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
 
 logger = logging.getLogger("serving")
@@ -83,10 +93,11 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
         with metrics.stage("total"):
             with metrics.stage("decode"):
                 requests = decode(request, model.max_instances)
+                outputs = checked_outputs([each.name for each in request.outputs])
             answers = await model.predict(requests)
             self._access.charge(caller, answers.authorized)
             with metrics.stage("encode"):
-                return encode(answers, model.name, request.id)
+                return encode(answers, model.name, request.id, outputs)
 
     def _model(self, name: str) -> Any:
         model = self._data_plane.model_registry.get_model(name)
@@ -207,8 +218,13 @@ def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
     return checked_columns(columns)
 
 
-def encode(answers: Answers, model_name: str, name: str) -> messages.ModelInferResponse:
-    """The answer's message. gRPC's parameters know no floating point: the price's age is in whole seconds."""
+def encode(
+    answers: Answers, model_name: str, name: str, outputs: Sequence[str] = tuple(OUTPUTS)
+) -> messages.ModelInferResponse:
+    """The answer's message with some outputs, in their order.
+
+    gRPC's parameters know no floating point: the price's age is in whole seconds.
+    """
     parameter = messages.InferParameter
     response = messages.ModelInferResponse(
         model_name=model_name,
@@ -221,7 +237,8 @@ def encode(answers: Answers, model_name: str, name: str) -> messages.ModelInferR
             "degraded": parameter(bool_param=answers.degraded),
         },
     )
-    for output, datatype in OUTPUTS.items():
+    for output in outputs:
+        datatype = OUTPUTS[output]
         values = getattr(answers, output)
         tensor = response.outputs.add(name=output, datatype=datatype, shape=[len(answers.reason)])
         if datatype == "BYTES":
