@@ -192,6 +192,31 @@ def request_name(body: Mapping[str, Any]) -> str | None:
     return cast("str | None", name)
 
 
+def requested_outputs(body: Mapping[str, Any]) -> Sequence[str]:
+    """Return the outputs that a V2 request asks for; all where it names none.
+
+    Raises:
+        InvalidRequest: there is no such output, or one is named twice.
+    """
+    given = body.get("outputs")
+    if given is None:
+        return tuple(OUTPUTS)
+    if not isinstance(given, list):
+        raise InvalidRequest("must be a list of objects with a name", field="outputs")
+    return checked_outputs([each.get("name") if isinstance(each, dict) else None for each in given])
+
+
+def checked_outputs(names: Sequence[Any]) -> Sequence[str]:
+    """Return the names of outputs, all where there are none; raises as :func:`requested_outputs` does."""
+    for position, name in enumerate(names):
+        if not isinstance(name, str) or name not in OUTPUTS:
+            reason = f"is not an output of this model; it gives {list(OUTPUTS)}"
+            raise InvalidRequest(reason, field=f"outputs[{position}].name")
+        if name in names[:position]:
+            raise InvalidRequest(f"{name!r} is given twice", field=f"outputs[{position}].name")
+    return names or tuple(OUTPUTS)
+
+
 def encode_v1(answers: Answers) -> dict[str, Any]:
     """``{"predictions": [{…}, …], …}`` with the names of the V2 outputs, and the parameters of the V2 answer."""
     columns = [
@@ -212,8 +237,10 @@ def parameters(answers: Answers) -> dict[str, Any]:
     }
 
 
-def encode_v2(answers: Answers, model_name: str, name: str | None) -> dict[str, Any]:
-    """The V2 answer; numpy arrays are left for the JSON writer."""
+def encode_v2(
+    answers: Answers, model_name: str, name: str | None, outputs: Sequence[str] = tuple(OUTPUTS)
+) -> dict[str, Any]:
+    """The V2 answer with some outputs, in their order; numpy arrays are left for the JSON writer."""
     shape = [len(answers.reason)]
     return {
         "model_name": model_name,
@@ -221,8 +248,8 @@ def encode_v2(answers: Answers, model_name: str, name: str | None) -> dict[str, 
         **({} if name is None else {"id": name}),
         "parameters": parameters(answers),
         "outputs": [
-            {"name": output, "datatype": datatype, "shape": shape, "data": getattr(answers, output)}
-            for output, datatype in OUTPUTS.items()
+            {"name": output, "datatype": OUTPUTS[output], "shape": shape, "data": getattr(answers, output)}
+            for output in outputs
         ],
     }
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from components import IMAGE
-
 from pipelines.local.finished import KEPT, Took, finished
 from pipelines.local.step_progress import PROGRESS, StepProgress
 from shadowprice import errors

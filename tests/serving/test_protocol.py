@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.http.web import json_response
-from serving.protocol import OUTPUTS, Answers, decode_v1, decode_v2, encode_v1, encode_v2, request_name
+from serving.protocol import (
+    OUTPUTS,
+    Answers,
+    decode_v1,
+    decode_v2,
+    encode_v1,
+    encode_v2,
+    request_name,
+    requested_outputs,
+)
 from shadowprice.errors import InvalidRequest
 
 GOOD = {"request_id": "r1", "account_id": "a1", "side": "customer"}
@@ -106,6 +115,28 @@ def test_a_request_name_that_is_not_text_is_refused():
     assert request_name({}) is None
 
 
+def test_only_the_outputs_that_are_asked_for_are_given_in_their_order():
+    assert requested_outputs({}) == requested_outputs({"outputs": []}) == tuple(OUTPUTS)
+    assert requested_outputs({"outputs": [{"name": "offer_id"}, {"name": "incentive"}]}) == ["offer_id", "incentive"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "field"),
+    [
+        ([{"name": "uplift"}], "outputs[0].name"),
+        ([{"name": "level"}, {"name": "level"}], "outputs[1].name"),
+        ([{}], "outputs[0].name"),
+        (["level"], "outputs[0].name"),
+        ([{"name": ["level"]}], "outputs[0].name"),
+        ({"name": "level"}, "outputs"),
+    ],
+)
+def test_outputs_that_there_are_not_are_refused(outputs, field):
+    with pytest.raises(InvalidRequest) as refusal:
+        requested_outputs({"outputs": outputs})
+    assert refusal.value.field == field
+
+
 identifiers = st.text(min_size=1, max_size=40).filter(str.isprintable)
 
 
@@ -146,6 +177,8 @@ def test_both_protocols_encode_the_same_answers():
     assert one == [{name: columns[name][row] for name in OUTPUTS} for row in range(2)]
     assert one[1]["incentive"] == 2**53 + 1
     assert (one[1]["repeat"], one[1]["price_version"], one[1]["model_version"]) == (True, 2, "earlier")
+    three = json.loads(json_response(encode_v2(answers, "spring", None, ["arm", "level"])).body)
+    assert three["outputs"] == [each for name in ("arm", "level") for each in two["outputs"] if each["name"] == name]
     assert (two["model_version"], two["parameters"]["price_version"], two["parameters"]["model_version"]) == (
         "m",
         3,

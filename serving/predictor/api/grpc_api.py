@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,16 @@ from serving.http.limits import (
 )
 from serving.http.tokens import Caller
 from serving.predictor.api.grpc_guard import Guard
-from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, check_count, checked_columns, type_of
+from serving.protocol import (
+    ACCEPTED,
+    OUTPUTS,
+    Answers,
+    Requests,
+    check_count,
+    checked_columns,
+    checked_outputs,
+    type_of,
+)
 from shadowprice.errors import InvalidRequest, NotFound
 
 CONTENTS = {"INT64": "int64_contents", "INT32": "int_contents", "FP64": "fp64_contents", "BOOL": "bool_contents"}
@@ -48,10 +58,11 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
         with metrics.stage("total"):
             with metrics.stage("decode"):
                 requests = decode(request, model.max_instances)
+                outputs = checked_outputs([each.name for each in request.outputs])
             answers = await model.predict(requests)
             access.charge(caller, answers.authorized)
             with metrics.stage("encode"):
-                return encode(answers, model.name, request.id)
+                return encode(answers, model.name, request.id, outputs)
 
     def _model(self, name: str) -> Any:
         model = self._data_plane.model_registry.get_model(name)
@@ -180,8 +191,13 @@ def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
     return checked_columns(columns)
 
 
-def encode(answers: Answers, model_name: str, name: str) -> messages.ModelInferResponse:
-    """The answer's message. gRPC's parameters know no floating point: the price's age is in whole seconds."""
+def encode(
+    answers: Answers, model_name: str, name: str, outputs: Sequence[str] = tuple(OUTPUTS)
+) -> messages.ModelInferResponse:
+    """The answer's message with some outputs, in their order.
+
+    gRPC's parameters know no floating point: the price's age is in whole seconds.
+    """
     parameter = messages.InferParameter
     response = messages.ModelInferResponse(
         model_name=model_name,
@@ -194,7 +210,8 @@ def encode(answers: Answers, model_name: str, name: str) -> messages.ModelInferR
             "degraded": parameter(bool_param=answers.degraded),
         },
     )
-    for output, datatype in OUTPUTS.items():
+    for output in outputs:
+        datatype = OUTPUTS[output]
         values = getattr(answers, output)
         tensor = response.outputs.add(name=output, datatype=datatype, shape=[len(answers.reason)])
         if datatype == "BYTES":

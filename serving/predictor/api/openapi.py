@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from serving.http.limits import MAX_ID_LENGTH, MAX_ITEMS
-from serving.protocol import ACCEPTED, CONTEXT, INPUTS, MAX_CONTEXT, OPTIONAL
+from serving.protocol import ACCEPTED, CONTEXT, INPUTS, MAX_CONTEXT, OPTIONAL, OUTPUTS
 from shadowprice.campaign import SIDES
 
 _IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
@@ -25,7 +25,8 @@ _CONTEXT = {
 
 
 def _body(properties: dict[str, Any]) -> dict[str, Any]:
-    schema = {"type": "object", "required": [name for name in properties if name != "id"], "properties": properties}
+    required = [name for name in properties if name not in ("id", "outputs")]
+    schema = {"type": "object", "required": required, "properties": properties}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
@@ -60,6 +61,11 @@ V1_BODY = _body(
 V2_BODY = _body(
     {
         "id": _IDENTIFIER,
+        "outputs": {
+            "type": "array",
+            "maxItems": len(OUTPUTS),
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"enum": list(OUTPUTS)}}},
+        },
         "inputs": {
             "type": "array",
             "minItems": len(INPUTS),

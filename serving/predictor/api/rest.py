@@ -51,7 +51,7 @@ from serving.http.web import answering, error_response, parse_json
 from serving.predictor.api.answers import Explanations, Inference, Live, ModelReady, Models, Predictions
 from serving.predictor.api.grpc_api import GrpcServer
 from serving.predictor.api.openapi import OWN_ERRORS, V1_BODY, V2_BODY
-from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
+from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name, requested_outputs
 from shadowprice.errors import InvalidRequest, NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -211,11 +211,11 @@ async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Ca
         with metrics.stage("decode"):
             content = parse_json(body)
             requests = decode_v2(content, model.max_instances)
-            name = request_name(content)
+            name, outputs = request_name(content), requested_outputs(content)
         answers = await model.predict(requests)
         access.charge(caller, answers.authorized)
         with metrics.stage("encode"):
-            return orjson.dumps(encode_v2(answers, model.name, name), option=orjson.OPT_SERIALIZE_NUMPY)
+            return orjson.dumps(encode_v2(answers, model.name, name, outputs), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 class PredictorServer(ModelServer):  # type: ignore[misc]

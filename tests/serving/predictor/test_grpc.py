@@ -100,6 +100,18 @@ def test_it_gives_the_answers_that_http_gives(world, stub):
     assert answer.parameters["price_age_seconds"].int64_param <= again.price_age_seconds
 
 
+def test_it_gives_the_outputs_that_are_asked_for_and_refuses_others(stub):
+    columns = {"request_id": ["grpc-outputs"], "account_id": ["c1"], "side": ["customer"]}
+    wanted = message(columns)
+    for name in ("reason", "incentive"):
+        wanted.outputs.add(name=name)
+    assert [output.name for output in stub.ModelInfer(wanted).outputs] == ["reason", "incentive"]
+    wanted.outputs.add(name="uplift")
+    code, details = refused(stub, wanted)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "outputs[2].name: is not an output" in details
+
+
 def test_kserves_client_is_understood_with_contents_and_raw(stub):
     for raw in (False, True):
         inputs = []
