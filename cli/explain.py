@@ -15,6 +15,7 @@ from cli.options import number, pairs
 from cli.status import status_of
 from serving.client.client import DecisionClient
 from serving.http.tokens import Tokens
+from shadowprice.currency import USD, Currency
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -51,7 +52,8 @@ def explain(
 
 def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     """Print the explanation of one request."""
-    head = f"{one['account_id']}, {one['side']}: incentive {one['incentive']} (level {one['level']})"
+    money = Currency.of(answer.get("currency", USD)).write
+    head = f"{one['account_id']}, {one['side']}: incentive {money(one['incentive'])} (level {one['level']})"
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
     if one["levels"]:
@@ -59,8 +61,11 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
         for each in one["levels"]:
             table.add_row(
                 "→" if each["level"] == one["level"] else "",
-                *(str(each[name]) for name in ("level", "incentive")),
-                *(f"{each[name]:.4g}" for name in ("response", "expected_cost", "score", "propensity")),
+                str(each["level"]),
+                money(each["incentive"]),
+                f"{each['response']:.4g}",
+                money(each["expected_cost"]),
+                *(f"{each[name]:.4g}" for name in ("score", "propensity")),
                 "yes" if each["allowed"] else "no",
             )
         console.print(table)

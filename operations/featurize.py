@@ -92,7 +92,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     if job.keep_campaign:
         campaign = read_campaign(job.workspace)
     else:
-        campaign = campaign_from_tables(dataset.tables).with_fields(job.campaign_fields)
+        campaign = campaign_from_tables(dataset.tables, dataset.currency).with_fields(job.campaign_fields)
     times = snapshot_times(dataset.tables)
     with on_actors(job.workers, job.training.resolve()), Stages("featurize", 5 + len(times)) as stage:
         return _featurize(job, dataset, campaign, times, online or configured_online(), stage)

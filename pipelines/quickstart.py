@@ -25,6 +25,7 @@ from pipelines.local import PipelineFailed
 from pipelines.local import run as run_pipeline
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
 from shadowprice.command import INTERRUPTED, Arguments, answer
+from shadowprice.currency import Currency
 from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.recipes import Training
@@ -154,11 +155,12 @@ def _main(parser: Arguments) -> int:
     if as_json:
         print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))
         return 0
-    pacing = summary["pacing"]
+    pacing, currency = summary["pacing"], Currency.of(summary["currency"])
     if "loop" in summary:
-        print(loop_sentence(summary["loop"]))
+        print(loop_sentence(summary["loop"], currency))
+    spend, allowance = currency.write(pacing["spend"]), currency.write(pacing["allowance"])
     print(
-        f"done: spent {pacing['spend']} of {pacing['allowance']:.0f} minor units in {pacing['hours']} hours, "
+        f"done: spent {spend} of {allowance} in {pacing['hours']} hours, "
         f"{gain_sentence(pacing)} (simulated outcomes)\n"
         f"report: {folder}/report.html"
     )

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
+from shadowprice.errors import InvalidInput
+
+CODE = r"[A-Z]{3}"
+USD = "USD"
+MISSING = "–"
 DECIMALS = {
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
     3: "BHD IQD JOD KWD LYD OMR TND",
@@ -36,6 +44,45 @@ class Currency:
         """
         return int(10**self.digits)
 
+    def write(self, minor: float) -> str:
+        """Minor units as an amount of major units, with the decimals of the currency; a dash where it is not known.
+
+        >>> Currency().write(500_050), Currency.of("JPY").write(-500), Currency().write(float("nan"))
+        ('$5,000.50', '−¥500', '–')
+        """
+        if not math.isfinite(minor):
+            return MISSING
+        sign = "−" if minor < 0 else ""
+        return f"{sign}{self.symbol}{abs(minor) / self.unit:,.{self.digits}f}"
+
+    def read(self, text: str, *, field: str, whole: bool = True) -> float:
+        """Minor units of an amount of major units, such as ``5000``, ``5,000.50`` or ``$5,000.50``.
+
+        Args:
+            text: digits, with a decimal point; commas between thousands, and the symbol, may be left out.
+            field: name of what is read, for the message.
+            whole: refuse what is not a whole number of minor units; a mean may be between two of them.
+
+        >>> Currency().read("$5,000.50", field="--budget")
+        500050.0
+
+        Raises:
+            InvalidInput: it is no such amount.
+        """
+        digits = text.strip().removeprefix(self.symbol.strip()).strip()
+        try:
+            if not re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?|\d+(\.\d*)?|\.\d+", digits):
+                raise InvalidOperation
+            minor = Decimal(digits.replace(",", "")) * self.unit
+        except InvalidOperation:
+            example = self.write(500_000).removeprefix(self.symbol).replace(",", "")
+            raise InvalidInput(
+                f"must be an amount in {self.major} such as {example}, got {text!r}", field=field
+            ) from None
+        if whole and minor % 1:
+            raise InvalidInput(f"must be whole {self.minor}, got {text!r}", field=field)
+        return float(minor)
+
     @classmethod
     def of(cls, code: str) -> Currency:
         """The currency of an ISO 4217 code; one without a name here is written by its code."""
@@ -47,7 +94,7 @@ class Currency:
 
 
 _NAMED = {
-    "USD": Currency(),
+    USD: Currency(),
     "CNY": Currency(symbol="CN¥", major="yuan", minor="fen"),
     "JPY": Currency(symbol="¥", major="yen", minor="yen", digits=0),
     "EUR": Currency(symbol="€", major="euros", minor="cents"),

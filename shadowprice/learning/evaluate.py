@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.checks import require
+from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
@@ -167,10 +168,12 @@ def evaluate(
     if campaign is None:
         return Evaluation(sides, gate(found, limits=limits, extra=checks, rows=rows))
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
+    money = Currency.of(campaign.currency)
     if incumbent is None:
         shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
         wanted = value_required and identified
-        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows), shown)
+        verdict = gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows, currency=money)
+        return Evaluation(sides, verdict, shown)
     theirs = _incumbents(incumbent, data, test, curves)
     if isinstance(theirs, str):
         verdict = gate(found, None, limits, theirs, required=value_required, extra=checks, rows=rows)
@@ -182,7 +185,15 @@ def evaluate(
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
     predicted = compare_prediction(data, curves, theirs, replications) if allowed.value_margin > 0 else None
     verdict = gate(
-        found, baseline, limits, shown, required=value_required, extra=checks, rows=rows, prediction=predicted
+        found,
+        baseline,
+        limits,
+        shown,
+        required=value_required,
+        extra=checks,
+        rows=rows,
+        prediction=predicted,
+        currency=money,
     )
     return Evaluation(sides, verdict, shown)
 

@@ -13,7 +13,7 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
-from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, rounded, signed
+from shadowprice.reports.wording import MISSING, interval, listed, money, number, percent, rounded, signed
 
 LOWEST = "the lowest incentive for every request"
 FLAT = "the best flat incentive at equal spend"
@@ -138,10 +138,10 @@ def change_sentence(side: SideReport, currency: Currency) -> str:
         return ""
     if found.at.size == 0:
         return "The hazard rate shows no change point: one rate fits all incentives."
-    edges, unit = incentives(found.segments.edges, currency)
+    edges = found.segments.edges
     rates = found.segments.hazard
     turns = [
-        f"{number(at)} {unit} (rate {_times(before, after)})"
+        f"{money(at, currency)} (rate {_times(before, after)})"
         for at, before, after in zip(edges[1:-1], rates[:-1], rates[1:], strict=True)
     ]
     noun = "a change point" if len(turns) == 1 else f"{len(turns)} change points"

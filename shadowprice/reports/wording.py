@@ -8,26 +8,18 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.currency import Currency
+from shadowprice.currency import MISSING, Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
-
-MISSING = "–"
 
 
 def money(minor: float, currency: Currency) -> str:
     """Minor units as an amount of major units, with the decimals of the currency."""
-    if not math.isfinite(minor):
-        return MISSING
-    sign = "−" if minor < 0 else ""
-    return f"{sign}{currency.symbol}{abs(minor) / currency.unit:,.{currency.digits}f}"
+    return currency.write(minor)
 
 
 def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:
-    """Incentive levels (J,) in the unit that writes them shortest, and that unit's name."""
-    amounts = np.asarray(levels, dtype=np.float64)
-    if amounts.size and amounts.max() >= currency.unit and not np.any(amounts % currency.unit):
-        return amounts / currency.unit, currency.major
-    return amounts, currency.minor
+    """Incentive levels (J,) in major units, and the name of these."""
+    return np.asarray(levels, dtype=np.float64) / currency.unit, currency.major
 
 
 def number(value: object, digits: int = 4) -> str:

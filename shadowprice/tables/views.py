@@ -10,6 +10,7 @@ import pandas as pd
 
 from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.currency import USD
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Limits, Rule
 from shadowprice.tables.database import ROW, Tables
@@ -60,8 +61,11 @@ def _known(tables: Tables, column: str) -> bool:
         return bool(db.execute(f"SELECT count({column}) FROM outcome").fetchall()[0][0])
 
 
-def campaign_from_tables(tables: Tables) -> Campaign:
-    """The campaign that the ``campaign`` and ``offer`` tables describe; a side without offers is not in it."""
+def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
+    """The campaign that the ``campaign`` and ``offer`` tables describe; a side without offers is not in it.
+
+    ``currency`` is the ISO 4217 code of their amounts.
+    """
     row = tables.campaign.iloc[0]
     sides: dict[Side, Terms] = {}
     for side in SIDES:
@@ -93,6 +97,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
+        currency=currency,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.interim import EqualPrice
 from shadowprice.evaluation.policy.joint import AtBudget
@@ -144,6 +145,7 @@ def gate(
     extra: Sequence[Check] = (),
     rows: Mapping[str, int] | None = None,
     prediction: Estimate | None = None,
+    currency: Currency | None = None,
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -162,6 +164,7 @@ def gate(
         rows: side → test rows, to tell how many would mend a broken rule.
         prediction: the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked
             for where the limits leave a margin of value.
+        currency: of the budget, to write it.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
     no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
@@ -182,7 +185,7 @@ def gate(
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
         checks += _side(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
     if value is not None:
-        checks.append(replace(_beats(value, rival, allowed), required=required))
+        checks.append(replace(_beats(value, rival, allowed, currency or Currency()), required=required))
         if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str):
             checks += [replace(each, required=required) for each in _within_margin(value, prediction)]
     checks += extra
@@ -216,7 +219,7 @@ def _check(name: str, side: str, rule: str, found: str, passed: bool, mend: str 
     return Check(side, rule, found, passed, meaning=MEANINGS[name], mend="" if passed else mend or MENDS[name])
 
 
-def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
+def _beats(found: Compared | str, rival: Rival, limits: Limits, currency: Currency) -> Check:
     rule = f"value at the campaign's budget above that of {rival} by its lower bound"
     if isinstance(found, EqualPrice):
         rule = f"value net of money above that of {rival} by a lower bound that holds at every interim analysis"
@@ -229,12 +232,11 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
         where = f"at a price of {found.price:.4g}"
     else:
         unit, other, rows = "in all", found.rival.value, min(found.effective_rows.values())
-        where = f"with {found.budget:.4g} minor units at a price of {found.price:.4g}"
+        budget, least = currency.write(found.budget), currency.write(found.least_cost)
+        where = f"with {budget} at a price of {currency.unit * found.price:.4g} per {currency.symbol}1"
         if found.least_cost > found.budget:
-            text = (
-                f"the cheapest levels cost {found.least_cost:.4g} of {found.budget:.4g} minor units: raise the budget"
-            )
-            return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {found.least_cost:.4g}.")
+            text = f"the cheapest levels cost {least} of {budget}: raise the budget"
+            return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {least}.")
     told = f"{_show(found.difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
     if rows < limits.effective_rows:
         times = limits.effective_rows / rows if rows else math.inf
