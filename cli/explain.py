@@ -15,6 +15,7 @@ from cli.options import number, pairs
 from cli.status import status_of
 from serving.client.client import DecisionClient
 from serving.http.tokens import Tokens
+from shadowprice.currency import USD, Currency
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -51,8 +52,8 @@ def explain(
 
 def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     """Print the explanation of one request."""
-    offer = one.get("offer_id") or "nothing"
-    head = f"{one['account_id']}, {one['side']}: {offer}, incentive {one['incentive']} (level {one['level']})"
+    money, offer = Currency.of(answer.get("currency", USD)).write, one.get("offer_id") or "nothing"
+    head = f"{one['account_id']}, {one['side']}: {offer}, incentive {money(one['incentive'])} (level {one['level']})"
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
     if one["levels"]:
@@ -61,7 +62,9 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
             table.add_row(
                 "→" if each["level"] == one["level"] else "",
                 *(str(each[name]) for name in ("level", "offer_id")),
-                *(f"{each[name]:.4g}" for name in ("response", "expected_cost", "score", "propensity")),
+                f"{each['response']:.4g}",
+                money(each["expected_cost"]),
+                *(f"{each[name]:.4g}" for name in ("score", "propensity")),
                 "yes" if each["allowed"] else "no",
             )
         console.print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -12,7 +13,9 @@ from rich.markdown import Markdown
 
 from cli.options import numbers
 from cli.status import status_of
+from operations.common.workspace import read_campaign
 from operations.plan import PlanJob, run
+from shadowprice.currency import Currency
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -22,7 +25,9 @@ def plan(
     campaign: Annotated[Path, typer.Argument(help="file of the campaign, or its workspace")],
     accounts: Annotated[int, typer.Option(help="accounts that are assigned, in all arms, asked or not")],
     response: Annotated[str, typer.Option(help="believed mean response at each level, such as 0.10,0.14,0.16")],
-    money: Annotated[float, typer.Option(help="minor units per request that the policy may spend")],
+    money: Annotated[
+        str, typer.Option(help="amount per request that the policy may spend, in the campaign's currency, such as 0.06")
+    ],
     lift: Annotated[float | None, typer.Option(help="wanted half-width of the lift per assigned account")] = None,
     curve: Annotated[float | None, typer.Option(help="wanted half-width of the response at each level")] = None,
     price: Annotated[float | None, typer.Option(help="wanted half-width of λ, as a share of it")] = None,
@@ -31,13 +36,16 @@ def plan(
     variance: Annotated[float | None, typer.Option(help="of one response; left out for a probability")] = None,
     side: Annotated[str, typer.Option(help="side that is tried")] = "customer",
     salt: Annotated[str, typer.Option(help="of the experiment, which the JSON then holds; empty: none")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="print the plan as JSON")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print the plan as JSON, whose money is in minor units")
+    ] = False,
 ) -> None:
     """Plan the trial of the least cost that gives the wanted precision; wants one of lift, curve and price."""
+    currency = Currency.of(read_campaign(campaign).currency)
     believed = numbers(response, "response")
     prior: dict[str, Any] = {
         "response": believed,
-        "money": money,
+        "money": currency.read(money, field="--money", whole=False),
         "requests_per_account": requests_per_account,
         "correlation": correlation,
         "variance": None if variance is None else [variance] * len(believed),
@@ -57,7 +65,11 @@ def plan(
         run(job)
         result, page = job.result.read_text(), job.page.read_text()
     if as_json:
-        print(result)
+        print(
+            json.dumps(
+                {"currency": read_campaign(campaign).currency, "money_unit": "minor units", **json.loads(result)}
+            )
+        )
     else:
         Console().print(Markdown(page))
 

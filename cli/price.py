@@ -11,6 +11,8 @@ import typer
 
 from cli.status import status_of
 from operations.common.workspace import PRICES, instead_of, override_in, read_campaign
+from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.errors import NotFound
 from shadowprice.pacing.budgets.kept import remark
 from shadowprice.pacing.price_store import PriceStore
@@ -28,7 +30,8 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
 
     Exit 1 where there is no price or it is damaged.
     """
-    name = read_campaign(workspace).name
+    campaign = read_campaign(workspace)
+    name = campaign.name
     found = PriceStore(workspace / PRICES).latest(name)
     if found is None:
         raise NotFound(f"campaign {name!r} has no price in {workspace / PRICES}; solve and publish one")
@@ -38,7 +41,7 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
         known = {name: each for name, each in more.items() if each is not None}
         print(json.dumps(json.loads(found.to_json()) | known))
         return
-    print(line(found))
+    print(line(found, campaign))
     if told := remark(found):
         print(told)
     if override is not None:
@@ -51,12 +54,13 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
 @app.command()
 def history(workspace: Workspace, as_json: AsJson = False) -> None:
     """List every sound price, the oldest first, and the faults of damaged files; exit 1 where there are faults."""
-    records, faults = PriceStore(workspace / PRICES).history(read_campaign(workspace).name)
+    campaign = read_campaign(workspace)
+    records, faults = PriceStore(workspace / PRICES).history(campaign.name)
     if as_json:
         print(json.dumps({"prices": [json.loads(each.to_json()) for each in records], "faults": faults}))
     else:
         for each in records:
-            print(line(each))
+            print(line(each, campaign))
         for fault in faults:
             print(f"damaged: {fault}")
     if faults:
@@ -79,15 +83,19 @@ def rollback(
     prices = PriceStore(workspace / PRICES)
     earlier, newest = prices.read(campaign.name, version), prices.latest(campaign.name, verified_only=True)
     found = publish(rolled_back(earlier, newest, prices.next_version(campaign.name), datetime.now(UTC)), workspace)
-    print(found.to_json() if as_json else line(found))
+    print(found.to_json() if as_json else line(found, campaign))
 
 
-def line(record: PriceRecord) -> str:
-    """Return a price in one line."""
-    prices = ", ".join(f"{name} {price:.6g}" for name, price in record.prices.items())
+def line(record: PriceRecord, campaign: Campaign) -> str:
+    """Return a price in one line; λ is per major unit of the campaign's currency."""
+    currency = Currency.of(campaign.currency)
+    # The price of a segment is per account, whatever the money.
+    delivery = any(terms.segments for terms in campaign.sides.values())
+    scale, each = (1, "per account") if delivery else (currency.unit, f"per {currency.symbol}1")
+    prices = ", ".join(f"{name} {scale * price:.6g} {each}" for name, price in record.prices.items())
     return (
         f"version {record.version}, slot {record.slot}, model {record.model_version}: {prices}; {record.status}, "
-        f"gap {record.gap:.1e}, violation {record.violation:.1e}, remaining {record.remaining:,}, "
+        f"gap {record.gap:.1e}, violation {record.violation:.1e}, remaining {currency.write(record.remaining)}, "
         f"solved {record.solved_at:%Y-%m-%d %H:%M} UTC, expires {record.expires_at:%Y-%m-%d %H:%M} UTC"
     )
 

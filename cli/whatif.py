@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -12,10 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.options import numbers, pairs
+from cli.options import number, pairs
 from cli.status import status_of
 from operations.common.workspace import read_campaign
 from operations.whatif import WhatifJob, run
+from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import SAMPLE_ROWS
 
@@ -26,25 +28,34 @@ Repeated = list[str] | None
 @app.command()
 def whatif(
     workspace: Annotated[Path, typer.Argument(help="folder of the run")],
-    budget: Annotated[float, typer.Option(help="times the campaign's budget: 1.2 is a fifth more", min=0.0)] = 1.0,
-    levels: Annotated[Repeated, typer.Option(help="SIDE=20,60: levels offered, some of the campaign's")] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="amount in the campaign's currency, such as 5000 or 5000.00, or a share of its budget, such as 120%"
+        ),
+    ] = "100%",
+    levels: Annotated[Repeated, typer.Option(help="SIDE=0.20,0.60: levels offered, some of the campaign's")] = None,
     limit: Annotated[
-        Repeated, typer.Option(help="SIDE, GROUP, CONDITION or further BUDGET=MINOR_UNITS: most that it may cost")
+        Repeated, typer.Option(help="SIDE, GROUP, CONDITION or further BUDGET=AMOUNT: most that it may cost")
     ] = None,
     groups: Annotated[Path | None, typer.Option(help="Parquet table of account_id and group")] = None,
-    cap: Annotated[Repeated, typer.Option(help="SIDE=MINOR_UNITS: most that one account may cost")] = None,
+    cap: Annotated[Repeated, typer.Option(help="SIDE=AMOUNT: most that one account may cost")] = None,
     state: Annotated[Path | None, typer.Option(help="file of the job measure: ask about the time left")] = None,
     rows: Annotated[int, typer.Option(help="accounts to solve on; 0 for all", min=0)] = SAMPLE_ROWS,
     log: Annotated[
         Path | None, typer.Option(help="decision log: also estimate each answer from what was served")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the answers as JSON")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print the answers as JSON, whose money is in minor units")
+    ] = False,
 ) -> None:
-    """Solve the campaign again under other terms, over the population of its model; nothing is published."""
-    own = read_campaign(workspace).budget
-    if not math.isfinite(budget):
-        raise InvalidInput("must be a finite number", field="--budget")
-    asked = budget * own.limit
+    """Solve the campaign again under other terms, over the population of its model; nothing is published.
+
+    All amounts are in the campaign's currency: 5000 is $5,000 where that is USD.
+    """
+    campaign = read_campaign(workspace)
+    currency = Currency.of(campaign.currency)
+    amounts = partial(_amounts, currency)
     with TemporaryDirectory(prefix="shadowprice-") as scratch:
         found = run(
             WhatifJob(
@@ -52,55 +63,80 @@ def whatif(
                 workspace=workspace,
                 state=state,
                 groups=groups,
-                budget=round(asked) if own.form == "total" else asked,
-                levels={side: numbers(text, "levels") for side, text in pairs(levels or (), "levels").items()},
-                limits={name: numbers(text, "limit")[0] for name, text in pairs(limit or (), "limit").items()},
-                caps={side: numbers(text, "cap")[0] for side, text in pairs(cap or (), "cap").items()},
+                budget=_budget(budget, campaign, currency),
+                levels={side: [round(each) for each in given] for side, given in amounts(levels, "levels").items()},
+                limits={name: given[0] for name, given in amounts(limit, "limit").items()},
+                caps={side: given[0] for side, given in amounts(cap, "cap").items()},
                 rows=rows,
                 log=log,
             )
         )
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps({"currency": campaign.currency, "money_unit": "minor units", **found}))
     else:
-        show(found, Console())
+        show(found, campaign, Console())
 
 
-def show(found: dict[str, Any], console: Console) -> None:
-    """Print the answers as a table."""
-    table = Table("terms", "budget", "spend", "added value", "λ", title=f"campaign {found['campaign']}")
+def _budget(text: str, campaign: Campaign, currency: Currency) -> float:
+    """Minor units that an option asks for."""
+    own, whole = campaign.budget.limit, campaign.budget.form == "total"
+    share, sign, rest = text.strip().partition("%")
+    if not sign or rest:
+        return currency.read(text, field="--budget", whole=whole)
+    asked = number(share, "budget") / 100 * own
+    if asked < 0:
+        raise InvalidInput(f"must not be below 0%, got {text!r}", field="--budget")
+    return round(asked) if whole else asked
+
+
+def _amounts(currency: Currency, given: Repeated, option: str) -> dict[str, list[float]]:
+    """Minor units by name; commas divide the amounts of one name."""
+    named = pairs(given or (), option).items()
+    return {name: [currency.read(each, field=f"--{option}") for each in text.split(",")] for name, text in named}
+
+
+def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
+    """Print the answers as a table, with the budget that was asked for in words before it."""
+    currency = Currency.of(campaign.currency)
+    asked = found["asked"]["budget"]
+    own = f", {asked / campaign.budget.limit:.4g} times the campaign's" if campaign.budget.limit else ""
+    console.print(f"Asked: a budget of {currency.write(asked)}{own}.", soft_wrap=True, markup=False, highlight=False)
+    head = ("terms", "budget", "spend", "added value", f"λ per {currency.symbol}1")
+    table = Table(*head, title=f"campaign {found['campaign']}")
     for name in ("current", "asked"):
-        _add(table, name, found[name])
+        _add(table, name, found[name], currency)
         for limit, price in list(found[name]["prices"].items())[1:]:
-            table.add_row(f"  {limit}", "", "", "", f"{price:.4g}")
+            table.add_row(f"  {limit}", "", "", "", f"{currency.unit * price:.4g}")
     table.add_section()
     for each in found["curve"]:
-        _add(table, f"{each['share']:.0%}", each)
+        _add(table, f"{each['share']:.0%}", each, currency)
     console.print(table)
     for name, each in [(name, found["logged"][name]) for name in ("current", "asked") if "logged" in found]:
         if "refused" in each:
             told = f"no estimate: {each['refused']}"
         else:
-            value, cost = each["value"], each["cost"]
+            value = each["value"]
+            cost, low, high = (currency.write(each["cost"][bound]) for bound in ("value", "low", "high"))
             told = (
-                f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and spend {cost['value']:.4g} "
-                f"[{cost['low']:.4g}, {cost['high']:.4g}] per request, from {each['requests']:,} requests"
+                f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and "
+                f"spend {cost} [{low}, {high}] per request, from {each['requests']:,} requests"
             )
         console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
     if "logged" in found and (nothing := found["logged"]["given_nothing"]):
         console.print(f"{nothing:,} requests of the log that were given nothing are left out.", soft_wrap=True)
-    console.print("Money in minor units. Added value: above the lowest level for every request.", soft_wrap=True)
+    console.print("Added value: above the lowest level for every request.", soft_wrap=True)
 
 
-def _add(table: Table, name: str, answer: dict[str, Any]) -> None:
+def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency) -> None:
+    budget = currency.write(answer["budget"])
     if answer["status"] != "optimal":
-        table.add_row(name, f"{answer['budget']:,.0f}", answer["status"], "", "")
+        table.add_row(name, budget, answer["status"], "", "")
         return
     spend, added, price = (answer[key] for key in ("spend", "added", "price"))
     told = f"{added['value']:,.5g}"
     if None not in added.values():
         told += f" [{added['low']:,.5g}, {added['high']:,.5g}]"
-    table.add_row(name, f"{answer['budget']:,.0f}", f"{spend['value']:,.0f}", told, f"{price['value']:.4g}")
+    table.add_row(name, budget, currency.write(spend["value"]), told, f"{currency.unit * price['value']:.4g}")
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, tee
 from pathlib import Path
@@ -22,7 +22,7 @@ from feature_repo.store import Online, configured_online, create
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
-from operations.common.workspace import CAMPAIGN, CURRENCY, FEATURES, GROUPS, TIES, read_campaign, read_columns
+from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign, read_columns
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.checks import require
 from shadowprice.datasets.package import kind_of, load_dataset
@@ -93,8 +93,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     if job.keep_campaign:
         campaign = read_campaign(job.workspace)
     else:
-        campaign = campaign_from_tables(dataset.tables).with_fields(job.campaign_fields)
-        campaign = replace(campaign, labels={**campaign.labels, CURRENCY: dataset.currency})
+        campaign = campaign_from_tables(dataset.tables, dataset.currency).with_fields(job.campaign_fields)
     times = snapshot_times(dataset.tables)
     with on_actors(job.workers, job.training.resolve()), Stages("featurize", 5 + len(times)) as stage:
         return _featurize(job, dataset, campaign, times, online or configured_online(), stage)

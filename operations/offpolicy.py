@@ -18,6 +18,7 @@ from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import MODEL, POPULATION, PRICES, read_campaign
 from shadowprice.arms import CANARY, UNASSIGNED
 from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.currency import Currency
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
@@ -113,7 +114,7 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         **asdict(found),
     }
     write_whole(job.result, json.dumps(content, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, (nothing, unknown, ineligible))) + "\n")
+    write_whole(job.page, "\n".join(_page(campaign, job, found, price, (nothing, unknown, ineligible))) + "\n")
     return found
 
 
@@ -328,10 +329,11 @@ def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> fl
 
 
 def _page(
-    campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float | None, left_out: tuple[int, int, int]
+    campaign: Campaign, job: OffpolicyJob, found: PolicyEstimate, price: float | None, left_out: tuple[int, int, int]
 ) -> Iterator[str]:
     policy = f"arm `{job.arm}`" if job.arm else f"level {job.level} for all" if price is None else f"price {price:.6g}"
-    yield f"# Estimate of another policy: {campaign}, {policy}"
+    money = Currency.of(campaign.currency).write
+    yield f"# Estimate of another policy: {campaign.name}, {policy}"
     yield ""
     yield f"From {found.requests:,} requests of the log, by `{found.estimator}`, with {found.value.level:.0%} intervals"
     yield f"that draw whole accounts. The log is worth {found.effective_rows:,.0f} requests of this policy."
@@ -342,6 +344,6 @@ def _page(
     yield ""
     yield "| | per request | in all |"
     yield "|---|---|---|"
-    for name, each in (("value", found.value), ("spend, minor units", found.cost)):
-        total = [one * found.requests for one in (each.value, each.low, each.high)]
-        yield f"| {name} | {each} | {total[0]:,.5g} [{total[1]:,.5g}, {total[2]:,.5g}] |"
+    for name, each, write in (("value", found.value, "{:,.5g}".format), ("spend", found.cost, money)):
+        one, total = ([write(count * n) for count in (each.value, each.low, each.high)] for n in (1, found.requests))
+        yield "| " + " | ".join([name, *(f"{value} [{low}, {high}]" for value, low, high in (one, total))]) + " |"

@@ -10,7 +10,8 @@ from typing import Any
 
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.workspace import read_campaign
-from shadowprice.campaign import Terms
+from shadowprice.campaign import Campaign, Terms
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments import plan
 from shadowprice.experiments.planning import ExperimentPlan, Precision, Prior
@@ -48,24 +49,25 @@ def run(job: PlanJob) -> ExperimentPlan:
     found = plan(terms, job.accounts, prior, precision)
     experiment = {"experiment": found.experiment(job.salt).to_dict()} if job.salt else {}
     write_whole(job.result, json.dumps({"campaign": campaign.name} | found.to_dict() | experiment, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign.name, found, terms)) + "\n")
+    write_whole(job.page, "\n".join(_page(campaign, found, terms)) + "\n")
     return found
 
 
-def _page(campaign: str, found: ExperimentPlan, terms: Terms) -> Iterator[str]:
-    yield f"# Trial of campaign {campaign}"
+def _page(campaign: Campaign, found: ExperimentPlan, terms: Terms) -> Iterator[str]:
+    money = Currency.of(campaign.currency).write
+    yield f"# Trial of campaign {campaign.name}"
     yield ""
-    tried = f"Levels to try: {', '.join(map(str, found.levels))} minor units."
     if terms.amounts:
-        tried = f"Offers to try: {', '.join(terms.offers[level] for level in found.levels)}."
-    yield f"{tried} Money in minor units."
+        yield f"Offers to try: {', '.join(terms.offers[level] for level in found.levels)}."
+    else:
+        yield f"Levels to try: {', '.join(map(money, found.levels))}."
     yield ""
     yield "| arm | share | accounts | expected money | value given up, net of saved money |"
     yield "|---|---|---|---|---|"
     lost = {"explore": found.exploration_cost, "holdout": found.holdout_cost}
     for arm, share in found.shares.items():
         if share:
-            row = f"{found.accounts[arm]:,} | {found.money[arm]:,.0f} | {lost.get(arm, 0.0):,.4g}"
+            row = f"{found.accounts[arm]:,} | {money(found.money[arm])} | {lost.get(arm, 0.0):,.4g}"
             yield f"| {arm} | {share / 100:.2f} % | {row} |"
     yield ""
     yield "| estimate | half-width of its interval |"

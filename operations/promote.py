@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from operations.register import RegisterJob
 from operations.register import run as register
 from shadowprice.arms import CANARY, UNASSIGNED, WHOLE
 from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.served import LATE, READ, mature, served_requests, with_units
@@ -250,7 +252,7 @@ def _log(
         "verdict": None if verdict is None else _plain(asdict(verdict)),
     }
     note(job.workspace / CANARY_LOG, **told)
-    text = "\n".join(_page(told, verdict)) + "\n"
+    text = "\n".join(_page(told, verdict, Currency.of(campaign.currency))) + "\n"
     print(text, flush=True)
     if job.page is not None:
         write_whole(job.page, text)
@@ -261,7 +263,7 @@ def _plain(values: dict[str, object]) -> dict[str, object]:
     return {name: None if isinstance(each, float) and not np.isfinite(each) else each for name, each in values.items()}
 
 
-def _page(told: dict[str, object], verdict: StageVerdict | None) -> Iterator[str]:
+def _page(told: dict[str, Any], verdict: StageVerdict | None, currency: Currency) -> Iterator[str]:
     yield f"# Canary {told['model_version']}: {told['step']}"
     yield ""
     yield f"{str(told['reason']).capitalize()}. Model {told['incumbent']} decides for everybody else."
@@ -269,7 +271,7 @@ def _page(told: dict[str, object], verdict: StageVerdict | None) -> Iterator[str
     assert isinstance(share, int)
     yield f"The canary decides for {share / WHOLE:.2%} of the units from now on."
     if told["money_at_risk"] is not None:
-        yield f"Money at risk, its share of the budget: {told['money_at_risk']:,} minor units."
+        yield f"Money at risk, its share of the budget: {currency.write(told['money_at_risk'])}."
     if verdict is not None:
         yield ""
         yield "| days | requests of the canary | of the incumbent | relative gain | always-valid interval |"

@@ -26,6 +26,7 @@ from pipelines.local import PipelineFailed
 from pipelines.local import run as run_pipeline
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
 from shadowprice.command import INTERRUPTED, Arguments, answer
+from shadowprice.currency import Currency
 from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.recipes import Training
@@ -154,7 +155,7 @@ def _main(parser: Arguments) -> int:
         print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))
         return 0
     if "loop" in summary:
-        print(loop_sentence(summary["loop"]))
+        print(loop_sentence(summary["loop"], Currency.of(summary["currency"])))
     worth, rehearsal = closing_lines(summary)
     print(f"done: {worth}\n{rehearsal}\nreport: {folder}/report.html")
     return 0

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
+from shadowprice.errors import InvalidInput
+
+CODE = r"[A-Z]{3}"
+USD = "USD"
+MISSING = "–"
 DECIMALS = {
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
     3: "BHD IQD JOD KWD LYD OMR TND",
@@ -52,14 +60,46 @@ class Currency:
     def write(self, minor: float) -> str:
         """Write minor units as an amount of major ones, with the decimals of the currency; or a number of offers.
 
+        A dash where it is not known.
+
         >>> Currency.of("USD").write(125050), Currency.of("JPY").write(-300), Currency.of(OFFERS).write(1250)
         ('$1,250.50', '−¥300', '1,250 offers')
         """
+        if not math.isfinite(minor):
+            return MISSING
         sign = "−" if minor < 0 else ""
         if not self.symbol:
             count = f"{abs(minor):,.0f}" if abs(minor) >= 100 or minor == round(minor) else f"{abs(minor):,.3g}"
             return f"{sign}{count} {self.one if minor == 1 else self.major}"
         return f"{sign}{self.symbol}{abs(minor) / self.unit:,.{self.digits}f}"
+
+    def read(self, text: str, *, field: str, whole: bool = True) -> float:
+        """Minor units of an amount of major units, such as ``5000``, ``5,000.50`` or ``$5,000.50``.
+
+        Args:
+            text: digits, with a decimal point; commas between thousands, and the symbol, may be left out.
+            field: name of what is read, for the message.
+            whole: refuse what is not a whole number of minor units; a mean may be between two of them.
+
+        >>> Currency().read("$5,000.50", field="--budget")
+        500050.0
+
+        Raises:
+            InvalidInput: it is no such amount.
+        """
+        digits = text.strip().removeprefix(self.symbol.strip()).strip()
+        try:
+            if not re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?|\d+(\.\d*)?|\.\d+", digits):
+                raise InvalidOperation
+            minor = Decimal(digits.replace(",", "")) * self.unit
+        except InvalidOperation:
+            example = self.write(500_000).removeprefix(self.symbol).replace(",", "")
+            raise InvalidInput(
+                f"must be an amount in {self.major} such as {example}, got {text!r}", field=field
+            ) from None
+        if whole and minor % 1:
+            raise InvalidInput(f"must be whole {self.minor}, got {text!r}", field=field)
+        return float(minor)
 
     @classmethod
     def of(cls, code: str) -> Currency:
@@ -72,7 +112,7 @@ class Currency:
 
 
 _NAMED = {
-    "USD": Currency(),
+    USD: Currency(),
     "CNY": Currency(symbol="CN¥", major="yuan", minor="fen"),
     "JPY": Currency(symbol="¥", major="yen", minor="yen", digits=0),
     "EUR": Currency(symbol="€", major="euros", minor="cents"),

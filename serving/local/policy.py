@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from operations.common.workspace import CURRENCY, MODEL, PRICES, REPORT, instead_of, read_campaign
+from operations.common.workspace import MODEL, PRICES, REPORT, instead_of, read_campaign
 from shadowprice.campaign import FLAT, Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.curves import Curves
@@ -48,7 +48,7 @@ def shares_in_words(run: Path) -> str:
     heads = load_heads((run / MODEL).resolve())
     curves = {side: Curves(each.levels, each.response(each.default_embedding[None])) for side, each in heads.items()}
     shares = mixtures_at(campaign, curves, price.of(campaign.priced), price.tie_share)
-    currency = Currency.of(campaign.labels.get(CURRENCY, "USD"))
+    currency = Currency.of(campaign.currency)
     return "; ".join(_of_side(campaign, curves[side], side, share, currency) for side, share in shares.items())
 
 

@@ -7,12 +7,11 @@ import sys
 import threading
 from pathlib import Path
 
-from operations.common.workspace import CAMPAIGN, CURRENCY, read_campaign
+from operations.common.workspace import CAMPAIGN, read_campaign
 from serving.local.launch import Deployment, launch
 from serving.local.policy import policy_in_words
 from serving.local.window import open_window
 from shadowprice.command import Arguments
-from shadowprice.documents import read_json
 from shadowprice.errors import ShadowpriceError
 
 
@@ -36,7 +35,7 @@ def main() -> int:
                 f"a window of {read_campaign(folder).hours} hours begins: nothing is spent",
                 *policy_in_words(folder),
             ]
-        deployment = Deployment.of_run(folder, folder / CAMPAIGN, currency=_currency(folder))
+        deployment = Deployment.of_run(folder, folder / CAMPAIGN, currency=read_campaign(folder).currency)
         ports = {"predictor_port": given.port, "ledger_port": given.port + 1, "console_port": given.port + 2}
         with launch(deployment, **ports) as services:
             print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
@@ -49,13 +48,6 @@ def main() -> int:
         print(f"serve failed: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _currency(run: Path) -> str:
-    """Currency of a run; of one of an earlier release, that of its summary."""
-    summary = run / "summary.json"
-    found = read_campaign(run).labels.get(CURRENCY)
-    return found or (str(read_json(summary).get("currency", "USD")) if summary.exists() else "USD")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from shadowprice.arms import CANARY, UNASSIGNED, Experiment
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
 from shadowprice.campaign.terms import SIDES, Side, Terms
+from shadowprice.currency import CODE, USD
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -83,6 +84,7 @@ class Campaign:
     limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
     policy says what a model learns: ``personal``, a curve for each account; ``flat``, one curve for all, from the
     effects that the log shows.
+    currency is the ISO 4217 code of all amounts, which are in its minor unit.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Campaign:
     rules: tuple[Rule, ...] = ()
     policy: Policy = "personal"
     labels: Mapping[str, str] = field(default_factory=dict)
+    currency: str = USD
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -113,6 +116,10 @@ class Campaign:
             raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
         if self.starts_at.tzinfo is None:
             raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
+        if not re.fullmatch(CODE, self.currency):
+            raise InvalidInput(
+                f"must be a code of ISO 4217 such as USD, got {self.currency!r}", field="campaign.currency"
+            )
         check_whole(self.hours, 1, "hours", "campaign.hours", HOURS_LIMIT)
         if not YEARS[0] < self.starts_at.year < YEARS[1]:
             raise InvalidInput(f"must be after {YEARS[0]} and before {YEARS[1]}", field="campaign.starts_at")
@@ -283,6 +290,7 @@ class Campaign:
             "pacer": self.pacer,
             "labels": dict(self.labels),
             **({} if self.expected_requests is None else {"expected_requests": self.expected_requests}),
+            **({} if self.currency == USD else {"currency": self.currency}),
             **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
             **({"limits": self.limits.to_dict()} if self.limits else {}),
@@ -295,7 +303,8 @@ class Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
             optional: dict[str, Any] = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
-            optional |= {name: data[name] for name in ("expected_requests", "late_reserve", "policy") if name in data}
+            named = ("expected_requests", "late_reserve", "policy", "currency")
+            optional |= {name: data[name] for name in named if name in data}
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("limits") is not None:

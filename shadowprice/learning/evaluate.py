@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.checks import require
+from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
@@ -196,7 +197,8 @@ def evaluate(
     if not model.personal:
         confounded = [side for side, reasons in (confounders or {}).items() if reasons]
         return Evaluation(sides, flat_gate(found, limits, confounded=confounded, rows=rows))
-    judge = partial(gate, found, limits=limits, extra=checks, rows=rows, unordered=data.unordered)
+    money = None if campaign is None else Currency.of(campaign.currency)
+    judge = partial(gate, found, limits=limits, extra=checks, rows=rows, unordered=data.unordered, currency=money)
     if campaign is None:
         return Evaluation(sides, judge())
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}

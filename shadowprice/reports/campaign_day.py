@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import PriceRejected
 from shadowprice.evaluation.policy.attainable import Attainable
@@ -175,7 +176,7 @@ class CampaignDay:
                 f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.",
                 *shown.exploration_notes(self.exploration),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
-                *((loop_sentence(loop_summary(self.loop)),) if self.loop else ()),
+                *((loop_sentence(loop_summary(self.loop), Currency.of(self.dataset.currency)),) if self.loop else ()),
                 *self.evaluation.notes,
             ),
         )

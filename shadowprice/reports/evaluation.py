@@ -71,7 +71,7 @@ def evaluate_bundle(
         dataset = load_dataset(data)
         meta = read_meta(model)
         inuse = incumbent if incumbent is not None and (incumbent / META).exists() else None
-        campaign = campaign_from_tables(dataset.tables)
+        campaign = campaign_from_tables(dataset.tables, dataset.currency)
         rows = TrainingSet.load(training, JUDGED_ACCOUNTS)
         notes = [f"{name}: {text}" for name, text in dataset.notes.items()]
         for side, every in labelled(training).items():

@@ -12,7 +12,6 @@ from shadowprice.evaluation.policy.worth import Worth, WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.wording import (
-    incentives,
     interval,
     level_names,
     listed,
@@ -182,10 +181,10 @@ def change_sentence(side: SideReport, currency: Currency) -> str:
         return ""
     if found.at.size == 0:
         return "The hazard rate shows no change point: one rate fits all incentives."
-    edges, unit = incentives(found.segments.edges, currency)
+    edges = found.segments.edges
     rates = found.segments.hazard
     turns = [
-        f"{number(at)} {unit} (rate {_times(before, after)})"
+        f"{money(at, currency)} (rate {_times(before, after)})"
         for at, before, after in zip(edges[1:-1], rates[:-1], rates[1:], strict=True)
     ]
     noun = "a change point" if len(turns) == 1 else f"{len(turns)} change points"

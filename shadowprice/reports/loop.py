@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shadowprice.currency import Currency
 from shadowprice.pacing.replay.loop import CLOSED, FROZEN, ORACLE, LoopDay
 
 LOOP = "days with retrains, simulated"
@@ -33,14 +34,14 @@ def loop_summary(days: Sequence[LoopDay]) -> dict[str, Any]:
     }
 
 
-def loop_sentence(loop: Mapping[str, Any]) -> str:
+def loop_sentence(loop: Mapping[str, Any], currency: Currency) -> str:
     """Return the outcome in words."""
     closed, frozen, oracle = (loop["value"][name] for name in NAMES.values())
-    over = loop["largest_overspend"]["closed_loop"]
+    over = currency.write(loop["largest_overspend"]["closed_loop"])
     return (
         f"{loop['days']} days of a population that drifts (simulated), {loop['models_taken']} retrained models taken: "
         f"the closed loop has {closed / frozen - 1:+.1%} true value against the frozen model and "
-        f"{closed / oracle:.1%} of that of the true curves. It overspends by {over:,.0f} minor units on a day at most."
+        f"{closed / oracle:.1%} of that of the true curves. It overspends by {over} on a day at most."
     )
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.errors import NotFound, PriceRejected
 from shadowprice.pacing.budgets.kept import KEPT, remark
 from shadowprice.pacing.price_store import PriceStore
@@ -113,13 +112,18 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
     """
     *_, newest = shown = changes(campaign, records)
     record = newest.record
-    paid = f"{number(record.spent)} of {number(record.spent + record.remaining)} minor units are paid"
-    planned = f"{number(round(record.plan[0]))} paid or held, and {number(round(record.plan[-1]))} planned by the end"
+    currency = Currency.of(campaign.currency)
+    money, per_one = currency.write, f"per {currency.symbol}1"
+    paid = f"{money(record.spent)} of {money(record.spent + record.remaining)} are paid"
+    planned = (
+        f"{money(record.plan[0])} paid or held, and {money(record.plan[-1])} planned by the end" if record.plan else ""
+    )
     lines = [
         f"# Campaign {campaign.name}: price version {record.version}",
-        f"The price is {number(newest.price)} responses per minor unit{_step(newest)}. It is {newest.certificate}.",
+        f"The price is {number(currency.unit * newest.price)} responses {per_one}{_step(newest)}. "
+        f"It is {newest.certificate}.",
         f"Reasons: {'; '.join(newest.reasons)}.",
-        f"{paid}{f'; {planned}' if record.plan else ''}.",
+        f"{paid}{planned and f'; {planned}'}.",
         _table(
             ("figure", "value"),
             [
@@ -132,17 +136,17 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
                 ("requests expected", number(record.expected)),
             ],
         ),
-        *_budgets(campaign, record),
+        *_budgets(campaign, record, currency),
         "## The window so far",
         _table(
-            ("solved at (UTC)", "version", "price", "change", "paid", "off its plan", "reasons"),
+            ("solved at (UTC)", "version", f"price {per_one}", "change", "paid", "off its plan", "reasons"),
             [
                 (
                     f"{each.record.solved_at:%Y-%m-%d %H:%M}",
                     str(each.record.version),
-                    number(each.price),
+                    number(currency.unit * each.price),
                     MISSING if each.change is None else percent(each.change),
-                    number(each.record.spent),
+                    money(each.record.spent),
                     percent(each.record.pacing_error),
                     "; ".join(each.reasons),
                 )
@@ -154,23 +158,32 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def _budgets(campaign: Campaign, record: PriceRecord) -> list[str]:
+def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> list[str]:
     """Table of the further budgets; nothing without one."""
     rows = [
         (
             each.name,
-            f"{'at least ' if each.floor else ''}{number(each.limit)} minor units{each.each} in "
+            f"{'at least ' if each.floor else ''}{currency.write(each.limit)}{each.each} in "
             f"{'each ' if each.period != 'campaign' else 'the '}{each.period}",
             each.group.replace("|", "\\|"),
-            number(float(np.round(each.used))),
-            number(float(np.round(each.plan))),
-            number(each.price),
+            currency.write(each.used),
+            currency.write(each.plan),
+            number(currency.unit * each.price),
             percent(each.error),
             each.status,
         )
         for each in further_budgets(campaign, record)
     ]
-    names = ("budget", "limit", "group", "used", "planned by the end", "price", "off its plan", "status")
+    names = (
+        "budget",
+        "limit",
+        "group",
+        "used",
+        "planned by the end",
+        f"price per {currency.symbol}1",
+        "off its plan",
+        "status",
+    )
     return ["## Further budgets", _table(names, rows)] if rows else []
 
 

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Terms
-from shadowprice.currency import Currency
+from shadowprice.currency import MISSING, Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
-
-MISSING = "–"
 
 
 def money(minor: float, currency: Currency) -> str:
@@ -21,7 +19,7 @@ def money(minor: float, currency: Currency) -> str:
     >>> money(1250, Currency.of("USD")), money(1250, Currency.of("offers")), money(0.5, Currency.of("offers"))
     ('$12.50', '1,250 offers', '0.5 offers')
     """
-    return currency.write(minor) if math.isfinite(minor) else MISSING
+    return currency.write(minor)
 
 
 def level_names(terms: Terms, currency: Currency) -> tuple[str, ...]:
@@ -30,11 +28,8 @@ def level_names(terms: Terms, currency: Currency) -> tuple[str, ...]:
 
 
 def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:
-    """Incentive levels (J,) in the unit that writes them shortest, and that unit's name."""
-    amounts = np.asarray(levels, dtype=np.float64)
-    if amounts.size and amounts.max() >= currency.unit and not np.any(amounts % currency.unit):
-        return amounts / currency.unit, currency.major
-    return amounts, currency.minor
+    """Incentive levels (J,) in major units, and the name of these."""
+    return np.asarray(levels, dtype=np.float64) / currency.unit, currency.major
 
 
 def number(value: object, digits: int = 4) -> str:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.currency import USD
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Limits, Rule
@@ -59,8 +60,11 @@ def _known(tables: Tables, column: str) -> bool:
         return bool(db.execute(f"SELECT count({column}) FROM outcome").fetchall()[0][0])
 
 
-def campaign_from_tables(tables: Tables) -> Campaign:
-    """The campaign that the ``campaign`` and ``offer`` tables describe; a side without offers is not in it."""
+def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
+    """The campaign that the ``campaign`` and ``offer`` tables describe; a side without offers is not in it.
+
+    ``currency`` is the ISO 4217 code of their amounts.
+    """
     row = tables.campaign.iloc[0]
     sides: dict[Side, Terms] = {}
     for side in SIDES:
@@ -92,6 +96,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
         policy=row["policy"] if pd.notna(row["policy"]) else "personal",
+        currency=currency,
     )
 
 

@@ -21,10 +21,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_workspace(tmp_path_factory.mktemp("workspace"))
 
 
-def test_the_answer_is_that_of_the_job_at_a_multiple_of_the_budget(
+def test_the_answer_is_that_of_the_job_at_amounts_in_minor_units(
     asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--budget", "1.2", "--levels", "customer=0,50,100", "--limit", "merchant=40000", "--cap", "customer=300"]
+    words = ["--budget", "1800", "--levels", "customer=0,0.50,1", "--limit", "merchant=$400", "--cap", "customer=3.00"]
     assert command.main(["whatif", str(asked), *words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     wanted = run(
@@ -52,26 +52,29 @@ def test_a_mean_is_asked_about_without_rounding_and_nothing_may_be_spent(
     campaign = json.loads((tmp_path / "run" / CAMPAIGN).read_text())
     campaign["budget"] = {"name": "day", "limit": 12.5, "form": "per_account"}
     (tmp_path / "run" / CAMPAIGN).write_text(json.dumps(campaign))
-    assert command.main(["whatif", str(tmp_path / "run"), "--budget", "1.1", "--json"]) == 0
+    assert command.main(["whatif", str(tmp_path / "run"), "--budget", "110%", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["asked"]["budget"] == pytest.approx(13.75)
 
 
 def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["whatif", str(asked), "--budget", "2", "--rows", "500"]) == 0
+    assert command.main(["whatif", str(asked), "--budget", "$3,000.00", "--rows", "500"]) == 0
     shown = capsys.readouterr().out
-    for words in ("current", "asked", "150,000", "300,000", " 50% ", " 200% "):
+    assert "Asked: a budget of $3,000.00, 2 times the campaign's." in shown
+    for words in ("current", "asked", "$1,500.00", "$3,000.00", " 50% ", " 200% ", "λ per $1"):
         assert words in shown
 
 
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
-        (["--levels", "customer=7"], 1, "must be some of [0, 50, 100, 200], got [7]"),
-        (["--limit", "north=5"], 1, "neither a side nor in a table of groups"),
+        (["--levels", "customer=0.07"], 1, "must be some of [0, 50, 100, 200], got [7]"),
+        (["--limit", "north=0.05"], 1, "neither a side nor in a table of groups"),
         (["--levels", "customer"], 2, "write NAME=VALUE"),
-        (["--cap", "customer=much"], 2, "write numbers"),
-        (["--budget", "-1"], 2, "budget"),
-        (["--budget", "inf"], 1, "must be a finite number"),
+        (["--cap", "customer=much"], 1, "--cap: must be an amount in dollars such as 5000.00, got 'much'"),
+        (["--budget", "-1"], 1, "--budget: must be an amount in dollars"),
+        (["--budget", "12.345"], 1, "--budget: must be whole cents"),
+        (["--budget", "-5%"], 1, "must not be below 0%"),
+        (["--budget", "inf"], 1, "must be an amount"),
     ],
 )
 def test_a_wrong_term_is_refused_without_a_traceback(
@@ -83,7 +86,7 @@ def test_a_wrong_term_is_refused_without_a_traceback(
     assert "Traceback" not in told
 
 
-PLAN = ["--accounts", "200000", "--response", "0.1,0.14", "--money", "6", "--lift", "0.005"]
+PLAN = ["--accounts", "200000", "--response", "0.1,0.14", "--money", "0.06", "--lift", "0.005"]
 
 
 def test_a_plan_is_that_of_the_job(workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +102,7 @@ def test_a_plan_is_that_of_the_job(workspace: Path, tmp_path: Path, capsys: pyte
         salt="s1",
     )
     run_plan(job)
-    assert found == json.loads(job.result.read_text())
+    assert found == {"currency": "USD", "money_unit": "minor units", **json.loads(job.result.read_text())}
     assert command.main(["plan", str(workspace), *PLAN]) == 0
     assert "Trial of campaign spring" in capsys.readouterr().out
 

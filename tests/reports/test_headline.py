@@ -110,7 +110,7 @@ def test_the_closing_lines_state_the_evidence_first_and_no_share_of_a_gain_that_
 
 def test_change_points_are_said_in_words(example):
     side = example.sides[0]
-    assert "2 change points: 80 cents" in change_sentence(side, Currency())
+    assert "2 change points: $0.80" in change_sentence(side, Currency())
     assert change_sentence(example.sides[1], Currency()) == ""
     none = dataclasses.replace(side.hazard, at=side.hazard.at[:0])
     assert "no change point" in change_sentence(dataclasses.replace(side, hazard=none), Currency())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.days.week import check_days
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.replay.loop import CLOSED, FROZEN, ORACLE, LoopDay
 from shadowprice.reports.loop import loop_facts, loop_sentence, loop_summary
@@ -22,8 +23,9 @@ def test_the_sums_of_the_days_are_those_of_each_way_and_say_that_they_are_simula
     assert found["value"] == {"closed_loop": 105.0, "frozen": 95.0, "oracle": 120.0}
     assert found["largest_overspend"] == {"closed_loop": 0.0, "frozen": 1.0, "oracle": 0.0}
     assert [day["retrained"] for day in found["by_day"]] == [True, False]
-    sentence = loop_sentence(found)
+    sentence = loop_sentence(found, Currency())
     assert "(simulated)" in sentence
+    assert "overspends by $0.00 on a day" in sentence
     assert "+10.5% true value against the frozen model and 87.5% of that of the true curves" in sentence
     assert loop_facts(DAYS)["spend of the budget, closed loop"] == "98.0%"
 

@@ -51,10 +51,10 @@ def test_the_page_says_what_changed_and_lists_the_prices_of_its_window_alone() -
     )
     page = day_page(CAMPAIGN, [earlier, first, second])
     assert page.startswith("# Campaign spring: price version 3\n")
-    assert "The price is 0.12 responses per minor unit, 20.0 % above the price before." in page
+    assert "The price is 12 responses per $1, 20.0 % above the price before." in page
     assert "not certified: gap 0.001 above the limit" in page
     assert "Reasons: 25.0 % more was paid than planned." in page
-    assert "400 of 1,000 minor units are paid; 0 paid or held, and 1,000 planned by the end." in page
+    assert "$4.00 of $10.00 are paid; $0.00 paid or held, and $10.00 planned by the end." in page
     rows = [line for line in page.partition("## The window so far")[2].splitlines() if line.startswith("| 2027")]
     assert [row.split(" | ")[1] for row in rows] == ["2", "3"]
     assert "a new window" in rows[0]
@@ -78,9 +78,9 @@ def test_the_page_lists_further_budgets_with_plan_price_and_status() -> None:
     campaign = replace(CAMPAIGN, limits=Limits(budgets=budgets))
     table = day_page(campaign, [record]).partition("## Further budgets")[2].partition("##")[0]
     for row in (
-        f"north | 800 minor units in the campaign | customers | 100 | 800 | 0.02 | {percent(-0.03)} | binds",
-        "rush | 90 minor units in each hour | all requests | 0 | 45 | 0 | 0.0 % | does not bind",
-        "late | at least 70 minor units in the campaign | all requests | – | – | – | – | added after the solve",
+        f"north | $8.00 in the campaign | customers | $1.00 | $8.00 | 2 | {percent(-0.03)} | binds",
+        "rush | $0.90 in each hour | all requests | $0.00 | $0.45 | 0 | 0.0 % | does not bind",
+        "late | at least $0.70 in the campaign | all requests | – | – | – | – | added after the solve",
     ):
         assert f"| {row} |" in table
     assert "Further budgets" not in day_page(CAMPAIGN, [FIRST])

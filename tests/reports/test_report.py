@@ -84,7 +84,7 @@ def test_the_page_holds_the_numbers_it_was_given(page, example):
         "98.1 % of the extra value possible in hindsight",
         "2.9 % higher than with a price kept from the start",
         "overspent by 11.2 %",
-        "80 cents (rate ×2.7) and 100 cents (rate ×1.9)",
+        "$0.80 (rate ×2.7) and $1.00 (rate ×1.9)",
         "0.831 [0.825, 0.837]",
         "24 solves, 23 published",
         'north $2,994.00 $3,000.00 campaign customers, where account.c_region == "north" $3,000.00 99.8 % 0.042 binds',

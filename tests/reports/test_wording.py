@@ -42,13 +42,11 @@ def test_money_is_written_in_major_units(minor, text):
     assert money(minor, Currency()) == text
 
 
-def test_incentives_take_the_unit_that_needs_no_zeros():
-    currency = Currency()
-    assert incentives([20, 80, 100], currency)[1] == "cents"
-    amounts, unit = incentives([0, 100, 5000], currency)
+@pytest.mark.parametrize("levels", [[20, 80, 100], [0, 100, 5000], [0]])
+def test_incentives_are_never_in_cents_here_and_in_dollars_there(levels):
+    amounts, unit = incentives(levels, Currency())
     assert unit == "dollars"
-    assert amounts.tolist() == [0, 1, 50]
-    assert incentives([0], currency)[1] == "cents"
+    assert (100 * amounts).tolist() == levels
 
 
 def test_an_estimate_keeps_the_zeros_that_show_its_digits():

@@ -97,11 +97,12 @@ class Explanation(Answer):
 
 
 class Explanations(Parameters):
-    """Explanations of the instances of a call, with the active prices by budget."""
+    """Explanations of the instances of a call, with the active prices by budget and the currency of the amounts."""
 
     explanations: list[Explanation]
     prices: dict[str, float]
     tie_share: float
+    currency: str
 
 
 class Live(Answer):

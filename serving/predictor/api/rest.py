@@ -196,6 +196,7 @@ async def explain_v1(model: CampaignModel, body: bytes, _: Caller) -> bytes:
             "explanations": found,
             "prices": dict(price.prices),
             "tie_share": price.tie_share,
+            "currency": predictor.campaign.currency,
             "price_version": price.version,
             "model_version": active.model.version,
             "price_age_seconds": (predictor.clock() - price.solved_at).total_seconds(),

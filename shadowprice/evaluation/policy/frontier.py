@@ -1,4 +1,4 @@
-"""The path of a policy's value and spend as the price of money falls, estimated off-policy; two of them at equal spend."""
+"""The rows of a trial, and the frontier of value against spend that a policy traces as the price of money falls."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.interim import EqualPrice
 from shadowprice.evaluation.policy.joint import AtBudget
@@ -146,6 +147,7 @@ def gate(
     rows: Mapping[str, int] | None = None,
     prediction: Estimate | None = None,
     unordered: Collection[str] = (),
+    currency: Currency | None = None,
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -166,6 +168,7 @@ def gate(
         prediction: the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked
             for where the limits leave a margin of value.
         unordered: sides whose levels have no order: their curves have no reversed pairs, and ``rpr`` is not needed.
+        currency: of the budget, to write it.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
     no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
@@ -187,7 +190,7 @@ def gate(
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
         checks += side_checks(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
     if value is not None:
-        checks.append(replace(_beats(value, rival, allowed), required=required))
+        checks.append(replace(_beats(value, rival, allowed, currency or Currency()), required=required))
         if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str | WorthAt):
             checks += [replace(each, required=required) for each in _within_margin(value, prediction)]
     checks += extra
@@ -223,7 +226,7 @@ def _check(name: str, side: str, rule: str, found: str, passed: bool, mend: str 
     return Check(side, rule, found, passed, meaning=MEANINGS[name], mend="" if passed else mend or MENDS[name])
 
 
-def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
+def _beats(found: Compared | str, rival: Rival, limits: Limits, currency: Currency) -> Check:
     rule = f"value at the campaign's budget above that of {rival} by its lower bound"
     if isinstance(found, EqualPrice):
         rule = f"value net of money above that of {rival} by a lower bound that holds at every interim analysis"
@@ -237,16 +240,15 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
         difference = found.difference
     elif isinstance(found, WorthAt):
         unit, other, difference = "in all", found.value.value - found.flat.value, found.flat
-        rows, where = min(found.effective_rows.values()), f"at a cost of {found.cost.value:.4g} minor units"
+        rows, where = min(found.effective_rows.values()), f"at a cost of {currency.write(found.cost.value)}"
     else:
         difference = found.difference
         unit, other, rows = "in all", found.rival.value, min(found.effective_rows.values())
-        where = f"with {found.budget:.4g} minor units at a price of {found.price:.4g}"
+        budget, least = currency.write(found.budget), currency.write(found.least_cost)
+        where = f"with {budget} at a price of {currency.unit * found.price:.4g} per {currency.one}"
         if found.least_cost > found.budget:
-            text = (
-                f"the cheapest levels cost {found.least_cost:.4g} of {found.budget:.4g} minor units: raise the budget"
-            )
-            return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {found.least_cost:.4g}.")
+            text = f"the cheapest levels cost {least} of {budget}: raise the budget"
+            return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {least}.")
     told = f"{_show(difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
     if rows < limits.effective_rows:
         times = limits.effective_rows / rows if rows else math.inf
