@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Terms
-from shadowprice.currency import MISSING, Currency
+from shadowprice.currency import MISSING as MISSING
+from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 
 
