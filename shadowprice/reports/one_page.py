@@ -1,0 +1,161 @@
+"""The one-page summary of a run for the owner of its budget: answers in words, to be forwarded or printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from shadowprice.campaign import Side
+from shadowprice.evaluation.policy.worth import WorthAt
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.files import write_whole
+from shadowprice.reports import money_figures, wording
+from shadowprice.reports.data import ReportData
+from shadowprice.reports.headline import LOWEST, value_unit, worth_sentence
+from shadowprice.reports.pages import environment
+
+FILE = "summary.html"
+SHARES = {"20 % less": 0.8, "today's budget": 1.0, "20 % more": 1.2}
+"""Name of a budget → its share of the campaign's."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer to a question of the owner: yes, no or unknown, and why."""
+
+    word: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one budget would bring: its name, the amount, and a sentence."""
+
+    name: str
+    amount: str
+    told: str
+
+
+def render_one_page(data: ReportData, report: str) -> str:
+    """Return the summary as an HTML page without a script; ``report`` is the address of the long report beside it."""
+    figures = {}
+    if data.mix is not None:
+        figures = {side: Markup(money_figures.mix(data.mix, side, data.currency)) for side in data.mix.sides()}
+    return (
+        environment(data)
+        .get_template("one_page.html.jinja")
+        .render(
+            data=data,
+            report=report,
+            brought=[each.sentence for each in data.evidence] + [told for told in [worth_sentence(data)] if told],
+            worth_it=worth_it(data),
+            budgets=budgets(data),
+            figures=figures,
+            plan=on_plan(data),
+            checks=list(checks(data)),
+        )
+    )
+
+
+def write_one_page(data: ReportData, folder: Path, report: str) -> Path:
+    """Write the summary into a folder and return its path."""
+    return write_whole(folder / FILE, render_one_page(data, report))
+
+
+def worth_it(data: ReportData) -> Answer:
+    """Say whether the budget is worth it by the evidence of the trial, and what would tell where that is not known.
+
+    An extra response has no value in money here, so the answer names the value from which it is worth its cost.
+    """
+    if data.evidence and all(each.verdict == "wrong way" for each in data.evidence):
+        return Answer("No", "The trial shows fewer responses where the incentive is larger.")
+    open_questions = [each for each in data.evidence if each.verdict != "identified"]
+    plans = " ".join(f"A trial that would tell: {each.plan}" for each in open_questions if each.plan)
+    if data.worth is None or "worth" in data.absent:
+        reason = data.absent.get("worth") or "the trial does not show what incentives bring"
+        return Answer("Unknown", f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip())
+    now = data.worth.at(1.0)
+    if now.lowest.high < 0:
+        return Answer("No", f"The policy brings fewer {value_unit(data)} than {LOWEST}.")
+    if not now.lowest.low > 0:
+        told = f"It is not shown that the policy brings more {value_unit(data)} than {LOWEST}. More accounts would tell."
+        return Answer("Unknown", f"{told} {plans}".strip())
+    return Answer("Yes", f"{_from(data, now)} {_personal(data, now.flat)} {plans}".strip())
+
+
+def _from(data: ReportData, now: WorthAt) -> str:
+    if now.each is None:
+        return "Extra responses are shown; the cost of one is too uncertain to be named."
+    value, low, high = (wording.money(each, data.currency) for each in (now.each.value, now.each.low, now.each.high))
+    return f"If one extra response is worth more than {value} to you: that is what one costs (95 % interval {low} to {high})."
+
+
+def _personal(data: ReportData, flat: Estimate) -> str:
+    if flat.low > 0:
+        return "Personal incentives bring more than the best mixture for everybody at the same cost."
+    if flat.high < 0:
+        return "The best mixture for everybody brings more at the same cost: serve the flat policy."
+    return "That personal incentives bring more than the best mixture for everybody is not shown."
+
+
+def budgets(data: ReportData) -> list[Budget]:
+    """Say what the campaign's budget, and 20 % less or more, would bring; empty where nothing is claimed."""
+    if data.worth is None or "worth" in data.absent:
+        return []
+    unit, now = value_unit(data), data.worth.at(1.0)
+    found = []
+    for name, share in SHARES.items():
+        point = data.worth.at(share)
+        told = f"{wording.rounded(point.lowest.value)} extra {unit} {wording.interval(point.lowest)}"
+        if point is not now:
+            change = point.lowest.value - now.lowest.value
+            told += f", {wording.rounded(abs(change))} {'more' if change > 0 else 'fewer'} than today"
+            paid = point.cost.value - now.cost.value
+            if change * paid > 0:
+                told += f", at {wording.money(paid / change, data.currency)} each"
+        told += f". It costs {wording.money(point.cost.value, data.currency)}."
+        found.append(Budget(name, wording.money(point.budget, data.currency), told))
+    return found
+
+
+def on_plan(data: ReportData) -> str:
+    """Say whether the rehearsal spent its budget as planned; empty without one."""
+    if not data.scenarios:
+        return ""
+    run = data.scenarios[0]
+    ours = run.policies[0]
+    paid, limit = wording.money(run.used(ours), data.currency), wording.money(run.budget.limit, data.currency)
+    told = f"A rehearsed day paid {paid} of {limit}" if run.budget.form == "total" else f"A rehearsed day used {paid}"
+    over = "; it exceeded its budget" if run.overspent(ours) else ""
+    return f"{told}{over}. The console shows the running campaign."
+
+
+def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
+    """Yield what the figures rest on: whether it holds, and a sentence."""
+    for each in data.evidence:
+        if each.sample_ratio_p is not None:
+            held = each.sample_ratio_p >= 0.001
+            yield held, f"{_people(each.side)}: the groups have {'' if held else 'not '}the sizes that were planned."
+        if each.balance is not None:
+            yield each.balance.holds, f"{_people(each.side)}: before the trial the groups were {'' if each.balance.holds else 'not '}alike."
+    if data.gate is not None:
+        broken = len(data.gate.broken)
+        told = "The model passed all its checks." if data.gate.passed else f"The model does not meet {broken} of its rules."
+        yield data.gate.passed, told
+    if data.worth is not None and "worth" not in data.absent:
+        rows, accounts = sum(data.worth.rows.values()), sum(data.worth.accounts.values())
+        told = f"Judged on {wording.number(rows)} rows of {wording.number(accounts)} accounts that no model had learned from."
+        yield True, told
+    published = [solve for solve in data.solves if solve.published]
+    if published:
+        proven = all(solve.certificate.startswith("certified") for solve in published)
+        yield proven, f"Every price {'is' if proven else 'is not'} proven to be the best for its budget."
+    if data.simulated:
+        yield False, "The data come from a generator and not from people."
+
+
+def _people(side: Side) -> str:
+    return f"{side.capitalize()}s"
