@@ -12,10 +12,10 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Self, get_type_hints
 
+from shadowprice.command import deliberate
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
-from shadowprice.system_errors import deliberate
 
 COMMON = {"__main__"}
 """Modules of this package that are not jobs."""

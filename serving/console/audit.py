@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from serving.console.why import Choice, why
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.price import PriceRecord
-from shadowprice.reports.why import Choice, why
 from shadowprice.reports.wording import level_names
 
 

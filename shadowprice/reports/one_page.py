@@ -11,11 +11,12 @@ from markupsafe import Markup
 from shadowprice.campaign import Side
 from shadowprice.evaluation.policy.worth import WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evidence.sentences import IMBALANCE
 from shadowprice.files import write_whole
 from shadowprice.reports import money_figures, wording
 from shadowprice.reports.data import ReportData
-from shadowprice.reports.headline import LOWEST, value_unit, worth_sentence
-from shadowprice.reports.pages import environment
+from shadowprice.reports.headline import lowest, value_unit, worth_sentence
+from shadowprice.reports.report import environment, level_names
 
 FILE = "summary.html"
 SHARES = {"20 % less": 0.8, "today's budget": 1.0, "20 % more": 1.2}
@@ -32,7 +33,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one budget would bring: its name, the amount, and a sentence."""
+    """One budget: its name, the amount, and a sentence that says what it would bring."""
 
     name: str
     amount: str
@@ -43,7 +44,10 @@ def render_one_page(data: ReportData, report: str) -> str:
     """Return the summary as an HTML page without a script; ``report`` is the address of the long report beside it."""
     figures = {}
     if data.mix is not None:
-        figures = {side: Markup(money_figures.mix(data.mix, side, data.currency)) for side in data.mix.sides()}
+        unit = "money" if data.currency.symbol else data.currency.major
+        figures = {
+            side: Markup(money_figures.mix(data.mix, side, level_names(data, side), unit)) for side in data.mix.sides()
+        }
     return (
         environment(data)
         .get_template("one_page.html.jinja")
@@ -77,23 +81,24 @@ def worth_it(data: ReportData) -> Answer:
     if data.worth is None or "worth" in data.absent:
         reason = data.absent.get("worth") or "the trial does not show what incentives bring"
         return Answer("Unknown", f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip())
-    now = data.worth.at(1.0)
+    now, least = data.worth.at(1.0), f"{lowest(data.campaign)} for every request"
     if now.lowest.high < 0:
-        return Answer("No", f"The policy brings fewer {value_unit(data)} than {LOWEST}.")
+        return Answer("No", f"The policy brings fewer {value_unit(data)} than {least}.")
     if not now.lowest.low > 0:
-        told = f"It is not shown that the policy brings more {value_unit(data)} than {LOWEST}. More accounts would tell."
+        told = f"It is not shown that the policy brings more {value_unit(data)} than {least}. More accounts would tell."
         return Answer("Unknown", f"{told} {plans}".strip())
-    return Answer("Yes", f"{_from(data, now)} {_personal(data, now.flat)} {plans}".strip())
+    return Answer("Yes", f"{_from(data, now)} {_personal(now.flat)} {plans}".strip())
 
 
 def _from(data: ReportData, now: WorthAt) -> str:
     if now.each is None:
         return "Extra responses are shown; the cost of one is too uncertain to be named."
     value, low, high = (wording.money(each, data.currency) for each in (now.each.value, now.each.low, now.each.high))
-    return f"If one extra response is worth more than {value} to you: that is what one costs (95 % interval {low} to {high})."
+    told = f"If one extra response is worth more than {value} to you"
+    return f"{told}: that is what one costs (95 % interval {low} to {high})."
 
 
-def _personal(data: ReportData, flat: Estimate) -> str:
+def _personal(flat: Estimate) -> str:
     if flat.low > 0:
         return "Personal incentives bring more than the best mixture for everybody at the same cost."
     if flat.high < 0:
@@ -137,18 +142,23 @@ def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
     """Yield what the figures rest on: whether it holds, and a sentence."""
     for each in data.evidence:
         if each.sample_ratio_p is not None:
-            held = each.sample_ratio_p >= 0.001
+            held = each.sample_ratio_p >= IMBALANCE
             yield held, f"{_people(each.side)}: the groups have {'' if held else 'not '}the sizes that were planned."
         if each.balance is not None:
-            yield each.balance.holds, f"{_people(each.side)}: before the trial the groups were {'' if each.balance.holds else 'not '}alike."
+            held = each.balance.p_value >= IMBALANCE
+            yield held, f"{_people(each.side)}: before the trial the groups were {'' if held else 'not '}alike."
     if data.gate is not None:
         broken = len(data.gate.broken)
-        told = "The model passed all its checks." if data.gate.passed else f"The model does not meet {broken} of its rules."
+        told = (
+            "The model passed all its checks."
+            if data.gate.passed
+            else f"The model does not meet {broken} of its rules."
+        )
         yield data.gate.passed, told
     if data.worth is not None and "worth" not in data.absent:
         rows, accounts = sum(data.worth.rows.values()), sum(data.worth.accounts.values())
-        told = f"Judged on {wording.number(rows)} rows of {wording.number(accounts)} accounts that no model had learned from."
-        yield True, told
+        told = f"Judged on {wording.number(rows)} rows of {wording.number(accounts)} accounts"
+        yield True, f"{told} that no model had learned from."
     published = [solve for solve in data.solves if solve.published]
     if published:
         proven = all(solve.certificate.startswith("certified") for solve in published)

@@ -50,7 +50,7 @@ def render(data: ReportData) -> str:
 
     Every text of ``data`` is escaped. O(size of the data); figures take about a second in all.
     """
-    pages = _environment(data)
+    pages = environment(data)
     return pages.get_template("report.html.jinja").render(
         data=data,
         contents=_contents(data),
@@ -118,7 +118,8 @@ def _figures(data: ReportData) -> dict[str, str]:
     return figures
 
 
-def _environment(data: ReportData) -> Environment:
+def environment(data: ReportData) -> Environment:
+    """Return the environment of the templates of a report, which escapes every value."""
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

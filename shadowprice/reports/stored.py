@@ -8,6 +8,7 @@ from shadowprice.documents import read_document
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.reports.data import ReportData
+from shadowprice.reports.one_page import write_one_page
 from shadowprice.reports.report import write_report
 from shadowprice.storage import from_json, to_json
 
@@ -18,8 +19,9 @@ MOST_FIGURES = 1 << 30
 
 
 def store_report(data: ReportData, folder: Path) -> Path:
-    """Write the page and its figures into a folder and return the page."""
+    """Write the report, its figures and the one-page summary into a folder and return the report."""
     write_whole(folder / FIGURES, to_json(data))
+    write_one_page(data, folder, PAGE)
     return write_report(data, folder / PAGE)
 
 

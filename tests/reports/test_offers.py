@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from serving.console.why import Choice, why
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import OFFERS, Currency
 from shadowprice.evaluation.prediction.per_level import response_by_level
@@ -17,7 +18,6 @@ from shadowprice.reports.headline import campaign_facts, headline
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.report import render
 from shadowprice.reports.texts import evaluation_markdown
-from shadowprice.reports.why import Choice, why
 from shadowprice.reports.wording import level_names, money
 
 NAMES = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")

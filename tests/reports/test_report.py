@@ -250,7 +250,7 @@ def test_the_page_has_one_calibration_error_per_side_and_it_is_that_of_the_metri
 
 def test_the_worth_comes_first_and_the_simulated_day_is_a_later_section(page):
     sections = re.findall(r'<section id="([a-z]+)">', page)
-    assert sections[0] == "worth"
+    assert sections[:2] == ["evidence", "worth"]
     assert sections.index("rehearsal") > sections.index("quality")
     rehearsed = page[page.index('<section id="rehearsal">') :]
     for told in ("The campaign paid", "As it ran", "Doubled noon", "Every solve with its certificate"):
@@ -310,7 +310,7 @@ def test_no_table_and_no_picture_can_push_a_narrow_page_sideways(page):
 def test_the_evidence_is_the_first_section_with_its_table_picture_and_the_command_of_a_trial(page, example):
     sections = re.findall(r'<section id="([^"]+)">', page)
     assert sections[0] == "evidence"
-    part = page[page.index('<section id="evidence">') : page.index('<section id="spending">')]
+    part = page[page.index('<section id="evidence">') : page.index('<section id="worth">')]
     assert part.count("<svg") == 2
     assert part.index("The sentence of customers.") < part.index("<table>")
     assert "shadowprice plan RUN" in part

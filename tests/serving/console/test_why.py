@@ -1,8 +1,8 @@
 import pytest
 
+from serving.console.why import OTHERWISE, Choice, why
 from shadowprice.currency import Currency
 from shadowprice.decision import decide
-from shadowprice.reports.why import OTHERWISE, Choice, why
 
 LEVELS = [Choice("$0.00", 0.12, 0.0), Choice("$1.00", 0.25, 25.0), Choice("$2.00", 0.26, 52.0)]
 

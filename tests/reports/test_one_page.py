@@ -1,0 +1,81 @@
+"""The one-page summary says what the evidence says, and no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html import unescape
+
+import pytest
+
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.reports.data import ReportData
+from shadowprice.reports.one_page import FILE, budgets, checks, render_one_page, worth_it
+from shadowprice.reports.stored import store_report
+
+
+def text(page: str) -> str:
+    return " ".join(unescape(re.sub(r"<(style|svg).*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)).split())
+
+
+@pytest.fixture
+def sure(example: ReportData) -> ReportData:
+    """The example with the side alone whose effect is identified."""
+    return dataclasses.replace(example, evidence=tuple(e for e in example.evidence if e.verdict == "identified"))
+
+
+def changed(data: ReportData, **found: Estimate) -> ReportData:
+    assert data.worth is not None
+    points = tuple(dataclasses.replace(point, **found) for point in data.worth.points)
+    return dataclasses.replace(data, worth=dataclasses.replace(data.worth, points=points))
+
+
+def test_it_is_worth_it_where_extra_responses_are_shown_and_names_what_one_costs(sure):
+    answer = worth_it(sure)
+    assert answer.word == "Yes"
+    assert "If one extra response is worth more than $0.82 to you" in answer.why
+    assert "bring more than the best mixture" in answer.why
+
+
+def test_it_is_unknown_where_nothing_is_identified_and_the_trial_that_would_tell_is_named(example):
+    absent = {"worth": "the trial does not identify the effect of the incentives of merchants"}
+    answer = worth_it(dataclasses.replace(example, absent=absent))
+    assert answer.word == "Unknown"
+    assert "does not identify" in answer.why
+    assert "A trial that would tell: shadowprice plan RUN" in answer.why
+    assert budgets(dataclasses.replace(example, absent=absent)) == []
+
+
+@pytest.mark.parametrize(("lowest", "word"), [((-5.0, 9.0), "Unknown"), ((-9.0, -1.0), "No"), ((1.0, 9.0), "Yes")])
+def test_the_answer_follows_the_interval_of_the_extra_responses(sure, lowest, word):
+    found = changed(sure, lowest=Estimate(sum(lowest) / 2, *lowest))
+    assert worth_it(found).word == word
+
+
+def test_a_flat_policy_is_advised_where_it_brings_more_at_the_same_cost(sure):
+    assert "serve the flat policy" in worth_it(changed(sure, flat=Estimate(-5.0, -9.0, -1.0))).why
+    assert "is not shown" in worth_it(changed(sure, flat=Estimate(1.0, -9.0, 11.0))).why
+
+
+def test_the_page_has_each_answer_and_a_broken_check_is_no_tick(sure, tmp_path):
+    store_report(sure, tmp_path)
+    page = (tmp_path / FILE).read_text()
+    assert "<script" not in page
+    shown = text(page)
+    for told in (
+        "Is it worth it? Yes",
+        "20 % less, $",
+        "A rehearsed day paid $4,991.00 of $5,000.00",
+        "Can I trust this?",
+    ):
+        assert told in shown, told
+    assert sure.gate is not None
+    refused = dataclasses.replace(sure.gate, passed=False)
+    assert (False, f"The model does not meet {len(refused.broken)} of its rules.") in list(
+        checks(dataclasses.replace(sure, gate=refused))
+    )
+
+
+def test_a_run_without_a_figure_still_has_a_page(example):
+    bare = ReportData(title="Campaign x", dataset="tables", created_at=example.created_at)
+    assert "Is it worth it? Unknown" in text(render_one_page(bare, "report.html"))
