@@ -77,5 +77,5 @@ def test_the_page_has_each_answer_and_a_broken_check_is_no_tick(sure, tmp_path):
 
 
 def test_a_run_without_a_figure_still_has_a_page(example):
-    bare = ReportData(title="Campaign x", dataset="tables", created_at=example.created_at)
+    bare = ReportData(title="Campaign x", dataset="tables", created_at=example.created_at, simulated=False)
     assert "Is it worth it? Unknown" in text(render_one_page(bare, "report.html"))
