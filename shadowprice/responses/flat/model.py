@@ -24,7 +24,7 @@ from shadowprice.responses.base import ResponseModel, labels
 from shadowprice.responses.flat.shown import shown_means
 from shadowprice.responses.repair.effect import cell_names
 from shadowprice.responses.state import State
-from shadowprice.responses.weights import given_weights, row_weights
+from shadowprice.responses.weights import given_weights
 
 
 class FlatModel(ResponseModel):
@@ -69,7 +69,7 @@ class FlatModel(ResponseModel):
             self.mean = self._within_cells(frame, level, response)
             return self
         if self.levels.size < 2:
-            self.mean = np.array([np.average(response, weights=row_weights(frame, 1))])
+            self.mean = np.array([np.average(response, weights=given_weights(frame))])
             return self
         account = frame["account_id"].astype(str).to_numpy()
         partner = row_partners(frame, self.side, self.graph or ())

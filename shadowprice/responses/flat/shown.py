@@ -29,7 +29,7 @@ def shown_means(found: SideEvidence, rows: LevelMeans) -> Array:
     if not known.size:
         known = np.flatnonzero(np.isfinite(means))[:1]
     kept = np.full(known.size, means[known[0]])
-    if found.ordered and found.verdict == "identified" and found.drawn:
+    if found.ordered and found.verdict == "identified":
         kept = pava(means[known], rows.effective[known])
     elif not found.ordered:
         shown = np.array([found.levels[level].surely != 0 for level in known])
