@@ -1,8 +1,11 @@
-"""Main partner of each account: the other end of its largest tie."""
+"""Partners of accounts and of labelled rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
@@ -36,3 +39,20 @@ def main_partner(snapshot: GraphSnapshot, account_id: AccountIds, side: Side) ->
     partner = np.full(snapshot.nodes + 1, -1, dtype=np.int64)
     partner[node[first]] = other[first]
     return partner[asked]
+
+
+def row_partners(frame: pd.DataFrame, side: Side, snapshots: Sequence[GraphSnapshot]) -> NDArray[np.str_] | None:
+    """Return the partner of each row (n,), or None where fewer than two are found.
+
+    The partner is the one that the request names; otherwise the account's main partner, the one with the largest
+    payments in the last snapshot; otherwise none, which is a cluster of the account alone.
+    """
+    partner = frame["account_id"].astype(str).radd("account ").to_numpy(dtype=object)
+    if snapshots:
+        node = main_partner(snapshots[-1], frame["account_id"].to_numpy(dtype=str), side)
+        partner[node >= 0] = snapshots[-1].account_id[node[node >= 0]]
+    if "partner_id" in frame:
+        named = frame["partner_id"].notna().to_numpy(dtype=bool)
+        partner[named] = frame["partner_id"].to_numpy(dtype=object)[named]
+    found = partner.astype(str)
+    return found if np.unique(found).size > 1 else None

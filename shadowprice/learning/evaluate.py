@@ -37,11 +37,11 @@ from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope, within_slope
+from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.comparison.prediction import compare_prediction
 from shadowprice.learning.comparison.value import Looks, check_looks, compare_value, compare_value_at_every_look
 from shadowprice.learning.identification import identification, shape_of, slope_within_cells
-from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.history import Traffic

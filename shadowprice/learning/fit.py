@@ -43,6 +43,9 @@ def fit_bundle(
     data = TrainingSet.load(training, LEARNT_ACCOUNTS)
     how = choose_training(data.dataset, how)
     check_repair(RepairSteps.named(how.curve_repair), data)
+    if how.recipe == FLAT:
+        # As on the page of evidence every row counts: the means by level need no held-out rows.
+        data = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     spec = recipe_of(how.recipe, data)
     steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())
@@ -72,15 +75,14 @@ def fit_model(
 ) -> tuple[SidedModel, FitResult, dict[Side, float]]:
     """Train in this process, calibrate and repair; returns the model, what training did, and the corrections.
 
-    With ``rolling`` the model is trained on train and validation together, and the validation loss is the mean over
-    the past weeks that calibration predicts. Arguments are those of :func:`fit_bundle`.
+    The flat policy is fitted on train and validation together. With ``rolling`` the model is trained on both too, and
+    the validation loss is the mean over the past weeks that calibration predicts. Arguments are those of :func:`fit_bundle`.
     """
     how.check()
     if how.recipe == FLAT:
-        # All rows count, as on the page of evidence: there is nothing to hold any out for.
-        every = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
-        found = fit_separate(every, flat(data), config)
-        return found, FitResult(0, 0, held_out_loss(found, every, "train"), []), dict.fromkeys(data.rows, 0.0)
+        rows = whole(data)
+        found = fit_separate(rows, flat(data), config)
+        return found, FitResult(0, 0, held_out_loss(found, rows, "train"), []), dict.fromkeys(data.rows, 0.0)
     if how.calibration == VALIDATION:
         model, result = train(data, how.recipe, config, checkpoint=checkpoint)
         corrections = calibrate(model, data)

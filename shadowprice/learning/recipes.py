@@ -37,7 +37,7 @@ class Separate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-WITHOUT_ORDER = ("joint_gnn", "gbdt_free", "wdl", "dnn_offer")
+WITHOUT_ORDER = ("joint_gnn", "gbdt_free", "wdl", "dnn_offer", FLAT)
 """Recipes for levels that have no order."""
 VALIDATION, ROLLING = "validation", "rolling"
 
@@ -145,7 +145,7 @@ def gbdt_free(data: TrainingSet) -> Separate:
 
 def flat(data: TrainingSet) -> Separate:
     """One curve for all accounts of a side, from the effects that the log shows: the policy ``flat``."""
-    return Separate(dict.fromkeys(data.rows, FLAT), {"confounders": data.confounders})
+    return Separate(dict.fromkeys(data.rows, FLAT), {"confounders": data.confounders, "unordered": data.unordered})
 
 
 RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.isotonic import IsotonicRegression
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
@@ -16,6 +17,7 @@ from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle, fit_model
 from shadowprice.learning.recipes import RENAMED, Separate, Training, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.worth.bundle import worth_of_bundle
 from shadowprice.responses.joint.model import JointSpec
 from shadowprice.responses.layers.heads import LAYERS, load_heads
 from shadowprice.responses.registry import ROWS, names
@@ -125,17 +127,31 @@ def test_the_policy_of_a_campaign_decides_its_recipe() -> None:
             Training("flat", **more).check()
 
 
-def test_the_flat_policy_learns_from_every_row_and_is_judged_by_its_own_rules(data: TrainingSet) -> None:
+def test_the_served_flat_policy_learns_from_every_row_and_a_judged_one_from_none_that_judge(
+    folder: Path, data: TrainingSet, tmp_path: Path
+) -> None:
     model, _, corrections = fit_model(data, Training("flat"), TrainingConfig())
     assert not model.personal
     assert corrections == {"customer": 0.0, "merchant": 0.0}
-    curves = model.curves(data.snapshots, data.serving)
-    for side, found in curves.items():
-        assert (found.response == found.response[:, :1]).all(), side
-        means = data.rows[side].groupby("level")["response"].mean()
-        assert found.response[0, 0] <= means.max()
-    assert np.ptp(curves["customer"].response[:, 0]) > 0
+    fit_bundle(folder, tmp_path, Training("flat"), TrainingConfig(), workers=0)
+    for found, splits in ((model, ["train", "validation"]), (load_sided(tmp_path), ["train", "validation", "test"])):
+        for side, each in found.curves(data.snapshots, data.serving).items():
+            assert (each.response == each.response[:, :1]).all(), side
+            rows = data.rows[side][data.rows[side]["split"].isin(splits)]
+            means = rows.groupby("level")["response"].mean()
+            rises = np.ptp(each.response[:, 0]) > 0
+            count = rows["level"].value_counts().sort_index()
+            isotonic = IsotonicRegression().fit(np.arange(means.size), means, count).predict(np.arange(means.size))
+            right = isotonic if rises else np.full(means.size, means[0])
+            np.testing.assert_allclose(each.response[:, 0], right, rtol=1e-5)
     judged = evaluate(model, data, replications=50)
     assert judged.value is None
     assert {each.side for each in judged.gate.checks} == {"customer", "merchant"}
     assert not any("AUC" in each.rule for each in judged.gate.checks)
+
+
+def test_what_personalizing_is_worth_is_not_asked_of_a_flat_policy(folder: Path, tmp_path: Path) -> None:
+    fit_bundle(folder, tmp_path, Training("flat"), TrainingConfig(), workers=0)
+    found = worth_of_bundle(tmp_path, folder, tmp_path, tmp_path / "worth.json", Training("flat"), TrainingConfig())
+    assert found.worth is None
+    assert "the policy is flat" in found.absent.lower()

@@ -14,8 +14,8 @@ from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.graphs.build import build_snapshot
+from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.evaluate import evaluate
-from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.separate import SeparateModels
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bootstrap
-from shadowprice.learning.partners import row_partners
+from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.base import at_level, labels

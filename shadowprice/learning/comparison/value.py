@@ -19,8 +19,8 @@ from shadowprice.evaluation.policy.gate import Compared
 from shadowprice.evaluation.policy.interim import at_equal_price
 from shadowprice.evaluation.policy.joint import FlatLimit, at_budget
 from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.graphs.partners import row_partners
 from shadowprice.groups import hashes
-from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Context, Coverage

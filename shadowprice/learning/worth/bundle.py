@@ -47,8 +47,14 @@ def worth_of_bundle(
         columns: folder with the columns of accounts that conditions read; None: conditions read none.
 
     Where rows are split by account and a side has no more than 100,000 of them, two further models are fitted, so that
-    about two thirds of the accounts judge. Otherwise the test split judges the bundle alone.
+    about two thirds of the accounts judge. Otherwise the test split judges the bundle alone. A flat policy personalizes
+    nothing, and has learned from all rows: nothing is estimated.
     """
+    served = load_sided(model)
+    if not served.personal:
+        flat = FoundWorth(absent="The policy is flat: nothing is personalized.")
+        write_whole(out, to_json(flat))
+        return flat
     with Stages("worth", len(EDGES) + 1) as stage:
         stage("load")
         dataset, data = load_dataset(tables), TrainingSet.load(training, JUDGED_ACCOUNTS)
@@ -68,7 +74,7 @@ def worth_of_bundle(
         most = max(len(rows) for rows in data.serving.values())
         stage("judge")
         found = find_worth(
-            load_sided(model),
+            served,
             data,
             Terms(campaign, requests, coverage, traffic),
             fit=fit if dataset.split.by == "account" and most <= FITTED_ACCOUNTS else None,

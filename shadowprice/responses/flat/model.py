@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -14,12 +15,16 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.statistics.windows import weeks
+from shadowprice.evaluation.uplift.comparisons import side_evidence
+from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import slope_over_windows
+from shadowprice.graphs.partners import row_partners
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel, labels
 from shadowprice.responses.flat.shown import shown_means
 from shadowprice.responses.repair.effect import cell_names
 from shadowprice.responses.state import State
-from shadowprice.responses.weights import row_weights
+from shadowprice.responses.weights import given_weights
 
 
 class FlatModel(ResponseModel):
@@ -29,6 +34,7 @@ class FlatModel(ResponseModel):
     account. Where the rows show no effect the curve is flat and everybody gets the level that costs least.
 
     side         whose responses they are
+    graph        snapshots, whose last one has the main partners of accounts: rows of one partner depend on each other
     unordered    sides whose levels have no order, although their numbers ascend
     confounders  side → columns whose cells hold the reasons for a level fixed; the curve then rises by the slope within
                  cells over weeks where that is identified, through the mean response
@@ -45,11 +51,12 @@ class FlatModel(ResponseModel):
         levels: Sequence[int],
         seed: int = 0,
         side: Side = "customer",
+        graph: Sequence[GraphSnapshot] | None = None,
         confounders: Mapping[Side, Sequence[str]] | None = None,
         unordered: Sequence[Side] = (),
     ) -> None:
         super().__init__(levels, seed)
-        self.side = side
+        self.side, self.graph = side, graph
         self.confounders = tuple((confounders or {}).get(side, ()))
         self.rising = side not in unordered and bool(np.all(np.diff(self.levels) > 0))
         self.mean: NDArray[np.float64] | None = None
@@ -58,16 +65,32 @@ class FlatModel(ResponseModel):
         """Average the response by level; a level counts above the lowest only by an effect that the rows show."""
         self.check_frame(frame)
         level, response = labels(frame)
-        size = self.levels.size
-        weight = row_weights(frame, size)
         if self.confounders:
-            self.mean = self._within_cells(frame, float(weight @ response) / float(weight.sum()))
+            self.mean = self._within_cells(frame, level, response)
             return self
-        account, partner = frame["account_id"].astype(str), None
-        if "partner_id" in frame and frame["partner_id"].notna().any():
-            partner = frame["partner_id"].astype(str).where(frame["partner_id"].notna(), "account " + account)
-        rows = LevelMeans(level, size, weight=weight, account=account, partner=partner)
-        self.mean = shown_means(rows, response, self.levels, ordered=self.rising)
+        if self.levels.size < 2:
+            self.mean = np.array([np.average(response, weights=given_weights(frame))])
+            return self
+        account = frame["account_id"].astype(str).to_numpy()
+        partner = row_partners(frame, self.side, self.graph or ())
+        weighted = "balancing_weight" in frame
+        planned = shares(level, _propensity(frame, level), self.levels.size, account)
+        weight = given_weights(frame)
+        if planned.drawn and not planned.uniform and not weighted:
+            weight = weight / frame["propensity"].to_numpy(dtype=np.float64)
+        rows = LevelMeans(level, self.levels.size, weight=weight, account=account, partner=partner)
+        found = side_evidence(
+            self.side,
+            self.levels,
+            rows,
+            response,
+            np.zeros(response.size),
+            replace(planned, drawn=planned.drawn or weighted),
+            account=account,
+            partner=partner,
+            ordered=self.rising,
+        )
+        self.mean = shown_means(found, rows)
         return self
 
     def curve(self, frame: pd.DataFrame) -> Curves:
@@ -88,10 +111,11 @@ class FlatModel(ResponseModel):
             raise InvalidInput("is not fitted; call fit first", field="model")
         return self.mean
 
-    def _within_cells(self, frame: pd.DataFrame, mean: float) -> NDArray[np.float64]:
+    def _within_cells(
+        self, frame: pd.DataFrame, level: NDArray[np.int64], response: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Rise by the slope within cells where it is identified; levels that had reasons have no means to compare."""
-        level, response = labels(frame)
-        amounts = self.levels.astype(np.float64)
+        mean, amounts = float(np.average(response, weights=given_weights(frame))), self.levels.astype(np.float64)
         try:
             cells: list[ArrayLike] = [cell_names(frame, self.confounders)]
             slope, _ = slope_over_windows(response, amounts[level], cells, weeks(frame["snapshot_at"]))
@@ -100,3 +124,10 @@ class FlatModel(ResponseModel):
         rise = slope.value if slope.identified else 0.0
         found = mean + rise * (amounts - amounts[level].mean())
         return np.asarray(np.clip(found, 0.0, 1.0 if self.side == "customer" else np.inf))
+
+
+def _propensity(frame: pd.DataFrame, level: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Probability of each row's level; its share of the rows where none is known."""
+    if "propensity" in frame and frame["propensity"].notna().all():
+        return frame["propensity"].to_numpy(dtype=np.float64)
+    return np.asarray((np.bincount(level) / level.size)[level])

@@ -12,9 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from statsmodels.stats.multitest import multipletests
 
 from benchmarks.trials import draw
-from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.responses import load, make
-from shadowprice.responses.flat.shown import shown_means
 
 LEVELS = (0, 33_200, 66_500, 99_700)
 
@@ -85,17 +83,23 @@ def test_rows_are_weighted_by_their_inverse_propensity() -> None:
     assert np.ptp(curve(frame.drop(columns="propensity"))) == 0  # the rich had less: without weights it falls
 
 
+def test_a_log_of_which_nothing_was_drawn_shows_no_effect() -> None:
+    frame = bonus(0, 3000, 8)
+    assert np.ptp(curve(frame.assign(propensity=0.25))) > 0
+    assert np.ptp(curve(frame.assign(propensity=1.0))) == 0
+
+
 def test_of_levels_without_an_order_each_that_differs_from_the_lowest_has_its_own_mean() -> None:
     shown = np.zeros(2)
     for seed in range(20):
         trial = draw("email", seed=seed, accounts=6000)
         response = trial.response.astype(float)
-        rows = LevelMeans(trial.level, 3, account=np.arange(trial.level.size))
-        found = shown_means(rows, response, np.array([0, 1, 2]), ordered=False)
+        frame = pd.DataFrame({"account_id": np.arange(6000).astype(str), "level": trial.level, "response": response})
+        found = make("flat", levels=(0, 1, 2), unordered=("customer",)).fit(frame).curve(frame.head(1)).response[:, 0]
         groups = [response[trial.level == j] for j in range(3)]
         p = [stats.ttest_ind(groups[j], groups[0], equal_var=False).pvalue for j in (1, 2)]
         for j, sure in zip((1, 2), multipletests(p, method="holm")[0], strict=True):
-            assert found[j] == pytest.approx(groups[j if sure else 0].mean())
+            assert found[j] == pytest.approx(groups[j if sure else 0].mean(), abs=1e-7)
             shown[j - 1] += sure
     assert shown[0] > 15
 
