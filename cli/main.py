@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if " ".join(given[:2]) in COMMANDS:
         name, rest = " ".join(given[:2]), given[2:]
     if name not in COMMANDS:
+        sys.argv = ["shadowprice", *given]
         return answer("shadowprice", partial(refuse, name))
     return run(name, COMMANDS[name], rest)
 

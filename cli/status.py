@@ -15,6 +15,9 @@ def status_of(app: typer.Typer, name: str) -> int:
     """
     try:
         found = app(prog_name=name, standalone_mode=False)
+    except SystemExit as ended:
+        # A completion of the shell ends so.
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     except Exception as error:

@@ -23,7 +23,7 @@ def test_the_newest_price_and_all_of_them_are_printed(
 ) -> None:
     publish(prices={"budget": 0.5})
     assert command.main(["price", "show", str(workspace)]) == 0
-    assert capsys.readouterr().out.startswith("version 2, slot 1, model m1: budget 0.5; optimal")
+    assert capsys.readouterr().out.startswith("version 2, slot 1, model m1: budget 50 per $1; optimal")
     assert command.main(["price", "show", str(workspace), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["prices"] == {"budget": 0.5}
     assert command.main(["price", "history", str(workspace), "--json"]) == 0
@@ -51,7 +51,7 @@ def test_an_earlier_price_becomes_the_next_version_everywhere(
 ) -> None:
     bad = publish(prices={"budget": 0.9}, spent=300, remaining=700, plan=(300.0, 500.0), at=1.5, requests=40)
     assert command.main(["price", "rollback", str(workspace), "1"]) == 0
-    assert capsys.readouterr().out.startswith("version 3, slot 1, model m1: budget 0.1; optimal")
+    assert capsys.readouterr().out.startswith("version 3, slot 1, model m1: budget 10 per $1; optimal")
     store = PriceStore(workspace / "prices")
     found = store.read("spring", 3)
     first = store.read("spring", 1)

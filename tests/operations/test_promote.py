@@ -94,7 +94,7 @@ def test_a_worse_canary_is_rolled_back_and_a_better_one_grows(workspace: Path, t
     assert grown.since > datetime.now(UTC) - timedelta(minutes=1)
     (told,) = history(workspace)
     assert told["money_at_risk"] == 10**6 * 1000 // 10_000
-    assert "Money at risk, its share of the budget: 100,000 minor units." in page.read_text()
+    assert "Money at risk, its share of the budget: $1,000.00." in page.read_text()
     # Nothing has happened in the new stage yet.
     assert run(PromoteJob(workspace=workspace, log=tmp_path / "better", mature_hours=0)) == "wait"
     TRIAL.write(workspace)

@@ -18,7 +18,7 @@ def test_the_response_figure_names_its_units_curves_and_change_points(example):
     side = example.sides[0]
     shown = words(response_by_level(side.levels, "customer", Currency(), side.hazard))
     assert {"Incentive, dollars", "Response, %", "truth", "model", "observed, 95 % interval"} <= set(shown)
-    assert shown.count("80") == shown.count("100") == 2
+    assert shown.count("0.8") == 2
     plain = words(response_by_level(dataclasses.replace(side.levels, truth=None), "merchant", Currency()))
     assert "truth" not in plain
     assert "Response, ratio to before" in plain

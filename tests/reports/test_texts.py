@@ -25,7 +25,7 @@ def test_the_evaluations_markdown_holds_gate_metrics_levels_and_change_points(ex
     assert text.count("(simulated responses)") == 2
     assert "**Gate: passed.**" in text
     assert "| joint graph network | 0.8312 [0.8251, 0.8373] |" in text
-    assert "80 cents" in text
+    assert "$0.80" in text
     assert len(tables(text)) == 5
 
 

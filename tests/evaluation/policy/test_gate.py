@@ -149,7 +149,7 @@ def test_each_broken_rule_has_its_meaning_and_its_mend():
         (Estimate(10, -10, 30), 500, 0, "About 4 times the present test rows"),
         (Estimate(-5, -9, -1), 500, 0, "More rows alone do not mend it"),
         (Estimate(10, 1, 20), 20, 0, "about 1.5 times the exploration"),
-        (Estimate(10, 1, 20), 500, 2_000, "Raise the budget above 2000"),
+        (Estimate(10, 1, 20), 500, 2_000, "Raise the budget above $20.00"),
     ],
 )
 def test_a_value_that_is_not_shown_says_what_would_show_it(difference, rows, least_cost, words):
