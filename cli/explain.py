@@ -52,16 +52,21 @@ def explain(
 
 def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     """Print the explanation of one request."""
-    money, offer = Currency.of(answer.get("currency", USD)).write, one.get("offer_id") or "nothing"
-    head = f"{one['account_id']}, {one['side']}: {offer}, incentive {money(one['incentive'])} (level {one['level']})"
+    money = Currency.of(answer.get("currency", USD)).write
+    paid = any(each["incentive"] for each in one["levels"]) or not one["levels"]
+    given = f"incentive {money(one['incentive'])}" if paid else one["offer_id"]
+    head = f"{one['account_id']}, {one['side']}: {given} (level {one['level']})"
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
     if one["levels"]:
-        table = Table("", "level", "offer", "response", "expected cost", "score", "propensity", "allowed")
+        table = Table(
+            "", "level", "incentive" if paid else "offer", "response", "expected cost", "score", "propensity", "allowed"
+        )
         for each in one["levels"]:
             table.add_row(
                 "→" if each["level"] == one["level"] else "",
-                *(str(each[name]) for name in ("level", "offer_id")),
+                str(each["level"]),
+                money(each["incentive"]) if paid else each["offer_id"],
                 f"{each['response']:.4g}",
                 money(each["expected_cost"]),
                 *(f"{each[name]:.4g}" for name in ("score", "propensity")),
