@@ -44,7 +44,7 @@ class Access:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether callers must show a token."""
+        """Return whether callers must show a token."""
         return self._tokens is not None
 
     def admit(self, scope: MutableMapping[str, Any]) -> Caller:
