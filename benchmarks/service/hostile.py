@@ -142,6 +142,7 @@ def _paired(
     probed = max(watched.probes) <= PROBE_SECONDS
     return {
         "throughput": kept,
+        "p50": ratio("p50_ms"),
         "p99": slower,
         "cpu": ratio("cpu"),
         "refused": refused,
@@ -156,7 +157,7 @@ def _line(attack: str, service: str, each: dict[str, Any]) -> str:
     memory = " ".join(f"{name} {size:.0f}" for name, size in each["memory_mb"].items())
     name = f"{attack} at the {service}"
     return (
-        f"{name:42} throughput {each['throughput']:.2f}, p99 {each['p99']:.2f} times, "
+        f"{name:42} throughput {each['throughput']:.2f}, p50 {each['p50']:.2f} and p99 {each['p99']:.2f} times, "
         f"processor time a call {each['cpu']:.2f} times, refused {each['refused']}, "
         f"probe {each['probe_seconds']:.2f} s, MB {memory}, load {each['load']:.1f}: "
         f"{'met' if each['met'] else 'MISSED'}"
