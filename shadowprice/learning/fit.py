@@ -76,7 +76,8 @@ def fit_model(
     """Train in this process, calibrate and repair; returns the model, what training did, and the corrections.
 
     The flat policy is fitted on train and validation together. With ``rolling`` the model is trained on both too, and
-    the validation loss is the mean over the past weeks that calibration predicts. Arguments are those of :func:`fit_bundle`.
+    the validation loss is the mean over the past weeks that calibration predicts. Arguments are those of
+    :func:`fit_bundle`.
     """
     how.check()
     if how.recipe == FLAT:
