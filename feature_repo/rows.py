@@ -49,6 +49,8 @@ def unpacked(row: bytes, like: bytes) -> dict[str, Any]:
         size, at = _read(row, 0)
         unpacker = zlib.decompressobj(WINDOW, like)
         shape = unpacker.decompress(row[at : at + size]) + unpacker.flush()
+        if not unpacker.eof:
+            raise IndexError("it ends early")
         return _joined(shape, row, at + size)
     except (zlib.error, IndexError, struct.error, UnicodeDecodeError) as error:
         raise ValueError(f"a row is damaged: {error}") from error
