@@ -227,14 +227,14 @@ def _arrays(side: Side, rows: pd.DataFrame, names: tuple[str, ...]) -> dict[str,
 class ParquetDraft:
     """Parquet file written in parts: readers see the old one or the new one, never a part.
 
-    It takes its place at the end of a ``with`` block that raises nothing.
+    It takes its place at the end of a ``with`` block that raises nothing. ``options`` are those of Arrow's writer.
 
     Raises:
         Unavailable: the file cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, **options: Any) -> None:
+        self._path, self._options = path, {"compression": "zstd", **options}
         self._draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         self._writer: Any = None
 
@@ -245,7 +245,7 @@ class ParquetDraft:
         """Append rows; the first call sets the columns."""
         try:
             if self._writer is None:
-                self._writer = pa.parquet.ParquetWriter(self._draft, table.schema)
+                self._writer = pa.parquet.ParquetWriter(self._draft, table.schema, **self._options)
             self._writer.write_table(table)
         except OSError as error:
             raise self._refused(error) from error

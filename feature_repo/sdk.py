@@ -59,7 +59,11 @@ _first = "feast" not in sys.modules
 with untouched_process():
     import feast
     import feast.metrics
+    from feast.infra.key_encoding_utils import serialize_entity_key
     from feast.infra.offline_stores.file_source import FileSource
+    from feast.infra.online_stores.sqlite import SqliteOnlineStore, SqliteOnlineStoreConfig
+    from feast.protos.feast.types.EntityKey_pb2 import EntityKey as EntityKeyProto
+    from feast.protos.feast.types.Value_pb2 import Value as ValueProto
     from feast.repo_config import RegistryConfig, load_repo_config
     from feast.types import Array, Float32, Float64, Int64, String
 
@@ -73,12 +77,17 @@ if _first:
 
 __all__ = [
     "Array",
+    "EntityKeyProto",
     "FileSource",
     "Float32",
     "Float64",
     "Int64",
     "RegistryConfig",
+    "SqliteOnlineStore",
+    "SqliteOnlineStoreConfig",
     "String",
+    "ValueProto",
     "feast",
     "load_repo_config",
+    "serialize_entity_key",
 ]

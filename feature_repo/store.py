@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from feature_repo.columns import FEATURES_FILE, FeatureColumns, read_columns
+from feature_repo.compact import KIND, PAGE_BYTES
 from feature_repo.definitions import PRICE_VIEW, build, source_file
 from feature_repo.names import CONFIG_FILE, REDIS_VARIABLE, account_view
 from feature_repo.sdk import RegistryConfig, feast, load_repo_config
@@ -27,7 +28,7 @@ DEFINITIONS_FILE = "feature_definitions.py"
 
 _ONLINE: dict[Online, str] = {
     "sqlite": f"""\
-  type: sqlite
+  type: {KIND}
   path: {ONLINE_FILE}
 """,
     # A decision cannot wait through the client's default retries, which take seconds. What comes
@@ -39,6 +40,12 @@ _ONLINE: dict[Online, str] = {
   skip_dedup: true
 """,
 }
+
+_FEAST = f"""\
+  type: sqlite
+  path: {ONLINE_FILE}
+"""
+"""Online store of an earlier release, in Feast's own layout."""
 
 # Definitions of a running process do not change: no expiry, no registry reads between requests.
 _CONFIG = """\
@@ -96,7 +103,10 @@ def create(
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", project):
         raise InvalidInput(f"{project!r}: use letters, digits and '_', a letter first", field="project")
     folder = Path(path).resolve()
-    config = _CONFIG.format(project=project, registry=REGISTRY_FILE, online=_ONLINE[online])
+    earlier_config = (folder / CONFIG_FILE).read_text() if (folder / CONFIG_FILE).is_file() else ""
+    # A file in Feast's layout keeps it: its rows could not be read in another one.
+    layout = _FEAST if online == "sqlite" and _FEAST in earlier_config else _ONLINE[online]
+    config = _CONFIG.format(project=project, registry=REGISTRY_FILE, online=layout)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / FEATURES_FILE).exists():
@@ -145,6 +155,11 @@ def _check_variable(folder: Path) -> None:
         )
 
 
+def is_file(online: Any) -> bool:
+    """Return whether the configured online store is a sqlite file, in Feast's own layout or the compact one."""
+    return online.type in ("sqlite", KIND)
+
+
 def _in_place(folder: Path, config: str, columns: FeatureColumns) -> bool:
     wanted = {CONFIG_FILE: config, DEFINITIONS_FILE: _DEFINITIONS, FEATURES_FILE: columns.to_json()}
     files = all((folder / name).is_file() and (folder / name).read_text() == text for name, text in wanted.items())
@@ -169,7 +184,7 @@ def _register(folder: Path, columns: FeatureColumns) -> None:
             shutil.copyfile(folder / REGISTRY_FILE, draft)
         config = load_repo_config(folder, folder / CONFIG_FILE)
         config.registry_config = RegistryConfig(path=str(draft), cache_ttl_seconds=0)
-        if config.online_store.type == "sqlite":
+        if is_file(config.online_store):
             _prepare_sqlite(folder / ONLINE_FILE)
         feast.FeatureStore(config=config, repo_path=str(folder)).apply(build(columns, folder))
         os.replace(draft, folder / REGISTRY_FILE)
@@ -178,6 +193,7 @@ def _register(folder: Path, columns: FeatureColumns) -> None:
 
 
 def _prepare_sqlite(path: Path) -> None:
-    """Write-ahead logging, a lasting property of the file: publishing does not make readers wait."""
+    """Write-ahead logging and the size of a page, lasting properties: publishing does not make readers wait."""
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")

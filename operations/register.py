@@ -162,7 +162,8 @@ def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.parent / f".{place.name}.{uuid.uuid4().hex}"
-        shutil.copytree(model, draft, ignore=shutil.ignore_patterns("checkpoint", "ray", "progress.json"))
+        left_out = shutil.ignore_patterns("checkpoint", "ray", "progress.json")
+        shutil.copytree(model, draft, ignore=left_out, copy_function=_share)
         if more:
             write_whole(draft / META, json.dumps(read_meta(model) | dict(more), indent=1))
         try:
@@ -173,6 +174,17 @@ def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:
                 raise
     if file_digests(place) != file_digests(model):
         raise Conflict(f"{place} holds another model of this version; a version is kept as it was registered")
+
+
+def _share(source: str, target: str) -> str:
+    """Copy a file; embeddings, which are never written into, get a second name where the disk is the same."""
+    if Path(source).name == EMBEDDINGS:
+        try:
+            os.link(source, target)
+            return target
+        except OSError:
+            pass
+    return str(shutil.copy2(source, target))
 
 
 def _point(link: Path, target: Path) -> None:

@@ -13,6 +13,7 @@ import redis
 from numpy.typing import NDArray
 
 from feature_repo.sdk import feast
+from feature_repo.store import is_file
 from shadowprice.errors import Unavailable
 
 STORE_FAILURES = (OSError, sqlite3.Error, redis.RedisError, feast.errors.FeastError)
@@ -54,7 +55,7 @@ def _time(stored: bytes) -> datetime:
 def require_file(store: Any) -> None:
     """Raise :class:`Unavailable` where the sqlite file is gone: opening it would make an empty one."""
     config = store.config.online_store
-    if config.type == "sqlite":
+    if is_file(config):
         path = Path(store.repo_path) / config.path
         if not path.is_file():
             raise Unavailable(f"{path}: is missing; create the feature store first")

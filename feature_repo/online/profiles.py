@@ -66,13 +66,18 @@ def _write_source(store: Any, side: Side) -> None:
         held |= set(pa.parquet.read_schema(aggregates).names)
         newest += f' LEFT JOIN (SELECT * EXCLUDE ({EVENT_TIME}) FROM {_newest(aggregates, key)}) USING ("{key}")'
     features = {SNAPSHOT: snapshot_field(side)} | {name: feast_name(side, name) for name in names}
-    entries = ", ".join(f"'{name}': \"{feature}\"" for name, feature in features.items() if feature in held)
+    entries = ", ".join(f"'{name}': {_written(name, each)}" for name, each in features.items() if each in held)
     text = f"CAST(to_json({{{entries}}}) AS VARCHAR) AS {columns_field(side)}"
-    with empty_database() as db, ParquetDraft(target) as draft:
+    with empty_database() as db, ParquetDraft(target, compression_level=9, use_dictionary=False) as draft:
         reader = db.sql(f'SELECT "{key}", {EVENT_TIME}, {text} FROM ({newest})').to_arrow_reader(BATCH)
         draft.write(reader.schema.empty_table())
         for rows in reader:
             draft.write(pa.Table.from_batches([rows]))
+
+
+def _written(name: str, feature: str) -> str:
+    """SQL of a column in the text: aggregates, which models alone read, have the digits of their float32."""
+    return f'CAST(CAST("{feature}" AS FLOAT)::VARCHAR AS JSON)' if name.startswith("h_") else f'"{feature}"'
 
 
 def _newest(file: Path, key: str) -> str:

@@ -127,7 +127,14 @@ def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: 
     names: dict[Side, list[pa.Array]] = {side: [] for side in columns.sides}
     with ExitStack() as drafts:
         writers: dict[Side, ParquetDraft] = {
-            side: drafts.enter_context(ParquetDraft(source_file(Path(store.repo_path), embedding_view(side))))
+            side: drafts.enter_context(
+                ParquetDraft(
+                    source_file(Path(store.repo_path), embedding_view(side)),
+                    # Bytes of like weight together are shorter by a fifth.
+                    use_dictionary=[computed_field(side), model_field(side)],
+                    column_encoding={f"{vector_field(side)}.list.element": "BYTE_STREAM_SPLIT"},
+                )
+            )
             for side in columns.sides
         }
         for part in parts_of(frames):

@@ -16,7 +16,7 @@ from feature_repo.columns import Profiles
 from feature_repo.definitions import PRICE_RECORD, PRICE_VIEW, decision_service
 from feature_repo.names import account_view, columns_field, computed_field, entity_key, model_field, vector_field
 from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
-from feature_repo.store import open_store, store_columns
+from feature_repo.store import is_file, open_store, store_columns
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 from shadowprice.price import PriceRecord
@@ -62,9 +62,7 @@ class OnlineReader:
                 "create the store again with it among the model versions"
             )
         self.widths = {side: (widths or {}).get(side, columns.embedding_width) for side in columns.sides}
-        self._lock: AbstractContextManager[Any] = (
-            Lock() if self._store.config.online_store.type == "sqlite" else nullcontext()
-        )
+        self._lock: AbstractContextManager[Any] = Lock() if is_file(self._store.config.online_store) else nullcontext()
         try:
             self._services: dict[Side, Any] = {
                 side: self._store.get_feature_service(decision_service(side, self.model_version))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.files import write_whole
+from shadowprice.files import whole_file, write_whole
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
@@ -163,7 +163,8 @@ def write_embeddings(
         digest.update(values.tobytes())
         return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), width)
 
-    with pq.ParquetWriter(path, schema) as table:
+    # A registered model may share the file: it is replaced, never written into.
+    with whole_file(path) as draft, pq.ParquetWriter(draft, schema) as table:
         for side, each in served.items():
             for start in range(0, len(each.account_id), ROWS):
                 part = slice(start, start + ROWS)
