@@ -29,6 +29,7 @@ class Dialect:
     header  line of the names, counted from 1
     fits    whether every record of the sample has as many cells as the header, and no quote within a cell
     width   cells of the header
+    share   part of the records of the sample that have as many cells as the header
     """
 
     delimiter: str
@@ -37,14 +38,15 @@ class Dialect:
     header: int
     fits: bool = True
     width: int = 0
+    share: float = 0.0
 
 
 def find_dialect(path: Path, *, delimiter: str = "", quote: str = '"', encoding: str = "", header: int = 0) -> Dialect:
     """Return the dialect of a file; what is given stays.
 
-    The delimiter is the one by which all records of the first :data:`SAMPLE` bytes have as many cells as the header;
-    of several, the one with fewer lines above the header and then with more cells. The header is the first line with
-    as many cells as most. Above it may be blank lines, lines of one cell, and lines that begin with ``#``.
+    By the delimiter most records of the first :data:`SAMPLE` bytes have as many cells as the header; of several it is
+    the one with more cells. The header is the first line with as many cells as most. Above it may be blank lines, lines
+    of one cell, and lines that begin with ``#``.
 
     Raises:
         OSError, ValueError: the file cannot be read, or is not text; see :func:`text_blocks`.
@@ -60,7 +62,7 @@ def find_dialect(path: Path, *, delimiter: str = "", quote: str = '"', encoding:
         delimiter = sample[4:5].decode(errors="ignore").strip(string.ascii_letters + string.digits + "\r\n\"'\0")
     tried = [delimiter] if delimiter else DELIMITERS
     found = [_fit(sample, each, quote, encoding, header, whole) for each in tried]
-    return max(found, key=lambda each: (each.fits and each.width > 1, each.width > 1, -each.header, each.width))
+    return max(found, key=lambda each: (each.width > 1, each.share, each.width))
 
 
 def names_of(text: str, dialect: Dialect) -> tuple[str, ...]:
@@ -88,10 +90,18 @@ def _fit(sample: bytes, delimiter: str, quote: str, encoding: str, header: int, 
     place = int(np.searchsorted(records.lines, header)) if header else _header(records, delimiter)
     place = min(place, len(records) - 1)
     width = int(records.cells[place])
-    fits = bool((records.cells[place:][~records.blank[place:]] == width).all())
-    fits = fits and not (records.strays >= place).any() and not (whole and rest)
-    line = header or int(records.lines[place])
-    return Dialect(delimiter=delimiter, quote=quote, encoding=encoding, header=line, fits=fits, width=width)
+    filled = ~records.blank
+    alike = (records.cells == width) & filled
+    fits = bool((alike | ~filled)[place:].all()) and not (records.strays >= place).any() and not (whole and rest)
+    return Dialect(
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        header=header or int(records.lines[place]),
+        fits=fits,
+        width=width,
+        share=float(alike.sum() / max(filled.sum(), 1)),
+    )
 
 
 def _header(records: Records, delimiter: str) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shadowprice.mapping.proposal.profile import Cells, Profile
 
 NAMES: Mapping[str, tuple[str, ...]] = {
+    "account_id": ("customer", "kunde", "account", "konto", "user", "member", "client"),
     "propensity": ("propens", "prob"),
     "decided_at": ("decided", "sent", "shown", "offered", "gesendet", "date"),
     "observed_at": ("observed", "settled", "redeemed", "result"),

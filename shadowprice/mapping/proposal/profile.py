@@ -127,6 +127,8 @@ def _profile(db: duckdb.DuckDBPyConnection, folder: Path, opened: Opened, doubt:
     counted = [_counted(column) for column in sample.columns]
     null = ["", *(text for text in UNKNOWN if any(text in each for each in counted))]
     known = [{text: rows for text, rows in each.items() if text not in null} for each in counted]
+    if len(null) > 1:
+        doubt = "; ".join(filter(None, [doubt, f"cells with {', '.join(null[1:])} are taken for unknown ones"]))
     # Typed numbers have a point.
     signs = find_signs(known, opened.source.delimiter) if opened.source.delimiter else Signs()
     if signs.doubt:

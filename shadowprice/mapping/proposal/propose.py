@@ -124,8 +124,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
             take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
     names = [each.name for each in free.values() if names_rows(each)]
     many = [each.name for each in free.values() if each.kind == "text" and not each.values and not each.unique]
-    if "account_id" not in columns and (many or names):
-        take("account_id", (many or names)[0], reason="many different values", check=True)
+    keys_like = [each for each in free.values() if each.kind == "text" or (each.whole and not each.values)]
+    called = [each.name for each in keys_like if hinted(each, "account_id")]
+    if "account_id" not in columns and (called or many or names):
+        reason = "by its name" if called else "many different values"
+        take("account_id", (called or many or names)[0], reason=reason, check=True)
     requests = [name for name in names if name in free]
     if requests:
         take("request_id", requests[0], reason="no two rows have the same value")

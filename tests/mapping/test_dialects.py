@@ -1,0 +1,177 @@
+"""Files of any dialect give the cells that were written, or are refused with their place.
+
+``SHADOWPRICE_DIALECTS`` sets the number of random files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from dialects import Dialect, Row, dialects, moment, tables, write
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from shadowprice.errors import InvalidInput
+from shadowprice.mapping import read_mapping
+from shadowprice.mapping.description import Mapping
+from shadowprice.mapping.proposal.propose import Proposal, propose
+from shadowprice.mapping.proposal.text import lines
+from shadowprice.mapping.queries import table_parts, wanted_columns
+from shadowprice.mapping.sources import open_sources
+from shadowprice.tables.coercion import coerce, split_refused
+from shadowprice.tables.database import empty_database
+from shadowprice.tables.schema import REAL, TEXT, TIME, WHOLE
+
+EXAMPLES = int(os.environ.get("SHADOWPRICE_DIALECTS", "2000"))
+OWN = {
+    "request_id": ("order", TEXT),
+    "account_id": ("customer", TEXT),
+    "decided_at": ("sent", TIME),
+    "face_value": ("coupon value", WHOLE),
+    "redeemed": ("redeemed", WHOLE),
+    "c_note": ("note", TEXT),
+    "x_basket": ("basket", REAL),
+}
+"""Canonical column → the file's own one, and its type."""
+seen: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def most_files_are_read() -> Iterator[None]:
+    """A generator whose files were all refused would prove nothing."""
+    yield
+    print(dict(seen))
+    whole = seen["mishap"] + seen["read"] + seen["refused"]
+    if whole >= 100:
+        assert seen["read"] > 0.6 * (seen["read"] + seen["refused"])
+        assert all(seen[name] > 0.4 * seen["read"] for name in OWN), seen
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(
+    table=tables,
+    dialect=dialects,
+    prefix=st.sampled_from(["R", "#", "00", ""]),
+    values=st.sampled_from([(250, 500), (50_000, 120_000), (120_000, 75_000), (100, 300)]),
+)
+def test_a_file_gives_its_cells_or_is_refused(
+    table: list[Row], dialect: Dialect, prefix: str, values: tuple[int, int], tmp_path: Path
+) -> None:
+    table = [replace(row, order=f"{prefix}{1000 + place}") for place, row in enumerate(table)]
+    # Without two values and two results init finds no columns for them.
+    table[:2] = [replace(row, cents=values[place], used=place == 0) for place, row in enumerate(table[:2])]
+    content = write(table, dialect)
+    if content is None:
+        return
+    (tmp_path / "log.csv").write_bytes(content)
+    try:
+        proposal, mapping, found = read_back(tmp_path, dialect)
+    except InvalidInput as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    if refusal:
+        seen["mishap" if dialect.mishap or dialect.below.strip() else "refused"] += 1
+        # Where init finds no column for a table, it says so, and the mapping lacks it.
+        assert "log.csv" in refusal or refusal.startswith("tables.exposure.columns: needs")
+        assert "line" in refusal or "no column of times" in refusal or dialect.mishap in ("", "name twice")
+        return
+    if dialect.mishap in ("open quote", "quote within") and "no quotes" in proposal.parts[0].profile.doubt:
+        return
+    assert dialect.mishap in ("", "name twice")
+    assert dialect.below.strip() == ""
+    seen["read"] += 1
+    check(proposal, mapping, found, table, dialect, content)
+
+
+def read_back(folder: Path, dialect: Dialect) -> tuple[Proposal, Mapping, pd.DataFrame]:
+    """Return what init proposes of a file, the mapping that it writes, and the rows that the mapping reads."""
+    proposal = propose(folder, {"trials": folder / "log.csv"})
+    text = "\n".join(lines(proposal, currency="EUR", timezone=dialect.zone, campaign="spring"))
+    used = {each.own for part in proposal.parts for each in part.columns.values()}
+    more = [f"      {name}: {own}" for name, (own, _) in OWN.items() if name[:2] in ("c_", "x_") and own not in used]
+    head, columns, rest = text.partition("    columns:\n")
+    (folder / "mapping.yaml").write_text(head + columns + "\n".join([*more, rest]) + "\n", encoding="utf-8")
+    mapping = read_mapping(folder / "mapping.yaml")
+    with empty_database() as db:
+        sources = [part.source for parts in mapping.tables.values() for part in parts if part.source.name]
+        opened = open_sources(db, folder, sources, wanted_columns(db, mapping))
+        table_parts(db, mapping, opened)
+        rows = db.sql("SELECT * FROM mapped_exposure_0").to_arrow_table()
+    return proposal, mapping, rows.to_pandas(types_mapper={pa.string(): pd.StringDtype("pyarrow")}.get)
+
+
+def check(
+    proposal: Proposal, mapping: Mapping, found: pd.DataFrame, table: list[Row], dialect: Dialect, content: bytes
+) -> None:
+    (part,) = proposal.parts
+    profile = part.profile
+    (exposure,) = mapping.tables["exposure"]
+    assert len(found) == len(table)
+    guessed = dialect.encoding in ("iso-8859-1", "iso-8859-15", "cp1251") and not plain(content, dialect)
+    assert not guessed or "encoding" in profile.doubt
+    for name, (own, kind) in OWN.items():
+        column = exposure.columns.get(name)
+        if column is None or column.column != own:
+            continue
+        written, refused = split_refused(found[name])
+        cells, misfits = coerce(written, kind)
+        if refused or any(wrong.any() for wrong, _ in misfits):
+            seen[f"{name} refused"] += 1
+            assert name not in ("request_id", "account_id", "c_note") or dialect.encoding != "utf-8"
+            continue
+        seen[name] += 1
+        if kind == TIME:
+            if dialect.format in profile.cells(own).others:
+                continue
+            wanted = [instant(row, dialect) for row in table]
+            assert None not in wanted, "an hour that there is twice, or never, is refused"
+            assert cells.tolist() == [pd.Timestamp(at) for at in wanted if at]
+        elif kind in (WHOLE, REAL):
+            if profile.signs.doubt and name != "redeemed":
+                continue
+            assert cells.tolist() == [number(row, name) for row in table]
+        elif not guessed:
+            null = mapping.tables["exposure"][0].source.null
+            wanted_texts = [
+                {"request_id": row.order, "account_id": row.customer, "c_note": row.note}[name] for row in table
+            ]
+            assert [each if each is not None else "" for each in cells] == [
+                "" if t in null else t for t in wanted_texts
+            ]
+
+
+def number(row: Row, name: str) -> float:
+    return {"face_value": row.cents, "redeemed": int(row.used), "x_basket": float(row.basket)}[name]
+
+
+def plain(content: bytes, dialect: Dialect) -> bool:
+    """Return whether a file has only characters that all encodings of one byte share."""
+    return (gzip.decompress(content) if dialect.packed else content).isascii()
+
+
+def instant(row: Row, dialect: Dialect) -> datetime | None:
+    """Return the instant that a cell names; None where clocks showed that time twice or never."""
+    parsed = datetime.strptime(moment(row.at, dialect), dialect.format)
+    if dialect.format.endswith("Z"):
+        return parsed.replace(tzinfo=UTC)
+    if parsed.tzinfo is not None:
+        return parsed
+    local = [parsed.replace(tzinfo=ZoneInfo(dialect.zone), fold=fold) for fold in (0, 1)]
+    return local[0] if local[0].utcoffset() == local[1].utcoffset() else None
