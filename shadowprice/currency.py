@@ -9,7 +9,6 @@ from decimal import Decimal, InvalidOperation
 
 from shadowprice.errors import InvalidInput
 
-CODE = r"[A-Z]{3}"
 USD = "USD"
 MISSING = "–"
 DECIMALS = {
@@ -23,6 +22,13 @@ _DECIMALS = {code: digits for digits, codes in DECIMALS.items() for code in code
 
 OFFERS = "offers"
 """Code of a budget in numbers of offers, whose unit is no money."""
+
+
+def check_code(code: str, field: str) -> str:
+    """Return a code of ISO 4217 or :data:`OFFERS`, or raise :class:`InvalidInput` about the field."""
+    if code != OFFERS and not re.fullmatch(r"[A-Z]{3}", code):
+        raise InvalidInput(f"must be a code of ISO 4217 such as USD, or {OFFERS}; got {code!r}", field=field)
+    return code
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,7 +221,7 @@ def test_costs_are_what_the_budget_pays_and_amounts_what_the_account_is_offered(
 
 def test_a_campaign_of_offers_survives_its_json() -> None:
     sides = {"customer": Terms(**EMAILS, costs=(0, 1, 1), ordered=False)}
-    plan = campaign(sides=sides, budget=Budget(limit=384))
+    plan = campaign(sides=sides, budget=Budget(limit=384), currency="offers")
     again = Campaign.from_dict(json.loads(json.dumps(plan.to_dict())))
     assert again == plan
     assert again.offer_ids == {"customer": ("none", "mens", "womens")}

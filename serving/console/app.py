@@ -40,7 +40,6 @@ from shadowprice.reports import money_figures
 from shadowprice.reports.headline import UNITS, campaign_facts
 from shadowprice.reports.mix import FILE, mix_csv
 from shadowprice.reports.prices import PriceHistory
-from shadowprice.reports.wording import level_names
 
 HEADERS = {
     "cache-control": "no-store",
@@ -116,7 +115,7 @@ class Console:
         if len(cells):
             mix, start = mix_of_cells(cells, self._campaign)
             names: dict[str, tuple[str, ...]] = {
-                side: level_names(terms, self._currency) for side, terms in self._campaign.sides.items()
+                side: terms.names(self._currency) for side, terms in self._campaign.sides.items()
             }
             unit = "money" if self._currency.symbol else self._currency.major
             figures = {

@@ -12,7 +12,6 @@ from serving.console.why import Choice, why
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.price import PriceRecord
-from shadowprice.reports.wording import level_names
 
 
 def level_rows(
@@ -55,7 +54,7 @@ def why_of(
     """Say in one sentence why a request got its level; ``levels`` are those of :func:`level_rows`."""
     side = decision["side"]
     terms = campaign.sides.get(side)
-    names = () if terms is None else level_names(terms, currency)
+    names = () if terms is None else terms.names(currency)
     choices = [Choice(name, each["response"], each["cost"]) for name, each in zip(names, levels, strict=False)]
     weight = 1.0 if terms is None else terms.weight
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0

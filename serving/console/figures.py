@@ -18,7 +18,7 @@ from shadowprice.campaign import Terms
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports import svg
-from shadowprice.reports.wording import clipped, level_names, money, number, percent
+from shadowprice.reports.wording import clipped, money, number, percent
 
 KEPT = 16
 ENDS = ("value", "low", "high")
@@ -121,7 +121,7 @@ def curves(found: SideCurves, currency: Currency, terms: Terms) -> str:
 
     Levels that are numbers of offers have no rate.
     """
-    named = dict(enumerate(level_names(terms, currency)))
+    named = dict(enumerate(terms.names(currency)))
     levels = np.array(found.levels) / (1 if terms.amounts else currency.unit)
     count, rows = len(found.groups), 1 if terms.amounts else 2
     with svg.figure(10.6, 2.7 * rows, nrows=rows, ncols=count, sharex=True, sharey="row", squeeze=False) as (

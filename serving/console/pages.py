@@ -35,7 +35,7 @@ def environment(currency: Currency, campaign: Campaign) -> Environment:
         "estimate": wording.estimate,
         "per_major": lambda found: per_major(found, currency.unit),
     }
-    names = {side: wording.level_names(terms, currency) for side, terms in campaign.sides.items()}
+    names = {side: terms.names(currency) for side, terms in campaign.sides.items()}
 
     def offered(decision: Mapping[str, Any]) -> str:
         """Name of the level of a decision; the money of one that the campaign does not have."""

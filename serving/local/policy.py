@@ -15,7 +15,7 @@ from shadowprice.errors import NotFound
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.mixtures import mixtures_at
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.reports.wording import listed, money, percent
+from shadowprice.reports.wording import listed, percent
 from shadowprice.responses.layers.heads import load_heads
 
 
@@ -53,10 +53,7 @@ def shares_in_words(run: Path) -> str:
 
 
 def _of_side(campaign: Campaign, curve: Curves, side: Side, share: NDArray[np.float64], currency: Currency) -> str:
-    incentives, given = campaign.terms(side).incentives, np.flatnonzero(share)
-    names = [money(each, currency) for each in incentives]
-    if len(set(incentives)) < len(incentives):  # offers of one amount are told apart by their names
-        names = list(campaign.offer_ids[side])
+    names, given = campaign.terms(side).names(currency), np.flatnonzero(share)
     if given.size == 1:
         why = "" if np.ptp(curve.response) else ", because no other level has an effect that the log shows"
         return f"every {side} {names[given[0]]}{why}"

@@ -17,7 +17,7 @@ from shadowprice.arms import CANARY, UNASSIGNED, Experiment
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
 from shadowprice.campaign.terms import SIDES, Side, Terms
-from shadowprice.currency import CODE, USD
+from shadowprice.currency import USD, check_code
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -84,7 +84,8 @@ class Campaign:
     limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
     policy says what a model learns: ``personal``, a curve for each account; ``flat``, one curve for all, from the
     effects that the log shows.
-    currency is the ISO 4217 code of all amounts, which are in its minor unit.
+    currency is the ISO 4217 code of all amounts, which are in its minor unit; or ``offers``, where budget and costs are
+    numbers of offers.
     """
 
     name: str
@@ -116,10 +117,7 @@ class Campaign:
             raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
         if self.starts_at.tzinfo is None:
             raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
-        if not re.fullmatch(CODE, self.currency):
-            raise InvalidInput(
-                f"must be a code of ISO 4217 such as USD, got {self.currency!r}", field="campaign.currency"
-            )
+        check_code(self.currency, "campaign.currency")
         check_whole(self.hours, 1, "hours", "campaign.hours", HOURS_LIMIT)
         if not YEARS[0] < self.starts_at.year < YEARS[1]:
             raise InvalidInput(f"must be after {YEARS[0]} and before {YEARS[1]}", field="campaign.starts_at")

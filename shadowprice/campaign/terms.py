@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign.fields import check_positive, check_whole
+from shadowprice.currency import Currency
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import MOST_AMOUNT
@@ -153,6 +154,11 @@ class Terms:
     def reserved(self) -> tuple[int, ...]:
         """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
         return tuple(self.most_units * cost for cost in self.unit_costs)
+
+    def names(self, currency: Currency) -> tuple[str, ...]:
+        """Name of each level, as a person reads it: its offer where levels are numbers of offers, else its amount."""
+        numbered = tuple(segment.name for segment in self.segments) or (self.offers if self.amounts else ())
+        return numbered or tuple(map(currency.write, self.incentives))
 
     def paid_units(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Incentives paid for measured responses, of their shape: up to ``most_units`` of them, or one for certain."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -49,16 +49,14 @@ def refuse_faults(
         if read.level.size:
             found = shares(read.level, read.propensity, len(terms.levels), read.account)
             if found.p_value is not None and found.p_value < CHANCE:
-                problems.add(
-                    "exposure", "propensity", _mismatch(side, terms.incentives, found, read.level.size, currency)
-                )
+                problems.add("exposure", "propensity", _mismatch(side, terms.names(currency), found, read.level.size))
     counted = dropped(tables, split)
     refuse_dropped(counted, problems)
     problems.refuse()
     return counted
 
 
-def _mismatch(side: Side, incentives: tuple[int, ...], found: Shares, rows: int, currency: Currency) -> str:
+def _mismatch(side: Side, names: Sequence[str], found: Shares, rows: int) -> str:
     total = float(np.nansum(found.planned))
     mend = "give the probability with which each offer was drawn, or 1 in every row if levels were not drawn at random"
     if found.uniform and abs(total - 1) > ROUNDED and np.isfinite(found.planned).all():
@@ -66,7 +64,7 @@ def _mismatch(side: Side, incentives: tuple[int, ...], found: Shares, rows: int,
     error = np.sqrt(found.planned * (1 - found.planned) / rows)
     worst = int(np.nanargmax(np.abs(found.found - found.planned) / np.where(error > 0, error, np.inf)))
     return (
-        f"cannot have led to the shares found: {currency.write(incentives[worst])} was planned for "
+        f"cannot have led to the shares found: {names[worst]} was planned for "
         f"{found.planned[worst]:.1%} of the offers of {side}s and stands in {found.found[worst]:.1%} of {rows:,} "
         f"(chi-square, p = {found.p_value:.1g}): {mend}"
     )

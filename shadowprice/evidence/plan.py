@@ -49,8 +49,9 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
     if not rise:
         return ""
     base = max(found.lowest.response.value, 0.0)
-    ends = np.asarray(terms.incentives, dtype=np.float64)
-    believed = base + rise * (ends - ends[0]) / (ends[-1] - ends[0])
+    # Offers without an order are believed to bring alike, and more than the control.
+    place = np.asarray(terms.levels, dtype=np.float64) if terms.ordered else np.minimum(terms.levels, 1.0)
+    believed = base + rise * (place - place[0]) / (place[-1] - place[0])
     probability = bool(np.isin(response, (0.0, 1.0)).all())
     if probability:
         believed = np.minimum(believed, MOST_RESPONSE)

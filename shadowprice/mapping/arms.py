@@ -8,8 +8,7 @@ from decimal import Decimal, InvalidOperation
 from shadowprice.errors import InvalidTable, TableProblem
 from shadowprice.mapping.description import FACE_VALUE, Mapping
 
-ARMS = (FACE_VALUE, "offer_id")
-"""Columns of the offers that were made which name the level."""
+OFFER_ID = "offer_id"
 
 
 def refuse_merged(mapping: Mapping) -> None:
@@ -28,20 +27,21 @@ def refuse_merged(mapping: Mapping) -> None:
 
 def _merged(mapping: Mapping) -> Iterator[TableProblem]:
     for part in mapping.tables.get("exposure", ()):
-        for name in ARMS:
-            column = part.columns.get(name)
-            values = column.values if column else {}
-            same: dict[str | Decimal, list[str]] = {}
-            for own, level in values.items():
-                same.setdefault(_amount(level), []).append(own)
-            for arms in same.values():
-                if len(arms) > 1:
-                    told = ", ".join(repr(arm) for arm in arms)
-                    reason = (
-                        f"{told} all become {values[arms[0]]}, so they would be one level: give each arm its own "
-                        "value, or merge arms that are meant to be one with an expression"
-                    )
-                    yield TableProblem("the mapping", f"tables.exposure.columns.{name}.values", reason)
+        # Offers that are told by their identifiers may have one amount.
+        name = OFFER_ID if OFFER_ID in part.columns else FACE_VALUE
+        column = part.columns.get(name)
+        values = column.values if column else {}
+        same: dict[str | Decimal, list[str]] = {}
+        for own, level in values.items():
+            same.setdefault(_amount(level), []).append(own)
+        for arms in same.values():
+            if len(arms) > 1:
+                told = ", ".join(repr(arm) for arm in arms)
+                reason = (
+                    f"{told} all become {values[arms[0]]}, so they would be one level: give each arm its own "
+                    f"value, map {OFFER_ID} too, or merge arms that are meant to be one with an expression"
+                )
+                yield TableProblem("the mapping", f"tables.exposure.columns.{name}.values", reason)
 
 
 def _amount(text: str) -> str | Decimal:

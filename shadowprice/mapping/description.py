@@ -15,7 +15,7 @@ from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.currency import OFFERS, Currency
+from shadowprice.currency import Currency, check_code
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.document import read_yaml
 from shadowprice.mapping.files.blocks import codec_of
@@ -287,10 +287,7 @@ def _with_sides(table: str, parts: Sequence[Table], campaign: MappingABC[str, st
 
 def currency_code(given: Any) -> str:
     """Return a code of ISO 4217, or the word for numbers of offers, or raise :class:`InvalidInput`."""
-    code = Kinds.text(given, "currency")
-    if code != OFFERS and not re.fullmatch(r"[A-Z]{3}", code):
-        raise InvalidInput(f"must be a code of ISO 4217, such as EUR, or {OFFERS}; got {code!r}", field="currency")
-    return code
+    return check_code(Kinds.text(given, "currency"), "currency")
 
 
 def time_zone(given: Any, place: str) -> str:

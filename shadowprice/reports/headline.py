@@ -13,7 +13,6 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.wording import (
     interval,
-    level_names,
     listed,
     money,
     number,
@@ -158,7 +157,7 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         facts["Set aside for late redemptions"] = money(campaign.late_reserve, currency)
     for side, terms in campaign.sides.items():
         paid = "when the account responds" if terms.cost_basis == "on_response" else "for certain"
-        names, costs = level_names(terms, currency), (money(cost, currency) for cost in terms.unit_costs)
+        names, costs = terms.names(currency), (money(cost, currency) for cost in terms.unit_costs)
         if terms.amounts or terms.costs:
             names = tuple(f"{name} (costs {cost})" for name, cost in zip(names, costs, strict=True))
         facts[f"{'Offers' if terms.amounts else 'Incentives'} of {side}s"] = listed(names)

@@ -169,7 +169,7 @@ def level_names(data: ReportData, side: str) -> Sequence[str]:
     """Name of each level of a side; without a campaign, by the amounts of the mix."""
     for name, terms in () if data.campaign is None else data.campaign.sides.items():
         if name == side:
-            return wording.level_names(terms, data.currency)
+            return terms.names(data.currency)
     known = {} if data.mix is None else dict(data.mix.by(side, "level", "incentive")[["level", "incentive"]].to_numpy())
     return [wording.money(known.get(level, np.nan), data.currency) for level in range(max(known, default=-1) + 1)]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.campaign import Terms
 from shadowprice.currency import MISSING as MISSING
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -21,11 +20,6 @@ def money(minor: float, currency: Currency) -> str:
     ('$12.50', '1,250 offers', '0.5 offers')
     """
     return currency.write(minor)
-
-
-def level_names(terms: Terms, currency: Currency) -> tuple[str, ...]:
-    """Name of each level of a side: its offer where levels are numbers of offers, otherwise its amount."""
-    return terms.offers if terms.amounts else tuple(money(paid, currency) for paid in terms.incentives)
 
 
 def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:

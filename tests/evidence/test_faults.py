@@ -65,3 +65,11 @@ def test_the_first_step_of_a_run_refuses_them_before_it_writes(make, tmp_path: P
     with pytest.raises(InvalidTable, match=r"add up to 1\.6"):
         prepare(job)
     assert not (tmp_path / "tables").exists()
+
+
+def test_an_offer_without_an_amount_is_named(make) -> None:
+    trial, tables = make("email")
+    tables = tables.replaced(offer=tables.offer.assign(face_value=None, cost=[0, 1, 1]))
+    wrong = np.array([0.1, 0.8, 0.1])[trial.level]
+    with pytest.raises(InvalidTable, match=r"o10 was planned for 80\.0% of the offers"):
+        refuse(tables.replaced(exposure=tables.exposure.assign(propensity=wrong)))

@@ -59,3 +59,21 @@ def test_the_command_of_a_side_whose_response_is_no_probability_runs_too(
     assert "--side merchant --variance " in merchants.plan
     assert main([*shlex.split(merchants.plan)[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accounts"]["explore"] > 100
+
+
+def test_the_trial_of_offers_without_an_order_believes_that_each_brings_as_much(
+    make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = make("email", effect=0.0, seed=3)[1]
+    tables = tables.replaced(offer=tables.offer.assign(face_value=None, cost=[0, 1, 1]))
+    campaign = campaign_from_tables(tables, "offers")
+    assert not campaign.terms("customer").ordered
+    file = tmp_path / "campaign.json"
+    file.write_text(json.dumps(campaign.to_dict()))
+    (found,) = evidence_of(tables, campaign, Currency.of("offers"), workspace=file)
+    assert found.verdict == "not identified"
+    words = shlex.split(found.plan)
+    response = [float(each) for each in words[words.index("--response") + 1].split(",")]
+    assert response[0] < response[1] == response[2]
+    assert main([*words[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["levels"] == [0, 1, 2]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shadowprice.mapping.starter import write_mapping
 
 from benchmarks.trials import TrialFiles, draw
 from benchmarks.world.training_set import training_set_of
@@ -24,7 +23,7 @@ from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import WITHOUT_ORDER, Separate, Training, recipe
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.mapping.proposal import propose
+from shadowprice.mapping.proposal import propose, write_mapping
 from shadowprice.reports.evaluation import side_reports
 from shadowprice.responses.integrity import OFFERS, check_offers
 from shadowprice.responses.joint.model import JointSpec

@@ -8,15 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from shadowprice.mapping.alternatives import alternatives, control
-from shadowprice.mapping.profile import Cells
 
 import cli.main as command
 from benchmarks.trials import draw
 from shadowprice.currency import Currency
 from shadowprice.datasets import load
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.mapping import map_tables, read_mapping
+from shadowprice.mapping.proposal.alternatives import alternatives, control
+from shadowprice.mapping.proposal.profile import Cells
 from shadowprice.tables import campaign_from_tables
 
 ARMS = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")
@@ -32,13 +32,12 @@ def proposed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "mapping.yaml"
 
 
-def changed(mapping: Path, path: Path, **exposure: object) -> Path:
-    """Write a copy of a mapping with other columns of the exposures; None takes one out."""
+def changed(mapping: Path, name: str, **exposure: object) -> Path:
+    """Write a copy of a mapping beside it, with other columns of the exposures; None takes one out."""
     given = yaml.load(mapping.read_text(), Loader=yaml.BaseLoader)
     columns = given["tables"]["exposure"]["columns"] | exposure
     given["tables"]["exposure"]["columns"] = {name: each for name, each in columns.items() if each is not None}
-    for each in given["sources"].values():
-        each["file"] = str(mapping.parent / each["file"])
+    path = mapping.with_name(name)
     path.write_text(yaml.safe_dump(given))
     return path
 
@@ -63,25 +62,36 @@ def test_what_init_proposes_is_accepted_as_it_is(proposed: Path, capsys: pytest.
         assert [line for line in lines if re.match(rf" *{name}:", line) and "CHECK" in line], name
 
 
-def test_a_cost_counts_when_given_or_when_redeemed(proposed: Path, tmp_path: Path) -> None:
+def test_a_cost_counts_when_given_or_when_redeemed(proposed: Path) -> None:
     trials = pd.read_csv(proposed.parent / "offers.csv")
     paid = trials["segment"].map({"No E-Mail": 0, "Mens E-Mail": 1, "Womens E-Mail": 1})
     assert map_tables(read_mapping(proposed)).outcome["cost_paid"].tolist() == paid.tolist()
-    path = changed(proposed, tmp_path / "mapping.yaml")
+    path = changed(proposed, "response.yaml")
     path.write_text(path.read_text().replace("on_grant", "on_response"))
     found = map_tables(read_mapping(path)).outcome["cost_paid"]
     assert found.tolist() == (paid * trials["visit"]).tolist()
 
 
-def test_costs_in_money_are_in_the_currency_of_the_files(proposed: Path, tmp_path: Path) -> None:
+def test_costs_in_money_are_in_the_currency_of_the_files(proposed: Path) -> None:
     costs = {"No E-Mail": "0", "Mens E-Mail": "0.65", "Womens E-Mail": "0.02"}
-    path = changed(proposed, tmp_path / "mapping.yaml", cost={"column": "segment", "values": costs})
+    path = changed(proposed, "money.yaml", cost={"column": "segment", "values": costs})
     path.write_text(path.read_text().replace("currency: offers", "currency: EUR"))
     assert campaign_from_tables(map_tables(read_mapping(path))).terms("customer").unit_costs == (0, 65, 2)
 
 
-def test_without_cost_and_value_the_message_names_both(proposed: Path, tmp_path: Path) -> None:
-    path = changed(proposed, tmp_path / "mapping.yaml", cost=None, cost_paid={"constant": "0"})
+def test_offers_of_one_amount_are_told_by_their_identifiers(proposed: Path) -> None:
+    values = {"No E-Mail": "0", "Mens E-Mail": "5.00", "Womens E-Mail": "5.00"}
+    path = changed(proposed, "amounts.yaml", cost=None, face_value={"column": "segment", "values": values})
+    path.write_text(path.read_text().replace("currency: offers", "currency: EUR"))
+    terms = campaign_from_tables(map_tables(read_mapping(path))).terms("customer")
+    assert (terms.offers, terms.incentives, terms.ordered) == (ARMS, (0, 500, 500), False)
+    without = changed(path, "without.yaml", offer_id=None)
+    with pytest.raises(InvalidTable, match="map offer_id too"):
+        map_tables(read_mapping(without))
+
+
+def test_without_cost_and_value_the_message_names_both(proposed: Path) -> None:
+    path = changed(proposed, "nothing.yaml", cost=None, cost_paid={"constant": "0"})
     with pytest.raises(InvalidInput, match="or offer_id and cost where they have no value in money"):
         map_tables(read_mapping(path))
 

@@ -10,9 +10,11 @@ import pytest
 
 from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.curves import Curves
+from shadowprice.decision import NOTHING
 from shadowprice.limits import Cap, Limits
 from shadowprice.pacing.budgets.caps import CapsAhead
 from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.replay.allowance import within_budget
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer
 from shadowprice.pacing.replay.gains import gains
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
@@ -113,3 +115,21 @@ def test_caps_grant_alike_where_a_free_offer_stands_behind_a_paid_one(make_setti
         found.append(CapsAhead(campaign, "customer", named, spend, ahead, 0).curves({"budget": 0.01}).granted)
     np.testing.assert_allclose(found[1], found[0][order], rtol=1e-6)
     assert found[0].min() < 0.9
+
+
+def test_when_the_budget_is_spent_a_control_that_costs_something_is_not_given(
+    make_setting: Callable[..., Setting],
+) -> None:
+    setting = permuted(make_setting(requests=1500))
+    terms = setting.campaign.terms("merchant")
+    letter = replace(terms, costs=(80, *terms.costs[1:]))
+    for own, given in ((terms, 0), (letter, NOTHING)):
+        sides = {"merchant": own}
+        campaign = replace(setting.campaign, sides=sides, budget=replace(setting.campaign.budget, limit=300))
+        people = {"merchant": setting.model["merchant"]}
+        model = OutcomeModel(campaign, people, seed=0)
+        day = setting.day.take(np.flatnonzero(setting.day.side == "merchant"))
+        spent = model.draw(day, np.ones(len(day), dtype=np.int32))
+        ended = within_budget(campaign, spent, model)
+        assert set(ended.level.tolist()) == {1, given}
+        assert ended.cost.sum() <= 300

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from serving.console.why import Choice, why
-from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.currency import OFFERS, Currency
 from shadowprice.evaluation.prediction.per_level import response_by_level
 from shadowprice.reports.data import ReportData, SideReport
@@ -18,7 +18,7 @@ from shadowprice.reports.headline import campaign_facts, headline
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.report import render
 from shadowprice.reports.texts import evaluation_markdown
-from shadowprice.reports.wording import level_names, money
+from shadowprice.reports.wording import money
 
 NAMES = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")
 TERMS = Terms(levels=(0, 1, 2), offers=NAMES, ordered=False, amounts=(0, 0, 0), costs=(0, 1, 1), cost_basis="on_grant")
@@ -80,8 +80,10 @@ def test_a_number_of_offers_is_no_money(minor: float, text: str) -> None:
 
 def test_levels_have_the_names_of_their_offers_where_amounts_do_not_tell() -> None:
     dollars = Currency()
-    assert level_names(TERMS, dollars) == NAMES
-    assert level_names(Terms(levels=(0, 500), costs=(0, 300)), dollars) == ("$0.00", "$5.00")
+    assert TERMS.names(dollars) == NAMES
+    assert Terms(levels=(0, 500), costs=(0, 300)).names(dollars) == ("$0.00", "$5.00")
+    fund = Terms(levels=(0,), segments=(Segment(name="bonds", demand=3),))
+    assert fund.names(dollars) == ("bonds",)
 
 
 def test_the_page_names_offers_and_has_no_sign_of_money(page: ReportData) -> None:

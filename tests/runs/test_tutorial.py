@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from serving.local.launch import free_port
+from shadowprice.currency import Currency
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -89,7 +90,7 @@ def test_the_answer_and_its_explanation_look_as_the_page_shows(followed: Followe
     asked = [*COMMAND, *words, "--url", followed.url]
     done = subprocess.run(asked, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert f"incentive {mine['incentive']} (level {mine['level']})" in done.stdout
+    assert f"incentive {Currency.of('EUR').write(mine['incentive'])} (level {mine['level']})" in done.stdout
     lines, page_lines = (
         [line for line in text.splitlines() if not line.startswith(mine["reason"])] for text in (done.stdout, told)
     )

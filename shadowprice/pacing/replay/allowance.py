@@ -25,7 +25,7 @@ def within_budget(campaign: Campaign, outcomes: Outcomes, model: OutcomeModel) -
     if not after.any():
         return outcomes
     rest = outcomes.take(after)
-    free = [side for side, terms in campaign.sides.items() if terms.incentives[0] == 0 and not terms.segments]
+    free = [side for side, terms in campaign.sides.items() if terms.unit_costs[0] == 0 and not terms.segments]
     level = np.where(np.isin(rest.side, free), 0, NOTHING)
     hours = int(rest.at[-1]) + 1
     drawn = model.draw(Day(rest.request_id, rest.account_id, rest.side, rest.at, hours), level)

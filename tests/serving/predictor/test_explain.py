@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import cli.main as command
 from serving.client.client import DecisionClient, LedgerClient
+from shadowprice.currency import Currency
 from shadowprice.errors import Conflict, InvalidRequest
 
 COUNT = itertools.count()
@@ -105,7 +106,7 @@ def test_the_command_prints_the_explanation(world, client, capsys):
     assert command.main(words) == 0
     shown = capsys.readouterr().out
     [one] = wanted["explanations"]
-    assert f"c1, customer: {one['offer_id']}, incentive {one['incentive']} (level {one['level']})" in shown
+    assert f"c1, customer: incentive {Currency().write(one['incentive'])} (level {one['level']})" in shown
     assert all(f"{level['response']:.4g}" in shown for level in one["levels"])
     assert command.main([*words, "--context", "x_weather=1"]) == 1
     assert "x_weather" in capsys.readouterr().err
