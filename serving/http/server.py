@@ -16,6 +16,8 @@ from serving.http.listening import BoundedHttp, bounds
 from serving.http.pacing import Pace
 from shadowprice.errors import Unavailable
 
+BACKLOG = 2048
+"""Connections that wait in the kernel."""
 AT_ONCE = 16
 """Connections that are accepted before other events are handled."""
 KEPT_SECONDS, GRACE_SECONDS = 65, 5
@@ -106,10 +108,10 @@ class BoundedServer(uvicorn.Server):
             uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, **bounds(), **own)
         )
         self.beat = 0.0
-        self._listening = _bound(host, port)
+        self._listening = _listening_on(host, port)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - uvicorn's
-        """Start the application, then listen."""
+        """Start the application, then accept connections."""
         config = self.config
         await super().startup(sockets=[])
         state, protocol = self.lifespan.state, config.http_protocol_class
@@ -118,7 +120,6 @@ class BoundedServer(uvicorn.Server):
             made: Any = protocol
             return made(config=config, server_state=self.server_state, app_state=state)  # type: ignore[no-any-return]
 
-        self._listening.listen(config.backlog)
         servers: list[Any] = [Listener(self._listening, connection, protocol.door.pace)]  # type: ignore[attr-defined]
         self.servers = servers
 
@@ -128,7 +129,7 @@ class BoundedServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _listening_on(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -137,6 +138,8 @@ def _bound(host: str, port: int) -> socket.socket:
     made.setblocking(False)
     try:
         made.bind((host, port))
+        # Here, since a bound port is not taken before something listens on it.
+        made.listen(BACKLOG)
     except OSError as error:
         made.close()
         raise Unavailable(f"port {port} of {host} cannot be used: {error.strerror}; choose another") from None

@@ -321,7 +321,6 @@ def test_strangers_have_half_of_the_time_while_no_admitted_caller_is_served():
 def test_a_port_that_is_taken_is_an_error_with_its_number():
     server = BoundedServer(nothing, "127.0.0.1", 0, lifespan="off")
     port = server._listening.getsockname()[1]
-    server._listening.listen()
     with pytest.raises(Unavailable, match=f"port {port} of 127.0.0.1 cannot be used"):
         BoundedServer(nothing, "127.0.0.1", port)
     server._listening.close()
