@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from shadowprice.command import MEND_FULL
 from shadowprice.errors import StorageFailed
-from shadowprice.system_errors import MEND_FULL
 
 LEAST_TOLD = 100_000_000
 """Bytes from which a need is told; less than this is not worth a line."""

@@ -20,9 +20,8 @@ from operations.common import disk
 from operations.common.disk import require_space
 from pipelines import quickstart
 from pipelines.run_folder import RunFolder
-from shadowprice.command import answer
+from shadowprice.command import answer, deliberate
 from shadowprice.errors import Conflict, InvalidTable, NotFound, StorageFailed, Unavailable
-from shadowprice.system_errors import deliberate
 
 NOWHERE = "/nowhere/at/all"
 CALLS = (
