@@ -25,11 +25,14 @@ import matplotlib.pyplot as plt
 from benchmarks.cells import Cells
 from benchmarks.cluster import SHARDED, Cost, shared_seconds
 from benchmarks.markdown import Results, markdown
+from operations.common.disk import require_space
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 QUICK_SIZES = (1_000, 2_000)
 AHEAD, WORKERS = (100_000_000, 1_000_000_000), (16, 256)
 """Accounts and cores of the simulated clusters."""
+ACCOUNT_BYTES = 3500
+"""That all steps together write for an account."""
 OFFERS, TIES = 10, 5
 """Offers of the trial and ties, for each account."""
 CUSTOMERS, BOTH = 0.8, 0.01
@@ -41,6 +44,7 @@ def run(cells: Cells, *, quick: bool) -> dict[str, Any]:
     sizes = QUICK_SIZES if quick else SIZES
     for accounts in sizes:
         folder = cells.path.parent / f"scale-{accounts}"
+        require_space(folder, max(ACCOUNT_BYTES * accounts - written(folder), 0), f"the loop of {accounts:,} accounts")
         for name, fields in steps(accounts, folder).items():
             step = cells.of(f"{name} {accounts}", partial(measure, name, fields, folder), again=itemgetter("failed"))
             print(f"{accounts:,} {name}: {step}", flush=True)

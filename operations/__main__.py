@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text, as_json = values.pop("fields"), values.pop("json")
 
     def work() -> int:
-        job = kind.from_json(text) if text else kind(**{name: v for name, v in values.items() if v is not None})
+        job = kind.from_json(text or json.dumps({name: value for name, value in values.items() if value is not None}))
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
             result = run_here(job)
         if as_json:

@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import open_store
+from operations.common.disk import require_space
 from operations.common.job import Job, reads, required, write_figures, writes
 from operations.common.workspace import FEATURES, MODEL
+from operations.register import space_of
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.learning.bundle import EMBEDDINGS, Served, read_meta, write_embeddings
@@ -56,6 +58,7 @@ def run(job: EmbedJob) -> dict[Side, int]:
     folder = (job.workspace / MODEL).resolve()
     meta = read_meta(folder)
     version = str(meta["model_version"])
+    require_space(job.workspace, space_of(folder), job.name)
     data, model = TrainingSet.load(job.training), load_sided(folder)
     for side, levels in model.levels.items():
         same = tuple(data.levels.get(side, ())) == tuple(levels)

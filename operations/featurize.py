@@ -19,6 +19,7 @@ from feature_repo.columns import describe
 from feature_repo.names import project_of
 from feature_repo.offline import training_frames, write_interactions, write_profiles
 from feature_repo.store import Online, configured_online, create
+from operations.common.disk import require_space, written
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
@@ -89,6 +90,8 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     """
     if kind_of(job.tables) == VOUCHERS:
         return build(job.tables, job.training)
+    # Features, labelled rows and snapshots are three times the tables, and sums of interactions lie beside them.
+    require_space(job.training, 4 * written(job.tables), job.name)
     dataset = load_dataset(job.tables)
     if job.keep_campaign:
         campaign = read_campaign(job.workspace)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from operations.common.disk import require_space
 from operations.common.job import Job, option, writes
 from operations.common.kind import VOUCHERS
 from shadowprice.currency import Currency
+from shadowprice.datasets.inputs import input_files
 from shadowprice.datasets.package import prepare
 from shadowprice.datasets.registry import Dataset
 from shadowprice.evidence.faults import refuse_faults
@@ -38,6 +40,10 @@ def run(job: PrepareJob) -> Mapping[str, str]:
     """
     if job.dataset == VOUCHERS:
         return prepare_vouchers(job.tables, job.data, job.test_from, job.seed, job.options).notes
+    if job.data:
+        # The tables, and what is sorted on the way.
+        files = input_files(job.dataset, job.data, job.options)
+        require_space(job.tables, 2 * sum(file.stat().st_size for file in files), job.name)
     return prepare(job.dataset, job.data, job.seed, job.tables, _check, job.options).notes
 
 

@@ -26,6 +26,7 @@ from feature_repo.offline import write_profiles
 from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import configured_online, create
+from operations.common.disk import require_space
 from operations.common.job import Job, option, reads, required
 from operations.common.journal import note
 from operations.common.workspace import (
@@ -52,6 +53,9 @@ from shadowprice.responses.layers.heads import load_heads
 from shadowprice.storage import from_json
 from shadowprice.tables.database import parquet_parts
 from shadowprice.watch.feature_drift import describe_columns
+
+COLUMNS_BYTES = 500
+"""Of the columns of an account in both stores and of its curves, with some twenty columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +103,7 @@ def run(job: RegisterJob) -> str:
         refusal = None if job.refusal is None else _verdict(job.refusal)
         broken = () if refusal is None else refusal.reasons
         more["instead_of"] = {"model_version": str(read_meta(job.instead_of)["model_version"]), "broken": broken}
+    require_space(workspace, space_of(model), job.name)
     _keep(model, workspace / VERSIONS / version, more)
     folder = workspace / FEATURES
     columns = read_columns(folder).with_model(version)
@@ -118,6 +123,13 @@ def run(job: RegisterJob) -> str:
         if before != version:
             note(workspace / SERVED_MODELS, model_version=version, before=before)
     return version
+
+
+def space_of(model: Path) -> int:
+    """Bytes that registering a bundle writes: its vectors in two stores, and columns and curves of each account."""
+    embeddings = model / EMBEDDINGS
+    accounts = int(pq.read_metadata(embeddings).num_rows)
+    return 2 * embeddings.stat().st_size + COLUMNS_BYTES * accounts
 
 
 def _open(campaign: Path, workspace: Path) -> None:

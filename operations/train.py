@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from operations.common.disk import require_space
 from operations.common.job import Job, option, reads, write_figures, writes
 from operations.common.kind import find_kind
 from shadowprice.errors import InvalidInput
-from shadowprice.learning.training_set import kind_of
+from shadowprice.learning.training_set import kind_of, served_accounts
+
+ACCOUNT_BYTES = 700
+"""Of the vectors of an account: those of its request and its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,4 +44,5 @@ class TrainJob(Job):
 
 def run(job: TrainJob) -> None:
     """Train and write the model and the figures."""
+    require_space(job.model, ACCOUNT_BYTES * served_accounts(job.training), job.name)
     write_figures(job.figures, find_kind(kind_of(job.training)).train(job))

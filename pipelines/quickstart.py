@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from operations.common.disk import require_space
 from operations.common.job import add_flags
 from operations.evaluate import EvaluateJob
 from operations.featurize import FeaturizeJob
@@ -27,6 +28,7 @@ from pipelines.local import run as run_pipeline
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
 from shadowprice.command import INTERRUPTED, Arguments, answer
 from shadowprice.currency import Currency
+from shadowprice.datasets.inputs import accounts_in, input_files
 from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.recipes import Training
@@ -36,6 +38,8 @@ from shadowprice.reports.run import closing_lines
 from shadowprice.storage import from_json, to_json
 
 DATA_SETS = ("world", "tables", "mapping", "o2o", "thornton", "promotion")
+ACCOUNT_BYTES, DATA_TIMES, RUN_BYTES = 2000, 5, 20_000_000
+"""Need of a run on the disk: for each account, for each byte of the files, and in any case."""
 DAYS = "days"
 """Argument of a run, and its step and file, that the train pipeline does not have."""
 
@@ -52,7 +56,11 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
     Nothing is left of a run whose arguments or data are refused.
     """
     check(arguments)
-    run = RunFolder.begin(runs, arguments) if resume is None else RunFolder.resume(resume, arguments)
+    if resume is None:
+        require_space(runs, space_of(arguments), "the run")
+        run = RunFolder.begin(runs, arguments)
+    else:
+        run = RunFolder.resume(resume, arguments)
     print(f"shadowprice quickstart: {arguments['dataset']} → {run.folder}", flush=True)
     started = time.perf_counter()
     usual = _seconds_of(runs / "latest", arguments["dataset"])
@@ -77,6 +85,13 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
     run.end()
     point_to(runs / "latest", run.folder.name)
     return run.folder
+
+
+def space_of(arguments: Mapping[str, Any]) -> float:
+    """Bytes that a run writes, about."""
+    given = (arguments["dataset"], arguments["data"], arguments["options"])
+    files = sum(file.stat().st_size for file in input_files(*given))
+    return ACCOUNT_BYTES * accounts_in(*given) + DATA_TIMES * files + RUN_BYTES
 
 
 def check(arguments: Mapping[str, Any]) -> None:

@@ -52,10 +52,14 @@ class RunFolder:
             NotFound, InvalidInput: a file of the data set is missing, or its mapping is wrong; nothing was written.
         """
         told = {"arguments": dict(arguments), "files": _files(arguments), "version": shadowprice.__version__}
-        folder = new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}")
-        _lock(folder)
-        write_whole(folder / RECORD, json.dumps(told | {"ended": False}, indent=1))
-        return cls(folder, dict(arguments))
+        found = cls(new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}"), dict(arguments))
+        try:
+            _lock(found.folder)
+            write_whole(found.folder / RECORD, json.dumps(told | {"ended": False}, indent=1))
+        except BaseException:
+            found.remove()
+            raise
+        return found
 
     @classmethod
     def resume(cls, folder: Path, asked: Mapping[str, Any]) -> RunFolder:

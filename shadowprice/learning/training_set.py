@@ -143,6 +143,12 @@ def labelled(folder: Path) -> dict[Side, int]:
     return {side: _length(file_of(folder, "rows", side)) for side in SIDES if file_of(folder, "rows", side).exists()}
 
 
+def served_accounts(folder: Path) -> int:
+    """Accounts of all sides that the model of the training set in ``folder`` will serve."""
+    files = (file_of(folder, "serving", side) for side in SIDES)
+    return sum(_length(file) for file in files if file.exists())
+
+
 def _length(path: Path) -> int:
     return int(pyarrow.parquet.read_metadata(path).num_rows)
 

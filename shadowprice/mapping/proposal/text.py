@@ -37,7 +37,13 @@ def write_mapping(folder: Path, proposal: Proposal, *, currency: str, timezone: 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+            try:
+                file.write(text)
+                file.flush()
+            except OSError:
+                # What is there is not overwritten: a part of the file would be in the way.
+                path.unlink()
+                raise
     except FileExistsError as error:
         raise Conflict(f"{path} is there already and is not overwritten; remove it, or name another folder") from error
     except OSError as error:

@@ -1,0 +1,51 @@
+"""Space that long jobs need on a disk: told, and refused before anything is written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from shadowprice.command import MEND_FULL
+from shadowprice.errors import StorageFailed
+
+LEAST_TOLD = 100_000_000
+"""Bytes from which a need is told; less than this is not worth a line."""
+RESERVE = 50_000_000
+"""Bytes that stay free for logs and what else lies on the disk."""
+
+
+def require_space(folder: Path, need: float, what: str) -> None:
+    """Say how much of a disk something needs, and refuse it where there is less.
+
+    Args:
+        folder: that it writes to; it need not be there yet.
+        need: bytes, about.
+        what: name of what needs it, such as ``register``.
+
+    Raises:
+        StorageFailed: the disk has less.
+    """
+    place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    free = shutil.disk_usage(place).free
+    told = f"{what} needs about {size(need)} of disk, and {place} has {size(free)} free"
+    if free < need + RESERVE:
+        raise StorageFailed(f"{told}; {MEND_FULL}")
+    if need >= LEAST_TOLD:
+        print(told, flush=True)
+
+
+def size(count: float) -> str:
+    """Bytes in words.
+
+    >>> size(57e9), size(4_200)
+    ('57 GB', '4.2 kB')
+    """
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:.0f} bytes"
+
+
+def written(folder: Path) -> int:
+    """Bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
