@@ -91,7 +91,7 @@ def line(record: PriceRecord, campaign: Campaign) -> str:
     currency = Currency.of(campaign.currency)
     # The price of a segment is per account, whatever the money.
     delivery = any(terms.segments for terms in campaign.sides.values())
-    scale, each = (1, "per account") if delivery else (currency.unit, f"per {currency.symbol}1")
+    scale, each = (1, "per account") if delivery else (currency.unit, f"per {currency.one}")
     prices = ", ".join(f"{name} {scale * price:.6g} {each}" for name, price in record.prices.items())
     return (
         f"version {record.version}, slot {record.slot}, model {record.model_version}: {prices}; {record.status}, "

@@ -101,7 +101,7 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     asked = found["asked"]["budget"]
     own = f", {asked / campaign.budget.limit:.4g} times the campaign's" if campaign.budget.limit else ""
     console.print(f"Asked: a budget of {currency.write(asked)}{own}.", soft_wrap=True, markup=False, highlight=False)
-    head = ("terms", "budget", "spend", "added value", f"λ per {currency.symbol}1")
+    head = ("terms", "budget", "spend", "added value", f"λ per {currency.one}")
     table = Table(*head, title=f"campaign {found['campaign']}")
     for name in ("current", "asked"):
         _add(table, name, found[name], currency)

@@ -37,7 +37,7 @@ from shadowprice.errors import InvalidInput, InvalidRequest, NotFound, Shadowpri
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports import money_figures
-from shadowprice.reports.headline import UNITS, campaign_facts
+from shadowprice.reports.headline import UNITS, campaign_facts, lowest
 from shadowprice.reports.mix import FILE, mix_csv
 from shadowprice.reports.prices import PriceHistory
 
@@ -167,7 +167,7 @@ class Console:
         limit = self._campaign.budget.limit
         drawn = self._drawer.draw(
             ("curve", opened.current.seconds),
-            partial(money_figures.budget_curve, opened.curve, limit, unit, self._currency),
+            partial(money_figures.budget_curve, opened.curve, limit, unit, self._currency, lowest(self._campaign)),
         )
         return "budget.html.jinja", {
             "current": opened.current,

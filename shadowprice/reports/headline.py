@@ -12,6 +12,7 @@ from shadowprice.evaluation.policy.worth import Worth, WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.wording import (
+    LOWEST,
     interval,
     listed,
     money,
@@ -21,7 +22,6 @@ from shadowprice.reports.wording import (
     signed,
 )
 
-LOWEST = "the lowest incentive"
 FLAT = "the best flat mixture at the same cost"
 UNITS: dict[Side, str] = {"customer": "redemptions", "merchant": "share ratios"}
 """Unit of the responses of a side; a share ratio of 1 is as many shares as in the period before."""

@@ -16,7 +16,7 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.wording import MISSING, clipped, money, number, signed
+from shadowprice.reports.wording import LOWEST, MISSING, clipped, money, number, signed
 
 
 def mix(found: Mix, side: str, levels_of_side: Sequence[str], unit: str = "money") -> str:
@@ -45,8 +45,11 @@ def mix(found: Mix, side: str, levels_of_side: Sequence[str], unit: str = "money
         return svg.to_svg(drawn, f"mix-{side}", f"Incentives of {side}s by level, segment and hour")
 
 
-def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency: Currency) -> str:
-    """Extra responses and price of money against the budget, with intervals and the current point, as SVG."""
+def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency: Currency, least: str = LOWEST) -> str:
+    """Extra responses and price of money against the budget, with intervals and the current point, as SVG.
+
+    ``least`` names the level that responses are counted from.
+    """
     shown = [each for each in answers if np.isfinite(each.added.value)]
     x = np.array([each.budget for each in shown])
     with svg.figure(10.6, 3.4, ncols=2) as (drawn, (value, price)):
@@ -77,13 +80,13 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
             fontweight="bold",
             ha="right",
         )
-        value.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
+        value.set_title(f"Extra {clipped(unit, 30)} over {clipped(least)}")
         price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.one} brings")
         return svg.to_svg(drawn, "budget-curve", "Extra responses and price of money against the budget")
 
 
-def worth_curve(found: Worth, unit: str, currency: Currency) -> str:
-    """Worth of a policy against the budget, as SVG: above the lowest level, and above the best flat mixture.
+def worth_curve(found: Worth, unit: str, currency: Currency, least: str = LOWEST) -> str:
+    """Worth of a policy against the budget, as SVG: above the lowest level, ``least``, and the best flat mixture.
 
     Each has its band. Where the truth is known, true means are dots.
     """
@@ -108,7 +111,7 @@ def worth_curve(found: Worth, unit: str, currency: Currency) -> str:
                 svg.tell(axes, each.share, value, f"{money(each.budget, currency)}: {signed(value)}")
             axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
             svg.ticks(axes, "y", number)
-        lowest.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
+        lowest.set_title(f"Extra {clipped(unit, 30)} over {clipped(least)}")
         over.set_title("The same over the best flat mixture")
         svg.legend_above(lowest, 3)
         return svg.to_svg(drawn, "worth", "Extra responses against the budget: personal incentives and flat mixtures")

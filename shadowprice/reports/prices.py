@@ -113,7 +113,7 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
     *_, newest = shown = changes(campaign, records)
     record = newest.record
     currency = Currency.of(campaign.currency)
-    money, per_one = currency.write, f"per {currency.symbol}1"
+    money, per_one = currency.write, f"per {currency.one}"
     paid = f"{money(record.spent)} of {money(record.spent + record.remaining)} are paid"
     planned = (
         f"{money(record.plan[0])} paid or held, and {money(record.plan[-1])} planned by the end" if record.plan else ""
@@ -180,7 +180,7 @@ def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> lis
         "group",
         "used",
         "planned by the end",
-        f"price per {currency.symbol}1",
+        f"price per {currency.one}",
         "off its plan",
         "status",
     )

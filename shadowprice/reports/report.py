@@ -86,7 +86,9 @@ def _contents(data: ReportData) -> dict[str, str]:
 def _figures(data: ReportData) -> dict[str, str]:
     figures = {}
     if data.worth is not None and "worth" not in data.absent:
-        figures["worth"] = money_figures.worth_curve(data.worth, headline.value_unit(data), data.currency)
+        figures["worth"] = money_figures.worth_curve(
+            data.worth, headline.value_unit(data), data.currency, headline.lowest(data.campaign)
+        )
     for at, scenario in enumerate(data.scenarios, start=1):
         figures[f"hours-{at}"] = spending_figures.hours(scenario, data.currency, data.value_unit, str(at))
     if len(data.scenarios) > 1:
@@ -99,7 +101,9 @@ def _figures(data: ReportData) -> dict[str, str]:
     if data.curve:
         now = current(data)
         limit, unit = (now.budget if now is not None else np.nan), headline.value_unit(data)
-        figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, unit, data.currency)
+        figures["budget-curve"] = money_figures.budget_curve(
+            data.curve, limit, unit, data.currency, headline.lowest(data.campaign)
+        )
     for found in data.evidence:
         if any(each.difference for each in found.levels):
             figures[f"effect-{found.side}"] = response_figures.effect(found, data.currency)

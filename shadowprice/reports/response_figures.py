@@ -76,7 +76,7 @@ def effect(found: SideEvidence, currency: Currency) -> str:
         axes.margins(x=0.12)
         _amounts(axes, x, [each.written(currency) for each in levels], apart=0.15)
         svg.ticks(axes, "y", number)
-        told = f"Response of {found.side}s above the lowest incentive, by incentive"
+        told = f"Response of {found.side}s above that at {found.lowest.written(currency)}, by incentive"
         return svg.to_svg(drawn, f"effect-{found.side}", told)
 
 

@@ -12,6 +12,9 @@ from shadowprice.currency import MISSING as MISSING
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 
+LOWEST = "the lowest incentive"
+"""Name of the level that gains are counted from, where no offer has the name of a control."""
+
 
 def money(minor: float, currency: Currency) -> str:
     """Minor units as an amount of major units, with the decimals of the currency; or a number of offers.
