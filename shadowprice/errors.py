@@ -87,7 +87,7 @@ class TableProblem:
             return self.reason
         shown = ", ".join(map(str, self.rows))
         if not shown:
-            return f"{self.reason} ({self.count} rows)"
+            return f"{self.reason} ({self.count} row{'s' * (self.count > 1)})"
         lines = ", ".join(map(str, self.lines))
         if self.count == 1:
             return f"{self.reason} (row {shown}{', line ' * bool(lines)}{lines})"

@@ -61,11 +61,14 @@ class Opened:
         return name if name and same == 1 else f"\ufdd0{place}"
 
     def places_of(self, wanted: Collection[str] | None) -> list[int]:
-        """Return the positions of the columns with these names in any case; None stands for all that have one name."""
+        """Return the positions of the columns with these names in any case; None stands for all.
+
+        Those whose name stands twice are left out.
+        """
         if wanted is None:
             return [place for place, name in enumerate(self.names) if name and self.names.count(name) == 1]
         names = {unicodedata.normalize("NFC", name.strip()).casefold() for name in wanted}
-        return [place for place, name in enumerate(self.names) if name and name.casefold() in names]
+        return [place for place in self.places_of(None) if self.names[place].casefold() in names]
 
     def at(self, row: int) -> tuple[str, int, int | None]:
         """Return file, row and line of a row of the source; lines are counted from 1, None where there are none."""

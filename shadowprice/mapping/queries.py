@@ -152,7 +152,10 @@ def _results(part: Part, mapping: Mapping) -> Part:
         selected += f", CASE WHEN TRY_CAST(redeemed AS DOUBLE) = 1 OR {granted} THEN {paid} ELSE '0' END AS cost_paid"
     known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
     columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
-    return replace(part, query=f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns=columns)
+    paid_by = next((part.labels[name] for name in ("cost_paid", COST, FACE_VALUE) if name in part.labels), "")
+    labels = {**part.labels, "cost_paid": paid_by}
+    query = f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})"
+    return replace(part, query=query, columns=columns, labels=labels)
 
 
 def _offered(part: Part) -> Part:
@@ -171,14 +174,22 @@ def _offers(made: Sequence[Part]) -> list[Part]:
             field="tables.offer",
         )
     cases = " ".join(f"WHEN side = '{side}' THEN '{kind}'" for side, kind in KINDS.items())
+    shared = ["offer_id", "side"]
     union = " UNION ALL BY NAME ".join(
-        f"SELECT {', '.join(['offer_id', 'side', *(name for name in names if name in part.columns)])} FROM {part.query}"
+        f"SELECT {', '.join([*shared, *(name for name in names if name in part.columns)])}, {_row_of(made)} "
+        f"FROM {part.query}"
         for part in made
     )
     kind = f"CASE {f'WHEN {FACE_VALUE} IS NULL' if FACE_VALUE in names else 'WHEN true'} THEN 'other' {cases} END"
-    query = f"""(SELECT DISTINCT offer_id, side, {", ".join(names)}, {kind} AS kind, {_NO_ROW} FROM ({union})
+    own = ", ".join([*shared, *names])
+    query = f"""(SELECT {own}, {kind} AS kind, min({quoted(ROW)}) AS {quoted(ROW)} FROM ({union}) GROUP BY {own}
         ORDER BY side, TRY_CAST({names[0]} AS BIGINT), offer_id)"""
-    return [Part(query, ("offer_id", "side", "kind", *names), made[0].source, made[0].labels)]
+    return [replace(made[0], query=query, columns=("offer_id", "side", "kind", *names))]
+
+
+def _row_of(made: Sequence[Part]) -> str:
+    """Return the SQL of the row of a source that offers follow from; unknown where they come from several sources."""
+    return quoted(ROW) if len(made) == 1 else _NO_ROW
 
 
 def _may_hold(table: Table, side: str) -> bool:
@@ -189,18 +200,21 @@ def _may_hold(table: Table, side: str) -> bool:
 def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str]) -> list[Part]:
     """Accounts of the sides that no file lists, from the first time that one of them is named."""
     named: list[str] = []
+    row = _row_of(made)
     for part in made:
-        named.append(f"SELECT account_id, side, decided_at AS ts FROM {part.query}")
+        named.append(f"SELECT account_id, side, decided_at AS ts, {row} FROM {part.query}")
         if "partner_id" in part.columns:
             other = "CASE side WHEN 'customer' THEN 'merchant' WHEN 'merchant' THEN 'customer' END"
-            named.append(f"SELECT partner_id, {other}, decided_at FROM {part.query}")
+            named.append(f"SELECT partner_id, {other}, decided_at, {row} FROM {part.query}")
     for part in edges:
-        named.append(f"SELECT src, 'customer', ts FROM {part.query}")
-        named.append(f"SELECT dst, 'merchant', ts FROM {part.query}")
+        named.append(f"SELECT src, 'customer', ts, {_NO_ROW} FROM {part.query}")
+        named.append(f"SELECT dst, 'merchant', ts, {_NO_ROW} FROM {part.query}")
     absent = [side for side in SIDES if side not in known]
     if not absent or not {"account_id", "side", "decided_at"} <= set(made[0].columns):
         return []
     sides = ", ".join(f"'{side}'" for side in absent)
-    query = f"""(SELECT account_id, side, min(ts) AS snapshot_ts, {_NO_ROW} FROM ({" UNION ALL ".join(named)})
+    first = f"min({quoted(ROW)}) AS {quoted(ROW)}"
+    query = f"""(SELECT account_id, side, min(ts) AS snapshot_ts, {first} FROM ({" UNION ALL ".join(named)})
         WHERE account_id IS NOT NULL AND side IN ({sides}) GROUP BY account_id, side ORDER BY side, account_id)"""
-    return [Part(query, ("account_id", "side", "snapshot_ts"), made[0].source, made[0].labels)]
+    labels = {**made[0].labels, "snapshot_ts": made[0].labels["decided_at"]}
+    return [replace(made[0], query=query, columns=("account_id", "side", "snapshot_ts"), labels=labels)]

@@ -20,7 +20,8 @@ MOST_RECORD = 1 << 20
 SHOWN = 5
 """Rows of a fault that are kept."""
 NUL = "has a NUL character; name the file's encoding, such as utf-16"
-STRAY = "has a quote within a cell; double it in a cell in quotes, or give the source another quote"
+OTHER_QUOTE = "double it in a cell in quotes, or give the source another quote"
+STRAY = f"has a quote within a cell; {OTHER_QUOTE}"
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Delimited:
         records, rest = split_records(rest, delimiter, quote, line=line)
         yield records
         if rest:
-            raise ValueError(f"line {records.following} begins a record with a quote that is never closed")
+            raise ValueError(f"line {records.following} has a quote that is never closed; {OTHER_QUOTE}")
 
     def _find_header(self) -> tuple[str, Records]:
         """Return the text of the header, and the records after it in the same piece."""
