@@ -58,7 +58,7 @@ def worth_of_bundle(
     with Stages("worth", len(EDGES) + 1) as stage:
         stage("load")
         dataset, data = load_dataset(tables), TrainingSet.load(training, JUDGED_ACCOUNTS)
-        campaign = campaign_from_tables(dataset.tables)
+        campaign = campaign_from_tables(dataset.tables, dataset.currency)
         traffic = fit_traffic(
             campaign, dataset.tables, {side: rows["account_id"] for side, rows in data.serving.items()}
         )
