@@ -112,6 +112,8 @@ def cases(schema: dict[str, Any] = SCHEMA, path: tuple[str, ...] = ()) -> Iterat
                 yield Case(path, keyword, [], path)
             case "not" if set(rule) == {"const"}:
                 yield Case(path, keyword, rule["const"], path)
+            case "not" if set(rule) == {"enum"}:
+                yield from (Case(path, keyword, taken, path) for taken in rule["enum"])
             case _:
                 raise LookupError(f"{'.'.join(path)}: nothing here breaks {keyword}: {rule}")
     for name, below in schema.get("properties", {}).items():

@@ -120,6 +120,8 @@ def drawn() -> tuple[Dataset, TrainingSet, SideEvidence]:
 class Claimed(SeparateModels):
     """Curves that rise from the mean response by a share of what the trial shows."""
 
+    personal = True
+
     def __init__(self, found: SideEvidence, times: float) -> None:
         mean = np.array([each.response.value for each in found.levels])
         self.mean = (mean.mean() + times * (mean - mean.mean())).astype(np.float32)

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from dialects import Dialect, Row, dialects, moment, tables, write
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from shadowprice.errors import InvalidInput
@@ -50,15 +50,17 @@ seen: Counter[str] = Counter()
 def most_files_are_read() -> Iterator[None]:
     """A generator whose files were all refused would prove nothing."""
     yield
-    print(dict(seen))
     whole = seen["mishap"] + seen["read"] + seen["refused"]
     if whole >= 100:
         assert seen["read"] > 0.6 * (seen["read"] + seen["refused"])
         assert all(seen[name] > 0.4 * seen["read"] for name in OWN), seen
 
 
+@pytest.mark.timeout(1800)
 @settings(
     max_examples=EXAMPLES,
+    # The same files each time, unless more are asked for.
+    derandomize="SHADOWPRICE_DIALECTS" not in os.environ,
     deadline=None,
     database=None,
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
@@ -73,6 +75,8 @@ def most_files_are_read() -> Iterator[None]:
 def test_a_file_gives_its_cells_or_is_refused(
     table: list[Row], dialect: Dialect, prefix: str, values: tuple[int, int], tmp_path: Path
 ) -> None:
+    # A file with a few quotes of a rare kind does not tell whether they are quotes.
+    assume(dialect.quote == '"' or dialect.always_quoted)
     table = [replace(row, order=f"{prefix}{1000 + place}") for place, row in enumerate(table)]
     # Without two values and two results init finds no columns for them.
     table[:2] = [replace(row, cents=values[place], used=place == 0) for place, row in enumerate(table[:2])]
