@@ -121,4 +121,3 @@ def _written(name: str, data: bytes) -> Path:
 def _expect(error: type[Exception], read: Callable[[], object]) -> None:
     with suppress(error):
         read()
-
