@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from cli.doctor.machine import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_COMPILER = os.environ | {"CC": "/bin/false"}
@@ -159,10 +164,28 @@ def test_with_a_compiler_the_kernel_is_in_the_wheel(tmp_path: Path, missing: Cal
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"shadowprice"}
 
 
-def test_wheels_are_built_for_the_versions_that_are_supported() -> None:
+def test_the_version_that_is_claimed_is_the_one_that_is_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["tool"]["cibuildwheel"]["build"] == ["cp311-*", "cp312-*"]
-    assert project["project"]["requires-python"] == ">=3.11,<3.13"
+    major, minor = PYTHON
+    assert sys.version_info[:2] == PYTHON
+    assert project["tool"]["cibuildwheel"]["build"] == [f"cp{major}{minor}-*"]
+    assert SpecifierSet(project["project"]["requires-python"]) == SpecifierSet(
+        f">={major}.{minor},<{major}.{minor + 1}"
+    )
+    for file in (ROOT / "images").glob("*/Dockerfile"):
+        assert f"python:{major}.{minor}." in file.read_text()
+
+
+def test_numpy_resolves_to_the_minor_version_that_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (asked,) = (each for each in map(Requirement, project["project"]["dependencies"]) if each.name == "numpy")
+    (tested,) = (
+        Version(line.partition("==")[2])
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line.startswith("numpy==")
+    )
+    assert asked.specifier.contains(tested)
+    assert not asked.specifier.contains(f"{tested.major}.{tested.minor + 1}.0")
 
 
 def test_an_image_is_built_from_every_folder_of_the_wheel(site: Path) -> None:

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from cli.doctor.finding import Finding, Findings, Target
 from shadowprice.allocation.kernel import compiled
 
-OLDEST, NEWEST = (3, 11), (3, 12)
+PYTHON = (3, 11)
+"""Version that is tested."""
 PACKAGES = {
     "duckdb": "tables",
     "torch": "learn",
@@ -26,9 +27,9 @@ PROGRAMS = ("helm", "kubectl")
 
 def python(target: Target) -> Findings:
     """Check the version of Python."""
-    if not OLDEST <= target.python <= NEWEST:
-        version = ".".join(map(str, target.python))
-        yield Finding("python", f"Python {version} is not supported", "install Python 3.11 or 3.12")
+    if target.python != PYTHON:
+        version, wanted = (".".join(map(str, each)) for each in (target.python, PYTHON))
+        yield Finding("python", f"Python {version} is not supported", f"install Python {wanted}")
 
 
 def kernel(_target: Target) -> Findings:

@@ -168,6 +168,7 @@ def test_faults_of_the_machine_are_named(workspace: Path, monkeypatch: pytest.Mo
         found = faults(Target(place=workspace, python=(3, 9), ports=(port, closed_port()), free_gb=1e9))
     assert list(found) == ["python", "kernel", "packages", "disk", "ports"]
     assert "Python 3.9" in found["python"]
+    assert "python" in faults(Target(python=(3, 12)))
     assert "unset the variable" in found["kernel"]
     assert found["packages"] == "ray is not installed; run pip install 'shadowprice[ray]'."
     assert "remove old runs" in found["disk"]
