@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,7 +35,9 @@ NAMES = ["No E-Mail", "Mens E-Mail", "Womens E-Mail"]
 
 
 def shadowprice(*words: object) -> str:
-    done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, cwd=ROOT, check=False)
+    # Wide enough that no name is broken.
+    wide = os.environ | {"COLUMNS": "200"}
+    done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, cwd=ROOT, env=wide, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
