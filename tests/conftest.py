@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from ctypes import CDLL
@@ -100,6 +101,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_quickstart.py")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print why tests were skipped, one line for each reason with the number of its tests."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
+    if reasons:
+        terminalreporter.section(f"{reasons.total()} skipped", sep="=")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:4} {reason}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test marked fast, its fixtures included, that starts a process or listens on a socket."""
@@ -144,16 +155,22 @@ def missing() -> Callable[[str], NoReturn]:
     return stop
 
 
-PACKAGES = {"promtool": "prometheus", "redis-server": "redis-server", "prometheus": "prometheus", "ip": "iproute2"}
-"""Debian package of each command whose name differs or that tests ask for most."""
+PACKAGES = {"promtool": "prometheus", "ip": "iproute2"}
+"""Debian package of each command whose name differs."""
 
 
 @pytest.fixture(scope="session")
 def tool(missing: Callable[[str], NoReturn]) -> Callable[[str], str]:
-    """Return a function that finds a command of the system, or skips the test and names the package to install."""
+    """Return a function that finds a command of the system, or skips the test and names the package to install.
+
+    In place of ``redis-server`` stands the server of a Python package where the system has none.
+    """
 
     def find(name: str) -> str:
-        return shutil.which(name) or missing(f"{name} is missing; apt-get install {PACKAGES.get(name, name)}")
+        from benchmarks.faults.redis_server import redis_binary
+
+        found = redis_binary() if name == "redis-server" else shutil.which(name)
+        return found or missing(f"{name} is missing; apt-get install {PACKAGES.get(name, name)}")
 
     return find
 

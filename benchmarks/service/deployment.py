@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks.faults.redis_server import redis_binary
 from serving.local.launch import Deployment, Service, free_port, start_console, start_ledger, start_predictor
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.graphs.scaling import Scaling
@@ -208,7 +208,7 @@ def port_of(service: Service) -> int:
 
 
 def _redis(port: int, folder: Path) -> subprocess.Popen[bytes]:
-    binary = shutil.which("redis-server")
+    binary = redis_binary()
     if binary is None:
         raise SystemExit("redis-server is not installed")
     process = subprocess.Popen(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import tempfile
 import time
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cells import Cells
-from benchmarks.faults.redis_server import RedisServer
+from benchmarks.faults.redis_server import RedisServer, redis_binary
 from serving.ledger.api.authorise import entries
 from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.clock import microseconds
@@ -43,7 +42,7 @@ def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        server = RedisServer(folder / "redis") if shutil.which("redis-server") else None
+        server = RedisServer(folder / "redis") if redis_binary() else None
         stores = {"sqlite": open_store(CAMPAIGN, folder / "ledger.db")}
         if server:
             server.start()

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -32,7 +33,8 @@ def crds(shared_data: Path, missing: Callable[[str], NoReturn]) -> Path:
 @pytest.fixture(scope="session")
 def kubectl(missing: Callable[[str], NoReturn]) -> str:
     """The kubectl command line, of the versions that docs/how-to/install-on-a-cluster.md asks for."""
-    command = shutil.which("kubectl")
+    own = Path(sys.executable).with_name("kubectl")
+    command = shutil.which("kubectl") or (str(own) if own.is_file() else None)
     if command is None:
         missing("no kubectl; install 1.27 or later")
     told = subprocess.run([command, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)

@@ -62,17 +62,17 @@ def embeddings() -> pd.DataFrame:
 class RedisServer:
     """A real Redis on a free port, without persistence."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, binary: str) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
-        self._folder = folder
+        self._folder, self._binary = folder, binary
         self.start()
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self._folder)],
+            [self._binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self._folder)],
             stdout=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 20
@@ -93,8 +93,7 @@ class RedisServer:
 
 @pytest.fixture
 def redis_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str], str]) -> Iterator[RedisServer]:
-    tool("redis-server")
-    server = RedisServer(tmp_path)
+    server = RedisServer(tmp_path, tool("redis-server"))
     monkeypatch.setenv(REDIS_VARIABLE, server.address)
     yield server
     server.stop()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-import socket
+import ssl
 import subprocess
-import time
+from contextlib import contextmanager
+from functools import partial
+from queue import Queue
+from threading import Thread
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.faults.redis_server import RedisServer
 from feature_repo.columns import FeatureColumns
 from feature_repo.names import REDIS_VARIABLE
 from feature_repo.online import OnlineReader, publish_embeddings
@@ -19,10 +24,10 @@ from feature_repo.store import create
 from shadowprice.errors import Unavailable
 
 
-def certificate(folder, name):
+def certificate(folder, openssl, name):
     """A certificate of its own authority for 127.0.0.1, and its key."""
     command = [
-        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+        openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
         "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
         "-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.crt"),
     ]  # fmt: skip
@@ -32,34 +37,64 @@ def certificate(folder, name):
 
 @pytest.fixture
 def guarded(tmp_path, tool):
-    """Address with the options but without the password, and the password."""
-    for name in ("redis-server", "openssl"):
-        tool(name)
-    cert, key = certificate(tmp_path, "server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    """Address with the options but without the password, and the password; TLS ends before the server.
+
+    The server of the Python package speaks no TLS.
+    """
+    tool("redis-server")
+    cert, key = certificate(tmp_path, tool("openssl"), "server")
     password = secrets.token_hex(16)
-    settings = tmp_path / "redis.conf"
-    settings.write_text(
-        f"port 0\ntls-port {port}\nbind 127.0.0.1\nsave ''\ndir {tmp_path}\nrequirepass {password}\n"
-        f"tls-cert-file {cert}\ntls-key-file {key}\ntls-ca-cert-file {cert}\ntls-auth-clients no\n"
-    )
-    server = subprocess.Popen(["redis-server", str(settings)], stdout=subprocess.DEVNULL)
-    for _ in range(400):
+    server = RedisServer(tmp_path / "redis", "--requirepass", password)
+    server.start()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    try:
+        with decrypted(context, server.port) as port:
+            yield f"127.0.0.1:{port},ssl=true,ssl_ca_certs={cert}", password
+    finally:
+        server.stop()
+
+
+@contextmanager
+def decrypted(context, target):
+    """Port at which TLS ends; the bytes inside go on to another port."""
+
+    async def serve():
+        ended = asyncio.Event()
+        async with await asyncio.start_server(pass_on, "127.0.0.1", 0, ssl=context) as listener:
+            end = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
+            started.put((listener.sockets[0].getsockname()[1], end))
+            await ended.wait()
+
+    async def pass_on(reader, writer):
+        source, sink = await asyncio.open_connection("127.0.0.1", target)
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            assert server.poll() is None, "redis-server does not speak TLS"
-            time.sleep(0.05)
-    yield f"127.0.0.1:{port},ssl=true,ssl_ca_certs={cert}", password
-    server.terminate()
-    server.wait(20)
+            await asyncio.gather(carry(reader, sink), carry(source, writer))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            sink.close()
+            writer.close()
+
+    async def carry(reader, writer):
+        while part := await reader.read(1 << 16):
+            writer.write(part)
+            await writer.drain()
+        writer.close()
+
+    started = Queue()
+    thread = Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    port, end = started.get(timeout=20)
+    try:
+        yield port
+    finally:
+        end()
+        thread.join(20)
 
 
 def test_embeddings_travel_encrypted_and_a_wrong_secret_is_refused_without_telling_it(
-    guarded, tmp_path, monkeypatch, caplog
+    guarded, tmp_path, monkeypatch, caplog, tool
 ):
     address, password = guarded
     monkeypatch.setenv(REDIS_VARIABLE, f"{address},password={password}")
@@ -78,7 +113,7 @@ def test_embeddings_travel_encrypted_and_a_wrong_secret_is_refused_without_telli
     for reader in (OnlineReader(folder, "m"), PackedReader(folder, "m")):
         assert reader.embeddings("customer", ["a"])[0].tolist() == [[1, 2, 3]]
 
-    stranger, _ = certificate(tmp_path, "stranger")
+    stranger, _ = certificate(tmp_path, tool("openssl"), "stranger")
     plain = address.split(",")[0]
     wrong = secrets.token_hex(16)
     for secret, value in (
