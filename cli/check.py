@@ -36,7 +36,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def check(
     path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
     outside: Annotated[bool, typer.Option("--outside", help="read files outside of the folder of the mapping")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print the result as JSON, with levels in minor units")
+    ] = False,
 ) -> None:
     """Check every rule of the tables, count the rows that are learned from, and show what the trial says.
 
@@ -46,7 +48,7 @@ def check(
     try:
         files = read(path, outside=outside)
         tables, currency = files.tables, Currency.of(files.currency)
-        campaign = campaign_from_tables(tables)
+        campaign = campaign_from_tables(tables, files.currency)
         counted = refuse_faults(tables, campaign, currency, files.split)
     except InvalidTable as error:
         if not as_json:
@@ -67,11 +69,10 @@ def check(
     console.print("The files can be used.")
     _print_rows(console, facts["rows"], counted)
     for side, levels in facts["levels"].items():
-        told = f"levels of {side}s in minor units: {', '.join(map(str, levels))}"
+        told = f"levels of {side}s: {', '.join(map(currency.write, levels))}"
         if side in facts["offers"]:
-            told = (
-                f"offers of {side}s, with costs: {', '.join(f'{name} {cost}' for name, cost in facts['offers'][side])}"
-            )
+            costs = (f"{name} {currency.write(cost)}" for name, cost in facts["offers"][side])
+            told = f"offers of {side}s, with costs: {', '.join(costs)}"
         if side in facts["unordered"]:
             told += "; they have no order, and the first is the control"
         console.print(told, soft_wrap=True, markup=False, highlight=False)

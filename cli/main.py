@@ -12,7 +12,7 @@ from importlib import import_module
 
 import shadowprice
 from cli.commands import COMMANDS, Command
-from shadowprice.command import Misused, answer
+from shadowprice.command import AS_JSON, Misused, answer
 from shadowprice.errors import MissingExtra
 
 COMPLETION = Command("cli.completion", "Complete the line of a shell", "cli")
@@ -36,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if " ".join(given[:2]) in COMMANDS:
         name, rest = " ".join(given[:2]), given[2:]
     if name not in COMMANDS:
-        sys.argv = ["shadowprice", *given]
-        return answer("shadowprice", partial(refuse, name))
+        return answer("shadowprice", partial(refuse, name), as_json=AS_JSON in given)
     return run(name, COMMANDS[name], rest)
 
 
@@ -48,7 +47,7 @@ def refuse(name: str) -> int:
 
 def run(name: str, command: Command, arguments: Sequence[str]) -> int:
     """Run the module of a command with ``arguments``; return the exit status."""
-    title = f"shadowprice {name}"
+    title, before = f"shadowprice {name}", sys.argv
     sys.argv = [title, *arguments]
 
     def work() -> int:
@@ -59,7 +58,10 @@ def run(name: str, command: Command, arguments: Sequence[str]) -> int:
             raise MissingExtra(f"{error.name} is not installed; {install}") from error
         return status
 
-    return answer(title, work)
+    try:
+        return answer(title, work)
+    finally:
+        sys.argv = before
 
 
 def usage() -> str:

@@ -116,7 +116,7 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
             told = f"no estimate: {each['refused']}"
         else:
             value = each["value"]
-            cost, low, high = (currency.write(each["cost"][bound]) for bound in ("value", "low", "high"))
+            cost, low, high = (currency.write_mean(each["cost"][bound]) for bound in ("value", "low", "high"))
             told = (
                 f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and "
                 f"spend {cost} [{low}, {high}] per request, from {each['requests']:,} requests"

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps({"job": job.name, "result": result, "outputs": job.outputs}, default=_plain))
         return 0
 
-    return answer(f"{given.job} failed", work)
+    return answer(f"{given.job} failed", work, as_json=as_json)
 
 
 def _plain(value: Any) -> Any:

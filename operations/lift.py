@@ -14,6 +14,7 @@ from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import read_campaign, read_groups
 from shadowprice.arms import HOUR
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
 from shadowprice.experiments.periods import in_periods
@@ -105,7 +106,7 @@ def run(job: LiftJob) -> Analysis:
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
     write_whole(job.result, json.dumps(content | as_json(found, per, everybody), indent=1))
-    lines = chain(page(campaign.name, found, per, young), everybody_lines(everybody))
+    lines = chain(page(campaign, found, per, young), everybody_lines(everybody, Currency.of(campaign.currency)))
     write_whole(job.page, "\n".join(lines) + "\n")
     if found.mismatch:
         _refuse(found)

@@ -332,7 +332,7 @@ def _page(
     campaign: Campaign, job: OffpolicyJob, found: PolicyEstimate, price: float | None, left_out: tuple[int, int, int]
 ) -> Iterator[str]:
     policy = f"arm `{job.arm}`" if job.arm else f"level {job.level} for all" if price is None else f"price {price:.6g}"
-    money = Currency.of(campaign.currency).write
+    currency = Currency.of(campaign.currency)
     yield f"# Estimate of another policy: {campaign.name}, {policy}"
     yield ""
     yield f"From {found.requests:,} requests of the log, by `{found.estimator}`, with {found.value.level:.0%} intervals"
@@ -344,6 +344,11 @@ def _page(
     yield ""
     yield "| | per request | in all |"
     yield "|---|---|---|"
-    for name, each, write in (("value", found.value, "{:,.5g}".format), ("spend", found.cost, money)):
-        one, total = ([write(count * n) for count in (each.value, each.low, each.high)] for n in (1, found.requests))
+    plain = "{:,.5g}".format
+    for name, each, mean, sums in (
+        ("value", found.value, plain, plain),
+        ("spend", found.cost, currency.write_mean, currency.write),
+    ):
+        bounds = (each.value, each.low, each.high)
+        one, total = map(mean, bounds), [sums(found.requests * bound) for bound in bounds]
         yield "| " + " | ".join([name, *(f"{value} [{low}, {high}]" for value, low, high in (one, total))]) + " |"

@@ -43,13 +43,14 @@ class Arguments(argparse.ArgumentParser):
         self.exit(MISUSED)
 
 
-def answer(name: str, work: Callable[[], int], *, failed: int = 1) -> int:
+def answer(name: str, work: Callable[[], int], *, failed: int = 1, as_json: bool | None = None) -> int:
     """Run a command and return its exit status; a failure is told in one line, or as JSON under ``--json``.
 
     Args:
         name: of the command, which begins the line.
         work: does it and returns the status.
         failed: status of a failure; that of wrong arguments is 2.
+        as_json: whether a failure is told as JSON; None: by the arguments of the process.
 
     Faults of tables have a line each. An error that is neither deliberate nor one of the system is raised.
     """
@@ -66,13 +67,13 @@ def answer(name: str, work: Callable[[], int], *, failed: int = 1) -> int:
         found = deliberate(error)
         if found is None:
             raise
-        tell(name, found)
+        tell(name, found, as_json)
         return MISUSED if isinstance(found, Misused) else failed
 
 
-def tell(name: str, error: ShadowpriceError) -> None:
+def tell(name: str, error: ShadowpriceError, as_json: bool | None = None) -> None:
     """Write an error as :func:`answer` does."""
-    if AS_JSON in sys.argv:
+    if AS_JSON in sys.argv if as_json is None else as_json:
         print(json.dumps({"error": as_dict(error)}))
     else:
         print(f"{name}: {error}", file=sys.stderr)

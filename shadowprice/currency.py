@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from shadowprice.errors import InvalidInput
@@ -78,6 +78,14 @@ class Currency:
             count = f"{abs(minor):,.0f}" if abs(minor) >= 100 or minor == round(minor) else f"{abs(minor):,.3g}"
             return f"{sign}{count} {self.one if minor == 1 else self.major}"
         return f"{sign}{self.symbol}{abs(minor) / self.unit:,.{self.digits}f}"
+
+    def write_mean(self, minor: float) -> str:
+        """Mean of many amounts, with two decimals more than one of them.
+
+        >>> Currency().write_mean(12.345)
+        '$0.1235'
+        """
+        return replace(self, digits=self.digits + 2).write(100 * minor)
 
     def read(self, text: str, *, field: str, whole: bool = True) -> float:
         """Minor units of an amount of major units, such as ``5000``, ``5,000.50`` or ``$5,000.50``.

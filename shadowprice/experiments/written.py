@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from shadowprice.arms import WHOLE
+from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import Analysis
 from shadowprice.experiments.effects import Effect
@@ -70,16 +72,17 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
     return {name: _plain(value) for name, value in content.items()}
 
 
-def page(campaign: str, found: Analysis, per: str, young: int) -> Iterator[str]:
+def page(campaign: Campaign, found: Analysis, per: str, young: int) -> Iterator[str]:
     """Return the lines of a page about an analysis.
 
     Args:
-        campaign: name.
+        campaign: whose experiment it is; money is written in its currency.
         found: result.
         per: what the lifts are of.
         young: requests that are left out, because their outcome can still come.
     """
-    yield f"# Lift of campaign {campaign}"
+    currency = Currency.of(campaign.currency)
+    yield f"# Lift of campaign {campaign.name}"
     yield ""
     if found.mismatch:
         yield "**Do not read the lift: the units do not have the shares of the experiment.**"
@@ -87,7 +90,7 @@ def page(campaign: str, found: Analysis, per: str, young: int) -> Iterator[str]:
     elif found.asked_differs:
         yield f"**{ASKED}**"
         yield ""
-    yield f"Per {per}, against the arm `{found.baseline}`, with {found.level:.0%} intervals; money in minor units."
+    yield f"Per {per}, against the arm `{found.baseline}`, with {found.level:.0%} intervals."
     if found.unlisted is None:
         yield "There is no list of the accounts: their numbers follow from the shares, which widens the intervals."
     else:
@@ -101,9 +104,10 @@ def page(campaign: str, found: Analysis, per: str, young: int) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for arm in found.arms:
         assigned = "" if arm.assigned is None else f"{arm.assigned:,}"
-        yield f"| {arm.arm} | {assigned} | {arm.units:,} | {arm.requests:,} | {arm.value:,.6g} | {arm.cost:,} |"
+        paid = currency.write(arm.cost)
+        yield f"| {arm.arm} | {assigned} | {arm.units:,} | {arm.requests:,} | {arm.value:,.6g} | {paid} |"
     for lift, request in zip(found.lifts, found.per_request, strict=True):
-        yield from _arm(lift, request, per)
+        yield from _arm(lift, request, per, currency)
     yield from _by_day(found, per)
     for name, segments in found.segments.items():
         yield ""
@@ -120,7 +124,7 @@ def page(campaign: str, found: Analysis, per: str, young: int) -> Iterator[str]:
     yield from _ratios(found)
 
 
-def everybody_lines(found: Sequence[ForAll]) -> Iterator[str]:
+def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str]:
     """Return the lines about the effect if everybody were in an arm."""
     if not found:
         return
@@ -133,19 +137,28 @@ def everybody_lines(found: Sequence[ForAll]) -> Iterator[str]:
     yield "| arm | value | cost | accounts |"
     yield "|---|---|---|---|"
     for each in found:
-        yield f"| {each.arm} | {each.value} | {each.cost} | {each.accounts:,} |"
+        cost, low, high = map(currency.write_mean, (each.cost.value, each.cost.low, each.cost.high))
+        yield f"| {each.arm} | {each.value} | {cost} [{low}, {high}] | {each.accounts:,} |"
 
 
-def _arm(lift: Lift, request: Lift, per: str) -> Iterator[str]:
+def _arm(lift: Lift, request: Lift, per: str, currency: Currency) -> Iterator[str]:
     total = lift.total
     yield ""
     yield f"## {lift.arm}"
     yield ""
     yield f"- Value that would not have come anyway: {total.value:,.5g} [{total.low:,.5g}, {total.high:,.5g}] in all;"
     yield f"  {lift.value} per {per}, {_percent(lift.relative)} of that of `{lift.baseline}`."
-    yield f"- Additional money: {lift.cost} per {per}."
-    yield f"- Incremental value per minor unit: {_ratio(lift.per_money)}."
+    cost, low, high = map(currency.write_mean, (lift.cost.value, lift.cost.low, lift.cost.high))
+    yield f"- Additional money: {cost} [{low}, {high}] per {per}."
+    rate = scaled(lift.per_money, currency.unit)
+    yield f"- Incremental value per {currency.symbol}1: {_ratio(rate)}."
     yield f"- Per request: {request.value}. This compares the units that asked, and an incentive may change which do."
+
+
+def scaled(effect: Effect, times: float) -> Effect:
+    """Return an effect in another unit."""
+    numbers = {name: times * getattr(effect, name) for name in ("value", "low", "high", "error")}
+    return replace(effect, **numbers)
 
 
 def _percent(effect: Effect) -> str:

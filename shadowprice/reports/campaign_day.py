@@ -174,7 +174,7 @@ class CampaignDay:
             versions=versions(),
             notes=(
                 f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.",
-                *shown.exploration_notes(self.exploration),
+                *shown.exploration_notes(self.exploration, Currency.of(self.dataset.currency)),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
                 *((loop_sentence(loop_summary(self.loop), Currency.of(self.dataset.currency)),) if self.loop else ()),
                 *self.evaluation.notes,

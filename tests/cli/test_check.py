@@ -30,7 +30,7 @@ def test_the_table_says_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> N
     assert command.main(["check", place]) == 0
     shown = capsys.readouterr().out
     assert "5,200" in shown
-    assert "levels of customers in minor units: 0, 250, 500, 1000" in shown
+    assert "levels of customers: €0.00, €2.50, €5.00, €10.00" in shown
     assert f"shadowprice run {place}" in shown.replace("\n", "")
 
 

@@ -36,6 +36,9 @@ def test_the_command_runs_and_its_trial_identifies_the_assumed_rise_in_four_of_f
     assert plan["levels"] == list(campaign.terms("customer").levels)
     response = np.array([float(each) for each in words[words.index("--response") + 1].split(",")])
     rng, identified = np.random.default_rng(0), 0
+    # The amount on the command line is in dollars: the mean cost of a request whose level is drawn.
+    cost = campaign.terms("customer").cost(response[:, None]).mean()
+    assert float(words[words.index("--money") + 1]) == pytest.approx(cost / 100, rel=0.02)
     size, levels = plan["accounts"]["explore"], response.size
     for _ in range(40):
         level = rng.integers(0, levels, size)
