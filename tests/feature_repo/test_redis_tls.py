@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import ssl
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Queue
 from threading import Thread
@@ -65,16 +65,16 @@ def decrypted(context, target):
             end = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
             started.put((listener.sockets[0].getsockname()[1], end))
             await ended.wait()
+        for writer in writers:
+            writer.transport.abort()
+        # A connection is let go of in a later turn of the loop.
+        await asyncio.sleep(0.1)
 
     async def pass_on(reader, writer):
         source, sink = await asyncio.open_connection("127.0.0.1", target)
-        try:
+        writers.extend((writer, sink))
+        with suppress(OSError):
             await asyncio.gather(carry(reader, sink), carry(source, writer))
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            sink.close()
-            writer.close()
 
     async def carry(reader, writer):
         while part := await reader.read(1 << 16):
@@ -82,7 +82,7 @@ def decrypted(context, target):
             await writer.drain()
         writer.close()
 
-    started = Queue()
+    started, writers = Queue(), []
     thread = Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     port, end = started.get(timeout=20)
