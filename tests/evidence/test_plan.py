@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cli.main import main
+from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.datasets import load
 from shadowprice.evaluation.statistics.level_means import LevelMeans
@@ -17,6 +18,15 @@ from shadowprice.evaluation.uplift.comparisons import side_evidence
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.tables import campaign_from_tables
+
+
+def assert_means_the_cost(words: list[str], campaign: Campaign, side: Side) -> None:
+    """The amount that the command prints is read as the mean cost of a request whose level is drawn."""
+    option = dict(zip(words, words[1:], strict=False))
+    response = np.array([float(each) for each in option["--response"].split(",")])
+    cost = float(campaign.terms(side).cost(response[:, None]).mean())
+    read = Currency.of(campaign.currency).read(option["--money"], field="--money", whole=False)
+    assert read == pytest.approx(cost, rel=0.02)
 
 
 @pytest.mark.parametrize("shape", ["bonus", "gift"])
@@ -36,9 +46,7 @@ def test_the_command_runs_and_its_trial_identifies_the_assumed_rise_in_four_of_f
     assert plan["levels"] == list(campaign.terms("customer").levels)
     response = np.array([float(each) for each in words[words.index("--response") + 1].split(",")])
     rng, identified = np.random.default_rng(0), 0
-    # The amount on the command line is in dollars: the mean cost of a request whose level is drawn.
-    cost = campaign.terms("customer").cost(response[:, None]).mean()
-    assert float(words[words.index("--money") + 1]) == pytest.approx(cost / 100, rel=0.02)
+    assert_means_the_cost(words, campaign, "customer")
     size, levels = plan["accounts"]["explore"], response.size
     for _ in range(40):
         level = rng.integers(0, levels, size)
@@ -60,7 +68,9 @@ def test_the_command_of_a_side_whose_response_is_no_probability_runs_too(
     merchants = evidence_of(world.tables, campaign, Currency(), workspace=file)[1]
     assert merchants.verdict == "not identified"
     assert "--side merchant --variance " in merchants.plan
-    assert main([*shlex.split(merchants.plan)[1:], "--json"]) == 0
+    words = shlex.split(merchants.plan)
+    assert_means_the_cost(words, campaign, "merchant")
+    assert main([*words[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accounts"]["explore"] > 100
 
 
@@ -78,5 +88,6 @@ def test_the_trial_of_offers_without_an_order_believes_that_each_brings_as_much(
     words = shlex.split(found.plan)
     response = [float(each) for each in words[words.index("--response") + 1].split(",")]
     assert response[0] < response[1] == response[2]
+    assert_means_the_cost(words, campaign, "customer")
     assert main([*words[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["levels"] == [0, 1, 2]
