@@ -60,14 +60,13 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
     z, power = float(stats.norm.ppf(0.975)), float(stats.norm.ppf(POWER))
     each = math.ceil((z + power) ** 2 * float(variance[0] + variance[-1]) / rise**2)
     width = z * math.sqrt(float(variance.max()) / each)
-    currency = Currency.of(campaign.currency)
-    money = float(terms.cost(believed[:, None])[:, 0].mean()) / currency.unit
+    money = float(terms.cost(believed[:, None])[:, 0].mean()) / Currency.of(campaign.currency).unit
     where = "WORKSPACE" if workspace is None else shlex.quote(str(workspace))
     command = [
         f"shadowprice plan {where}",
         f"--accounts {math.ceil(SPARE * each * believed.size) + 2}",
         f"--response {','.join(f'{each:.4g}' for each in believed)}",
-        f"--money {money:.{currency.digits + (0 if money >= 1 else 2)}f}",
+        f"--money {np.format_float_positional(money, precision=4, fractional=False, trim='-')}",
         f"--curve {width:.3g}",
     ]
     if found.side != "customer":

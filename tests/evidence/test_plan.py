@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,11 @@ from shadowprice.tables import campaign_from_tables
 
 def assert_means_the_cost(words: list[str], campaign: Campaign, side: Side) -> None:
     """The amount that the command prints is read as the mean cost of a request whose level is drawn."""
-    option = dict(zip(words, words[1:], strict=False))
+    option = dict(pairwise(words))
     response = np.array([float(each) for each in option["--response"].split(",")])
     cost = float(campaign.terms(side).cost(response[:, None]).mean())
     read = Currency.of(campaign.currency).read(option["--money"], field="--money", whole=False)
-    assert read == pytest.approx(cost, rel=0.02)
+    assert read == pytest.approx(cost, rel=0.001)
 
 
 @pytest.mark.parametrize("shape", ["bonus", "gift"])
