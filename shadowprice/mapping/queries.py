@@ -198,7 +198,11 @@ def _may_hold(table: Table, side: str) -> bool:
 
 
 def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str]) -> list[Part]:
-    """Accounts of the sides that no file lists, from the first time that one of them is named."""
+    """Accounts of the sides that no file lists, known from the first time that any of them is named.
+
+    Nothing is known of them but their names, so nothing is known too early. Where there are ties they stand a second
+    time, when they themselves are first named: a graph of the ties until then is built at these times.
+    """
     named: list[str] = []
     row = _row_of(made)
     for part in made:
@@ -214,7 +218,10 @@ def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str
         return []
     sides = ", ".join(f"'{side}'" for side in absent)
     first = f"min({quoted(ROW)}) AS {quoted(ROW)}"
-    query = f"""(SELECT account_id, side, min(ts) AS snapshot_ts, {first} FROM ({" UNION ALL ".join(named)})
-        WHERE account_id IS NOT NULL AND side IN ({sides}) GROUP BY account_id, side ORDER BY side, account_id)"""
+    each = f"""SELECT account_id, side, min(ts) AS ts, {first} FROM ({" UNION ALL ".join(named)})
+        WHERE account_id IS NOT NULL AND side IN ({sides}) GROUP BY account_id, side"""
+    times = "unnest(list_distinct([min(ts) OVER (), ts]))" if edges else "min(ts) OVER ()"
+    query = f"""(SELECT account_id, side, {times} AS snapshot_ts, {quoted(ROW)} FROM ({each})
+        ORDER BY side, account_id, snapshot_ts)"""
     labels = {**made[0].labels, "snapshot_ts": made[0].labels["decided_at"]}
     return [replace(made[0], query=query, columns=("account_id", "side", "snapshot_ts"), labels=labels)]

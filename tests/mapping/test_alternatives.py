@@ -45,7 +45,9 @@ def changed(mapping: Path, name: str, **exposure: object) -> Path:
 def test_what_init_proposes_is_accepted_as_it_is(proposed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["check", str(proposed)]) == 0
     shown = capsys.readouterr().out
-    assert "No E-Mail 0, Mens E-Mail 1, Womens E-Mail 1; they have no order, and the first is the control" in shown
+    assert (
+        "No E-Mail 0 offers, Mens E-Mail 1 offer, Womens E-Mail 1 offer; they have no order, and the first is" in shown
+    )
     dataset = load("mapping", data=str(proposed))
     campaign = campaign_from_tables(dataset.tables)
     terms = campaign.terms("customer")

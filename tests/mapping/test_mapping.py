@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cli.main import main
 from shadowprice.datasets import load
 from shadowprice.errors import InvalidInput, InvalidTable, NotFound
+from shadowprice.evidence.dropped import dropped
 from shadowprice.mapping import map_tables, read_mapping
 from shadowprice.tables import campaign_from_tables
 
@@ -401,6 +402,36 @@ def test_several_files_make_one_table_and_a_fault_is_found_in_its_own(tmp_path: 
     with pytest.raises(InvalidTable) as caught:
         map_tables(read_mapping(path))
     assert {(fault.table, fault.column, fault.rows) for fault in caught.value.problems} == {("late.csv", "used", (5,))}
+
+
+def test_no_offer_is_lost_where_no_file_lists_the_accounts(tmp_path: Path) -> None:
+    """Accounts of which nothing but their names is known come one after the other, with ties and without."""
+    frame = log(40).assign(who=[f"K{k // 2}" for k in range(40)])
+    first = frame.groupby("who")["sent"].min().dt.tz_localize("Europe/Berlin").dt.tz_convert("UTC")
+    found = map_tables(read_mapping(write(tmp_path, description(), frame)))
+    assert set(found.account["snapshot_ts"]) == {first.min()}
+    assert found.rows()["account"] == 20
+    ties = pd.DataFrame({"who": frame["who"], "shop": "S1", "day": frame["sent"]})
+    ties.to_csv(tmp_path / "ties.csv", index=False)
+    given = description()
+    given["sources"]["ties"] = {"file": "ties.csv"}
+    given["tables"]["edge"] = {
+        "from": "ties",
+        "columns": {
+            "src": "who",
+            "dst": "shop",
+            "ts": "day",
+            "weight": {"constant": "1"},
+            "relation": {"constant": "paid_at"},
+        },
+    }
+    given["tables"]["exposure"]["from"] = "log"
+    found = map_tables(read_mapping(write(tmp_path, given, frame)))
+    known = found.account.query("side == 'customer'").groupby("account_id")["snapshot_ts"].agg(["min", "max"])
+    assert set(known["min"]) == {first.min()}
+    assert (known["max"] == first.loc[known.index]).all()
+    for tables in (map_tables(read_mapping(write(tmp_path, description(), frame))), found):
+        assert dropped(tables).sides["customer"].no_profile == 0
 
 
 def test_the_tutorial_shows_the_files_and_what_the_check_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_the_check_names_the_offers_and_the_control(served: Served) -> None:
-    assert "No E-Mail 0, Mens E-Mail 1, Womens E-Mail 1; they have no order, and the first is the control" in " ".join(
-        served.checked.split()
+    assert (
+        "No E-Mail 0 offers, Mens E-Mail 1 offer, Womens E-Mail 1 offer; they have no order, and the first is"
+        in " ".join(served.checked.split())
     )
 
 
