@@ -38,6 +38,9 @@ class LoopDay:
 def run_loop(days: int, setting: Callable[[int], Setting], retrain: Retrain) -> Iterator[LoopDay]:
     """Replay each day under all ways with the same requests and the same luck, each with the hard stop.
 
+    The closed loop explores as the campaign states. The frozen model and the true curves explore nothing: exploration
+    costs value, and they learn nothing from it.
+
     Args:
         days: number of days.
         setting: day → the day, whose ``model`` is the frozen model.
@@ -46,21 +49,30 @@ def run_loop(days: int, setting: Callable[[int], Setting], retrain: Retrain) -> 
     current: Mapping[Side, Population] | None = None
     for day in range(days):
         found = setting(day)
-        ways = {CLOSED: current or found.model, FROZEN: found.model, ORACLE: found.outcomes.truth}
-        played = {
-            way: run_pacer(replace(found, model=model), make_pacer(found.campaign.pacer), hard_stop=True)
-            for way, model in ways.items()
+        still = replace(found, campaign=replace(found.campaign, exploration=0.0))
+        ways = {
+            CLOSED: replace(found, model=current or found.model),
+            FROZEN: still,
+            ORACLE: replace(still, model=found.outcomes.truth),
         }
+        played = {way: play(each) for way, each in ways.items()}
         fresh = retrain(day, played[CLOSED]) if day + 1 < days else None
         current = fresh or current
-        outcomes = {way: run.outcomes for way, run in played.items()}
         yield LoopDay(
             day=day,
             budget=float(found.campaign.budget.limit),
-            value={
-                way: float(weighted(found.campaign, each, each.expected_response).sum())
-                for way, each in outcomes.items()
-            },
-            spend={way: float(each.cost.sum()) for way, each in outcomes.items()},
+            value={way: true_value(found, run) for way, run in played.items()},
+            spend={way: float(run.outcomes.cost.sum()) for way, run in played.items()},
             retrained=fresh is not None,
         )
+
+
+def play(setting: Setting) -> Replay:
+    """Replay a day with the campaign's pacer and the hard stop."""
+    return run_pacer(setting, make_pacer(setting.campaign.pacer), hard_stop=True)
+
+
+def true_value(setting: Setting, played: Replay) -> float:
+    """Return the true mean of the weighted response of a replayed day."""
+    outcomes = played.outcomes
+    return float(weighted(setting.campaign, outcomes, outcomes.expected_response).sum())
