@@ -25,6 +25,8 @@ BODY_ITEMS = 1_300_000
 TOKEN_FILE = "SHADOWPRICE_TOKEN_FILE"
 """Variable of the file with the token that callers of the predictor show."""
 HALF_OPEN = 500
+PAUSE_SECONDS = 0.02
+"""Pause of an attacker whose calls are served; without one a caller with a token takes an equal share."""
 PATHS = ("/v1/authorizations", "/v1/outcomes", "/v1/releases")
 
 Attack = Callable[[str, str, Event], None]
@@ -62,7 +64,7 @@ def whole_numbers(url: str, campaign: str, stop: Event) -> None:
     Numbers of context are doubles, so the answers of others must not change.
     """
     serial = 0
-    while not stop.is_set():
+    while not stop.wait(PAUSE_SECONDS):
         serial += 1
         instance = {"request_id": f"whole-{time.time_ns()}", "account_id": "c1", "side": "customer"}
         context = {"x_basket": serial % 10, "c_channel": "app"}
@@ -73,7 +75,7 @@ def whole_numbers(url: str, campaign: str, stop: Event) -> None:
 def conflicting_requests(url: str, campaign: str, stop: Event) -> None:
     """Ask a predictor for one request id, for another account in every call."""
     account = 0
-    while not stop.is_set():
+    while not stop.wait(PAUSE_SECONDS):
         account += 1
         instance = {"request_id": "hostile", "account_id": f"hostile-{account}", "side": "customer"}
         _post(url, f"/v1/models/{campaign}:predict", json.dumps({"instances": [instance]}).encode())

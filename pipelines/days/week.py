@@ -34,16 +34,16 @@ from shadowprice.pacing.replay.served_log import write_replay
 
 WEEK = "week"
 """Workspace of the closed loop in the folder of a run."""
-EVERY, RECENT = 2, 2
-"""Days between two retrains, and days of served rows that each trains on."""
+EVERY = 7
+"""Days between two retrains. Within a week a population that drifts as `world` does costs a frozen model less than rows of
+so few days and exploration cost a loop (table ``closed_loop`` of ``make reproduce``).
+"""
 LIMITS = {"value_margin": 0.2}
-"""Limits of the gate: the rows of two days can rule out a loss of a fifth, and cannot show a gain of 1 %."""
+"""Limits of the gate: the rows of a week can rule out a loss of a fifth, and cannot show a gain of 1 %."""
 REFUSED = "gate-refused"
 """Step in which a retrain ends whose model the gate refuses."""
-EXPLORATION = 0.3
-"""Least share of requests that explore. The model of the trial learnt from 60,000 random offers: the rows that a tenth
-of two days explores tell less than it still knows after six days of drift.
-"""
+EXPLORATION = 0.01
+"""Least share of requests that explore; a share that explores brings less than one that does not."""
 
 
 def check_days(days: int, dataset: str) -> None:
@@ -79,6 +79,11 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
     frozen = _curves(folder, traffic)
     current, trained_on = [frozen], [_version(folder)]
 
+    if days <= EVERY:
+        print(
+            f"  no model is trained again before day {EVERY + 1}: a loop that is closed sooner does not pay", flush=True
+        )
+
     def setting(day: int) -> Setting:
         today = replace(campaign, starts_at=campaign.starts_at + timedelta(days=day))
         forecast = traffic.forecast(today)
@@ -111,7 +116,7 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
         write_whole(workspace / CAMPAIGN, json.dumps(today.to_dict(), indent=1))
         passed_on = ("dataset", "data", "options", "recipe", "epochs", "seed", "workers")
         given = {name: arguments[name] for name in passed_on}
-        more = {"mature_hours": 0, "recent_days": RECENT, "weighting": "known", "beat_uniform": False}
+        more = {"mature_hours": 0, "beat_uniform": False}
         more |= {"limits": LIMITS | dict(arguments["limits"])}
         try:
             run("retrain", workspace / "pipeline", given | more | {"workspace": str(workspace), "log": str(log)})

@@ -39,7 +39,8 @@ def loop_sentence(loop: Mapping[str, Any], currency: Currency) -> str:
     closed, frozen, oracle = (loop["value"][name] for name in NAMES.values())
     over = currency.write(loop["largest_overspend"]["closed_loop"])
     return (
-        f"{loop['days']} days of a population that drifts (simulated), {loop['models_taken']} retrained models taken: "
+        f"{loop['days']} days of a population that drifts (simulated), "
+        f"{loop['models_taken']} retrained {'model' if loop['models_taken'] == 1 else 'models'} taken: "
         f"the closed loop has {closed / frozen - 1:+.1%} true value against the frozen model and "
         f"{closed / oracle:.1%} of that of the true curves. It overspends by {over} on a day at most."
     )

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from operations.common.workspace import REPLAY_PRICES
+from pipelines.days.week import EVERY, WEEK
 from pipelines.quickstart import DATA_SETS
 from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
 
@@ -38,7 +39,7 @@ def arguments(
     def given(name: str) -> tuple[str, ...]:
         match name:
             case "world":
-                own = ("--options", json.dumps(WORLD), "--epochs", "20")
+                own = ("--options", json.dumps(WORLD), "--epochs", "20", "--days", str(EVERY + 2))
             case "promotion":
                 own = ("--options", '{"rows": 1000, "levels": [0, 50, 100]}', "--epochs", "5")
             case "tables":
@@ -86,11 +87,23 @@ def test_a_data_set_runs_whole(name: str, made: Callable[[str], Any]) -> None:
     for file in ("report.html", "report.json", "price.json", "who_got_what.csv"):
         assert (folder / file).stat().st_size > 0, file
     steps = {"prepare", "featurize", "train", "evaluate", "worth", "register", "measure", "solve", "publish"}
-    steps |= {"outcome model", "serve and replay", "compare", "report"}
+    steps |= {"outcome model", "serve and replay", "compare", "report"} | ({"days"} if name == "world" else set())
     assert set(summary["seconds"]) == steps | {"total"}
     assert set(summary["peak_memory_mb"]) == steps
     # An interpreter with its libraries is above the lower bound, and so small a run is far below the upper one.
     assert all(40 < peak < 4000 for peak in summary["peak_memory_mb"].values()), summary["peak_memory_mb"]
+
+
+def test_days_of_a_population_that_drifts_retrain_weekly_and_never_overspend(made: Callable[[str], Any]) -> None:
+    folder, summary = made("world")
+    loop = summary["loop"]
+    assert loop["days"] == len(loop["by_day"]) == EVERY + 2
+    # One retrain, after the first week, through the whole pipeline; the gate may refuse its model.
+    assert not any(day["retrained"] for each, day in enumerate(loop["by_day"]) if each + 1 != EVERY)
+    assert (folder / WEEK / "pipeline").is_dir()
+    assert loop["value"]["oracle"] > loop["value"]["frozen"] > 0
+    assert loop["largest_overspend"] == {"closed_loop": 0.0, "frozen": 0.0, "oracle": 0.0}
+    assert "days of a population that drifts" in (folder / "report.html").read_text()
 
 
 def killed(runs: Path, at: Callable[[str], bool], *arguments: str) -> str:
