@@ -1,0 +1,104 @@
+"""Accounts in the online store: what it holds of one, and removing them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from feature_repo.compact import KIND
+from feature_repo.names import (
+    account_view,
+    columns_field,
+    computed_field,
+    embedding_view,
+    entity_key,
+    model_field,
+    vector_field,
+)
+from feature_repo.online.lookup import look_up
+from feature_repo.packed import connection_of, key_parts, reads
+from feature_repo.store import is_file, open_store, store_columns
+from shadowprice.errors import Unavailable
+
+BATCH = 1000
+Match = Callable[[Iterable[str]], Collection[str]]
+
+
+def held(folder: Path, account: str) -> Iterator[dict[str, Any]]:
+    """Yield what decisions read of an account, for each side that has it.
+
+    Raises:
+        Unavailable: the store cannot be read.
+    """
+    store = open_store(folder)
+    for side in store_columns(store).sides:
+        views = {
+            account_view(side): (columns_field(side),),
+            embedding_view(side): (vector_field(side), computed_field(side), model_field(side)),
+        }
+        names = [f"{view}:{feature}" for view, features in views.items() for feature in features]
+        found = {name: _plain(value) for name, (value,) in look_up(store, names, entity_key(side), [account]).items()}
+        if any(value is not None for name, value in found.items() if name != entity_key(side)):
+            yield {"side": side, **found}
+
+
+def remove(folder: Path, match: Match) -> int:
+    """Remove the accounts that ``match`` chooses among those of the store; return the number of removed rows.
+
+    Raises:
+        Unavailable: the store cannot be written, or has another layout than this release writes.
+    """
+    store = open_store(folder)
+    try:
+        if reads(folder):
+            return _of_redis(folder, match)
+        if is_file(store.config.online_store) and store.config.online_store.type == KIND:
+            return _of_file(Path(store.repo_path) / store.config.online_store.path, store, match)
+    except (sqlite3.Error, redis.RedisError) as error:
+        raise Unavailable(f"online store of {folder}: cannot be written: {error}; repeat the command") from error
+    raise Unavailable(f"online store of {folder}: its layout is Feast's own; create a new one, and publish into it")
+
+
+def _of_file(path: Path, store: Any, match: Match) -> int:
+    rows = 0
+    with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as database:
+        database.execute("PRAGMA secure_delete = ON")
+        for side in store_columns(store).sides:
+            for view in (account_view(side), embedding_view(side)):
+                table = '"' + f"{store.project}_{view}" + '"'
+                keys = (key for (key,) in database.execute(f"SELECT key FROM {table}"))
+                chosen = match([key.decode(errors="replace") for key in keys])
+                delete = f"DELETE FROM {table} WHERE key = ?"
+                rows += database.executemany(delete, [(name.encode(),) for name in chosen]).rowcount if chosen else 0
+        if rows:
+            # Pages may hold traces of earlier rows.
+            database.execute("VACUUM")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return rows
+
+
+def _of_redis(folder: Path, match: Match) -> int:
+    project, options = connection_of(folder)
+    rows = 0
+    with closing(redis.Redis(**options)) as client:
+        for side in store_columns(open_store(folder)).sides:
+            before, after = key_parts(entity_key(side), project)
+            names = {
+                key[len(before) + 4 : -len(after)].decode(errors="replace"): key
+                for key in client.scan_iter(count=BATCH)
+                if key.startswith(before) and key.endswith(after)
+            }
+            chosen = [names[name] for name in match(names)]
+            rows += int(client.delete(*chosen)) if chosen else 0
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    kind = value.WhichOneof("val")
+    found = None if kind is None else getattr(value, kind)
+    return list(found.val) if hasattr(found, "val") else found
