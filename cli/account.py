@@ -21,9 +21,7 @@ Workspaces = Annotated[
 More = Annotated[
     list[Path] | None, typer.Option("--also", help="ledger file, log folder or backup outside of them; repeat it")
 ]
-Redis = Annotated[
-    str, typer.Option(help="Redis with the ledgers of these campaigns", envvar="SHADOWPRICE_LEDGER_REDIS")
-]
+Redis = Annotated[str, typer.Option(help="Redis with the campaigns' ledgers", envvar="SHADOWPRICE_LEDGER_REDIS")]
 Password = Annotated[
     Path | None,
     typer.Option(help="file with the password of Redis", envvar="SHADOWPRICE_LEDGER_REDIS_PASSWORD_FILE"),
@@ -87,9 +85,9 @@ def _tell(found: dict[str, Any], as_json: bool, rows: dict[str, int], left: list
     if as_json:
         print(json.dumps(found))
         return
-    print(*(f"{count} rows: {place}" for place, count in rows.items()), sep="\n")
-    print(*(f"left: {each}" for each in left), sep="\n", end="\n" if left else "")
-    print(*(f"not reached: {each}" for each in found["not_reached"]), sep="\n")
+    lines = [f"{count} rows: {place}" for place, count in rows.items()]
+    lines += [f"left: {each}" for each in left] + [f"not reached: {each}" for each in found["not_reached"]]
+    print(*lines, sep="\n")
 
 
 def main() -> int:

@@ -77,13 +77,12 @@ class Places:
         return sorted(found, key=lambda each: (not isinstance(each, STORES), isinstance(each, GroupsFile))), faults
 
 
-class Online:
+class Online(Source):
     """The online store of a feature repository."""
 
-    owned = True
-
     def __init__(self, folder: Path) -> None:
-        self._folder, self.place = folder, f"online store of {folder}"
+        super().__init__(f"online store of {folder}")
+        self._folder = folder
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - names no request
         """Yield columns and embedding of the account."""
@@ -96,10 +95,6 @@ class Online:
         from feature_repo.online.accounts import remove
 
         return remove(self._folder, erasures.match)
-
-    def mentions(self, account: str) -> int:
-        """Return 1 where the store has the account."""
-        return len(list(self.rows(account, set())))
 
 
 def export(places: Places, account: str, out: Path) -> dict[str, Any]:

@@ -21,11 +21,13 @@ from feature_repo.names import (
     vector_field,
 )
 from feature_repo.online.lookup import look_up
-from feature_repo.packed import connection_of, key_parts, reads
+from feature_repo.packed import connection_of, key_parts
 from feature_repo.store import is_file, open_store, store_columns
 from shadowprice.errors import Unavailable
 
 BATCH = 1000
+LENGTH = 4
+"""Bytes before an identifier in Feast's keys."""
 Match = Callable[[Iterable[str]], Collection[str]]
 
 
@@ -51,30 +53,30 @@ def remove(folder: Path, match: Match) -> int:
     """Remove the accounts that ``match`` chooses among those of the store; return the number of removed rows.
 
     Raises:
-        Unavailable: the store cannot be written, or has another layout than this release writes.
+        Unavailable: the store cannot be written, or is neither a file nor one Redis.
     """
     store = open_store(folder)
     try:
-        if reads(folder):
-            return _of_redis(folder, match)
-        if is_file(store.config.online_store) and store.config.online_store.type == KIND:
+        if is_file(store.config.online_store):
             return _of_file(Path(store.repo_path) / store.config.online_store.path, store, match)
+        return _of_redis(folder, store, match)
     except (sqlite3.Error, redis.RedisError) as error:
         raise Unavailable(f"online store of {folder}: cannot be written: {error}; repeat the command") from error
-    raise Unavailable(f"online store of {folder}: its layout is Feast's own; create a new one, and publish into it")
 
 
 def _of_file(path: Path, store: Any, match: Match) -> int:
-    rows = 0
+    rows, compact = 0, store.config.online_store.type == KIND
+    column = "key" if compact else "entity_key"
     with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as database:
         database.execute("PRAGMA secure_delete = ON")
         for side in store_columns(store).sides:
+            start = 0 if compact else len(key_parts(entity_key(side), "")[0]) + LENGTH
             for view in (account_view(side), embedding_view(side)):
-                table = '"' + f"{store.project}_{view}" + '"'
-                keys = (key for (key,) in database.execute(f"SELECT key FROM {table}"))
-                chosen = match([key.decode(errors="replace") for key in keys])
-                delete = f"DELETE FROM {table} WHERE key = ?"
-                rows += database.executemany(delete, [(name.encode(),) for name in chosen]).rowcount if chosen else 0
+                table = f'"{store.project}_{view}"'
+                keys = [key for (key,) in database.execute(f"SELECT DISTINCT {column} FROM {table}")]
+                rows += database.executemany(
+                    f"DELETE FROM {table} WHERE {column} = ?", [(key,) for key in _chosen(keys, start, None, match)]
+                ).rowcount
         if rows:
             # Pages may hold traces of earlier rows.
             database.execute("VACUUM")
@@ -82,20 +84,21 @@ def _of_file(path: Path, store: Any, match: Match) -> int:
     return rows
 
 
-def _of_redis(folder: Path, match: Match) -> int:
+def _of_redis(folder: Path, store: Any, match: Match) -> int:
     project, options = connection_of(folder)
     rows = 0
     with closing(redis.Redis(**options)) as client:
-        for side in store_columns(open_store(folder)).sides:
+        for side in store_columns(store).sides:
             before, after = key_parts(entity_key(side), project)
-            names = {
-                key[len(before) + 4 : -len(after)].decode(errors="replace"): key
-                for key in client.scan_iter(count=BATCH)
-                if key.startswith(before) and key.endswith(after)
-            }
-            chosen = [names[name] for name in match(names)]
+            keys = [key for key in client.scan_iter(count=BATCH) if key.startswith(before) and key.endswith(after)]
+            chosen = _chosen(keys, len(before) + LENGTH, -len(after), match)
             rows += int(client.delete(*chosen)) if chosen else 0
     return rows
+
+
+def _chosen(keys: Iterable[bytes], start: int, end: int | None, match: Match) -> list[bytes]:
+    names = {key[start:end].decode(errors="replace"): key for key in keys}
+    return [names[name] for name in match(names)]
 
 
 def _plain(value: Any) -> Any:

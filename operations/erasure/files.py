@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -43,15 +42,16 @@ def source_of(path: Path) -> Source | None:
     if start.startswith(ARRAY):
         if path.name == GROUPS:
             return GroupsFile(path)
-        return Names(path) if np.load(path, mmap_mode="r", allow_pickle=False).dtype.kind == "U" else None
+        return Names(path) if path.stem == "account_id" and (path.parent / META).exists() else None
     return Text(path) if start and b"\0" not in start else None
 
 
-class Parquet:
+class Parquet(Source):
     """A parquet file."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self.place = path, str(path)
+        super().__init__(path)
+        self._path = path
         self._schema = pq.read_schema(path)
         self._own = [name for name in self._schema.names if name in IDENTIFIERS and _is_text(self._schema.field(name))]
         self.owned = bool(self._own)
@@ -110,85 +110,49 @@ class Parquet:
         return (column for table in self._tables(self._own) for column in table.columns) if self._own else iter(())
 
 
-class Names:
-    """An array of identifiers, such as the accounts of a graph snapshot."""
-
-    owned = True
-
-    def __init__(self, path: Path) -> None:
-        self._path, self.place = path, str(path)
+class Names(Source):
+    """The array of identifiers of a graph snapshot."""
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - names no request
-        """Yield what the arrays of the folder hold at the places of the account."""
-        names = np.load(self._path, allow_pickle=False)
+        """Yield what the arrays of the folder hold at the place of the account."""
+        names = np.load(self.place, allow_pickle=False)
         for place in np.flatnonzero(names == account):
-            yield _beside(self._path, names.size, int(place))
+            yield _beside(Path(self.place), names.size, int(place))
 
     def erase(self, erasures: Erasures) -> int:
-        """Replace identifiers of a snapshot."""
-        if not (self._path.parent / META).exists():
-            return 0
-        names = erasures.match(np.load(self._path, allow_pickle=False).tolist())
-        return rename(self._path.parent, {name: each.pseudonym for name, each in names.items()})
-
-    def mentions(self, account: str) -> int:
-        """Count its places."""
-        return int((np.load(self._path, allow_pickle=False) == account).sum())
+        """Replace identifiers and the checksum."""
+        names = erasures.match(np.load(self.place, allow_pickle=False).tolist())
+        return rename(Path(self.place).parent, {name: each.pseudonym for name, each in names.items()})
 
 
-class GroupsFile:
+class GroupsFile(Source):
     """Groups of accounts, by hashes of their identifiers."""
-
-    owned = True
-
-    def __init__(self, path: Path) -> None:
-        self._path, self.place = path, str(path)
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - names no request
         """Yield the group of the account, where it has one."""
-        (group,) = Groups.load(self._path).units([account])
+        (group,) = Groups.load(Path(self.place)).units([account])
         if group != account:
             yield {"account_id": account, "group": group}
 
     def erase(self, erasures: Erasures) -> int:
         """Replace the hashes of the identifiers that other files held."""
-        groups = Groups.load(self._path)
+        groups = Groups.load(Path(self.place))
         names = {name: each.pseudonym for name, each in erasures.met.items() if groups.units([name]) != [name]}
         if names:
-            groups.renamed(names).save(self._path)
+            groups.renamed(names).save(Path(self.place))
         return len(names)
 
-    def mentions(self, account: str) -> int:
-        """Return 1 where the account has a group."""
-        return len(list(self.rows(account, set())))
 
-
-class Text:
-    """A text, such as a log of a service: nothing is replaced in it, mentions are counted."""
-
-    owned = True
-
-    def __init__(self, path: Path) -> None:
-        self._path, self.place = path, str(path)
+class Text(Source):
+    """A text, such as a log of a service. Nothing is replaced in it."""
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - names no request
         """Yield the lines that contain the identifier."""
         pattern = re.compile(word(account).encode())
-        with self._path.open("rb") as file:
+        with open(self.place, "rb") as file:
             for number, line in enumerate(file, 1):
                 if pattern.search(line):
                     yield {"line": number, "text": line.decode(errors="replace").rstrip("\n")}
-
-    def erase(self, erasures: Erasures) -> int:  # noqa: ARG002 - see the class
-        """Change nothing."""
-        return 0
-
-    def mentions(self, account: str) -> int:
-        """Count the lines."""
-        with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            if re.search(word(account).encode(), content, re.MULTILINE) is None:
-                return 0
-        return sum(1 for _ in self.rows(account, set()))
 
 
 def _is_text(field: pa.Field) -> bool:

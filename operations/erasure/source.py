@@ -6,32 +6,37 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from operations.erasure.record import Erasures
 
 
-class Source(Protocol):
+class Source:
     """A file or a store.
 
     place  its path or address
     owned  whether its rows name accounts; those of others, such as outcomes, name requests
     """
 
-    place: str
-    owned: bool
+    owned = True
+
+    def __init__(self, place: object) -> None:
+        self.place = str(place)
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of an account, or of its requests where rows name no account."""
+        raise NotImplementedError
 
-    def erase(self, erasures: Erasures) -> int:
+    def erase(self, erasures: Erasures) -> int:  # noqa: ARG002 - nothing is replaced in a text
         """Replace identifiers by their pseudonyms, whole or not at all, and return the number of changed rows.
 
         Calling again changes nothing, and finishes a call that was interrupted.
         """
+        return 0
 
     def mentions(self, account: str) -> int:
-        """Return the number of rows or lines that still contain the identifier as a word."""
+        """Return the number of rows that still contain the identifier, also as a word of another text."""
+        return sum(1 for _ in self.rows(account, set()))
 
 
 def word(account: str) -> str:

@@ -12,7 +12,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from operations.erasure.record import Erasure, Erasures
-from operations.erasure.source import word
+from operations.erasure.source import Source, word
 from serving.ledger.redis import rows
 from serving.ledger.redis.connection import DurabilityCheck, check_durable, connect
 from serving.ledger.redis.corrections import correction
@@ -38,11 +38,11 @@ end
 OWNERS = tuple(map(Decision._fields.index, ("account_id", "partner_id")))
 """Places in a decision."""
 BATCH = 1000
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = SECONDS = 60.0
 
 
-class RedisAccounts:
-    """The ledger of a campaign at an address; a :class:`operations.erasure.source.Source`.
+class RedisAccounts(Source):
+    """The ledger of a campaign at an address.
 
     Raises:
         Conflict: its layout is not that of this release.
@@ -50,12 +50,13 @@ class RedisAccounts:
         Unavailable: Redis does not answer, or may lose records.
     """
 
-    owned = True
-
     def __init__(self, url: str, password: str | None, campaign: str, *, declared: bool = False) -> None:
         check = DurabilityCheck(declared)
         self._client = connect(url, password, check)
-        self._campaign, self.place = campaign, f"Redis ledger of {campaign}"
+        # One transaction holds all rows of an account.
+        self._client.connection_pool.connection_kwargs["socket_timeout"] = SECONDS
+        super().__init__(f"Redis ledger of {campaign}")
+        self._campaign = campaign
         try:
             check_durable(self._client, check)
         except redis.RedisError as error:

@@ -12,14 +12,14 @@ from typing import Any
 import orjson
 
 from operations.erasure.record import Erasure, Erasures
-from operations.erasure.source import word
+from operations.erasure.source import Source, word
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.database import open_for_reading, open_for_writing
 from shadowprice.errors import Unavailable
 from shadowprice.limits.limits import owner_of, renamed
 
 NOTED, BEGUN = "erased_until", "erasing_until"
-"""Keys of the time of the newest erasure that was made in the file, and of one whose traces may be left in its pages."""
+"""Keys of the time of the newest erasure in the file, and of one whose traces may be left in its pages."""
 
 
 def is_ledger(path: Path, campaign: str) -> bool:
@@ -35,13 +35,12 @@ def is_ledger(path: Path, campaign: str) -> bool:
     return bool(found == (campaign,))
 
 
-class SqliteAccounts:
-    """The file ``path``; a :class:`operations.erasure.source.Source`."""
-
-    owned = True
+class SqliteAccounts(Source):
+    """A ledger's file."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self.place = path, str(path)
+        super().__init__(path)
+        self._path = path
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:
         """Yield the decisions of the account, what was recorded of them, and its sums of limits.
@@ -109,6 +108,7 @@ _KNOWN = "SELECT {0} FROM decision UNION SELECT {1} FROM decision"
 
 def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: str) -> int:
     new = {name: each.pseudonym for name, each in names.items()}
+    database.execute("PRAGMA temp_store = MEMORY")
     database.execute("BEGIN IMMEDIATE")
     query, parameters = _asked_by(database, set(names))
     own = orjson.dumps([row[0] for row in database.execute(query.replace("*", "request_id", 1), parameters)]).decode()
@@ -127,10 +127,15 @@ def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: s
             " SET amount = amount + excluded.amount, count = count + excluded.count",
             (renamed(name, new), amount, count),
         )
-    rows = 0
-    for column in dict.fromkeys(_named(database)):
-        statement = f"UPDATE decision SET {column} = ? WHERE {column} = ?"
-        rows += database.executemany(statement, [(after, before) for before, after in new.items()]).rowcount
+    database.execute("CREATE TEMP TABLE erased (before TEXT PRIMARY KEY, after TEXT)")
+    database.executemany("INSERT INTO erased VALUES (?, ?)", new.items())
+    rows = sum(
+        database.execute(
+            f"UPDATE decision SET {column} = (SELECT after FROM erased WHERE before = {column})"
+            f" WHERE {column} IN (SELECT before FROM erased)"
+        ).rowcount
+        for column in dict.fromkeys(_named(database))
+    )
     database.execute("INSERT OR REPLACE INTO about (key, value) VALUES (?, ?)", (BEGUN, until))
     database.execute("COMMIT")
     return rows
