@@ -8,6 +8,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from feature_repo import store as stores
 from feature_repo.columns import describe
 from feature_repo.offline import write_profiles
 from feature_repo.online import OnlineReader, publish_embeddings
