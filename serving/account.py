@@ -24,6 +24,8 @@ from operations.erasure.source import Source
 from serving.http.tokens import read_secret
 from serving.ledger.redis.accounts import RedisAccounts
 from serving.ledger.sqlite.accounts import SqliteAccounts, is_ledger
+from shadowprice.campaign.identifiers import IDENTIFIER_RULE, NOT_PRINTABLE, is_identifier
+from shadowprice.checks import require
 from shadowprice.errors import Conflict, NotFound
 from shadowprice.files import write_whole
 
@@ -107,8 +109,7 @@ def export(places: Places, account: str, out: Path) -> dict[str, Any]:
     if out.exists() and any(out.iterdir()):
         raise Conflict(f"{out} is not empty; name a new folder")
     requests: set[str] = set()
-    held, unread = [], list[str]()
-    sources = []
+    held, unread, sources = list[dict[str, Any]](), list[str](), list[Source]()
     for workspace in places.workspaces:
         found, faults = places.sources(workspace)
         sources, unread = sources + found, unread + faults
@@ -127,10 +128,11 @@ def export(places: Places, account: str, out: Path) -> dict[str, Any]:
     return manifest
 
 
-def erase(places: Places, account: str = "") -> dict[str, Any]:
+def erase(places: Places, account: str | None = None) -> dict[str, Any]:
     """Replace an account's identifier everywhere; without one, erase again what restored backups brought back.
 
     Raises:
+        InvalidInput: not an identifier.
         Conflict: a ledger runs, or another process erases in a workspace.
         ShadowpriceError: a source cannot be read or written; call again.
     """
@@ -138,7 +140,8 @@ def erase(places: Places, account: str = "") -> dict[str, Any]:
         records = {each: Erasures(each) for each in places.workspaces}
         for erasures in records.values():
             held.enter_context(erasures.alone())
-        if account:
+        if account is not None:
+            require(is_identifier(account), "account", IDENTIFIER_RULE + NOT_PRINTABLE)
             # Campaigns that share a limit add up the sums of one identifier.
             known = [each.pseudonym for record in records.values() for each in record.match([account]).values()]
             experiments = [read_campaign(each).experiment for each in places.workspaces]
@@ -159,7 +162,7 @@ def erase(places: Places, account: str = "") -> dict[str, Any]:
             left += [
                 f"{source.place}: {count} rows or lines contain the identifier"
                 for source in sources
-                if account and (count := source.mentions(account))
+                if account is not None and (count := source.mentions(account))
             ]
             note(workspace / RECORD, finished=record.every[-1].at if record.every else "")
     return {"changed": changed, "left": left, "not_reached": list(OUTSIDE)}

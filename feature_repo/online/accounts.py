@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import redis
 
@@ -92,7 +92,7 @@ def _of_redis(folder: Path, store: Any, match: Match) -> int:
             before, after = key_parts(entity_key(side), project)
             keys = [key for key in client.scan_iter(count=BATCH) if key.startswith(before) and key.endswith(after)]
             chosen = _chosen(keys, len(before) + LENGTH, -len(after), match)
-            rows += int(client.delete(*chosen)) if chosen else 0
+            rows += cast(int, client.delete(*chosen)) if chosen else 0
     return rows
 
 
@@ -103,5 +103,5 @@ def _chosen(keys: Iterable[bytes], start: int, end: int | None, match: Match) ->
 
 def _plain(value: Any) -> Any:
     kind = value.WhichOneof("val")
-    found = None if kind is None else getattr(value, kind)
+    found: Any = None if kind is None else getattr(value, kind)
     return list(found.val) if hasattr(found, "val") else found

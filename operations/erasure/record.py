@@ -22,7 +22,7 @@ import orjson
 from operations.common.journal import actor, notes
 from shadowprice.arms import Experiment
 from shadowprice.documents import read_document
-from shadowprice.errors import Conflict
+from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import lock_file, write_whole
 
 RECORD, KEY, LOCK = "erasures.jsonl", "erasures.key", "erasures.lock"
@@ -53,6 +53,9 @@ class Erasures:
 
     given  the identifier that is being erased; empty where backups are erased again
     met    identifier → its newest erasure
+
+    Raises:
+        Unavailable: the key cannot be read.
     """
 
     folder: Path
@@ -63,7 +66,10 @@ class Erasures:
 
     def __post_init__(self) -> None:
         path = self.folder / KEY
-        self.key = read_document(path) if path.exists() else None
+        try:
+            self.key = read_document(path) if path.exists() else None
+        except OSError as error:
+            raise Unavailable(f"{path}: cannot be read: {error}; give it to the user of this process") from error
         names = {each.name for each in fields(Erasure)}
         self.every = [Erasure(**line) for line in notes(self.folder / RECORD) if line.keys() == names]
 

@@ -62,7 +62,7 @@ class StoreSettings(Settings):
         if erasures.every and self.redis:
             from serving.ledger.redis.accounts import RedisAccounts
 
-            RedisAccounts(self.redis, password, campaign.name, declared=declared).erase(erasures)
+            RedisAccounts(self.redis, password, campaign.name).erase(erasures)
         elif erasures.every and self.db.exists():
             SqliteAccounts(self.db).erase(erasures)
         return open_store(campaign, self.db, self.redis, password, durability=durability, peers=peers)

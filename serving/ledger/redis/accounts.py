@@ -47,11 +47,12 @@ class RedisAccounts(Source):
     Raises:
         Conflict: its layout is not that of this release.
         InvalidInput: not an address.
-        Unavailable: Redis does not answer, or may lose records.
+        Unavailable: Redis does not answer, or is no master.
     """
 
-    def __init__(self, url: str, password: str | None, campaign: str, *, declared: bool = False) -> None:
-        check = DurabilityCheck(declared)
+    def __init__(self, url: str, password: str | None, campaign: str) -> None:
+        # The settings of Redis are the ledger's to check; some servers do not show them.
+        check = DurabilityCheck(declared=True)
         self._client = connect(url, password, check)
         # One transaction holds all rows of an account.
         self._client.connection_pool.connection_kwargs["socket_timeout"] = SECONDS
@@ -104,7 +105,7 @@ class RedisAccounts(Source):
                 pass
             with suppress(ResponseError):
                 # The append-only file holds the replaced texts until it is written anew.
-                self._client.bgrewriteaof()
+                self._client.bgrewriteaof()  # type: ignore[no-untyped-call]
             return changes.rows
         except redis.RedisError as error:
             raise Unavailable(f"{self.place}: {error}; repeat the command") from error
@@ -132,7 +133,7 @@ class RedisAccounts(Source):
         """Read the next requests, or write the changes where there is none; return whether they are written."""
         decision, share, decided = (self._key[name] for name in ("decision", "limit_share", "decided"))
         with self._client.pipeline() as pipeline:
-            pipeline.watch(decided)
+            pipeline.watch(decided)  # type: ignore[no-untyped-call]
             names: Any = pipeline.lrange(decided, changes.read, changes.read + BATCH - 1)
             if names:
                 changes.add(names, pipeline.hmget(decision, names), pipeline.hmget(share, names))
