@@ -153,10 +153,10 @@ def erase(places: Places, account: str | None = None) -> dict[str, Any]:
         for workspace, record in records.items():
             sources, faults = places.sources(workspace)
             left += faults
-            leases = [held.enter_context(each.log()) for each in sources if isinstance(each, RedisAccounts)]
             for source in sources:
-                for keep in leases:
-                    keep()
+                for each in sources:
+                    if isinstance(each, RedisAccounts):
+                        each.keep_log()
                 rows = source.erase(record)
                 changed |= {source.place: rows} if rows else {}
             left += [

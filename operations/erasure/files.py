@@ -93,7 +93,7 @@ class Parquet(Source):
 
     def mentions(self, account: str) -> int:
         """Count the rows of each text column that contain the identifier."""
-        texts = [name for name in self._schema.names if _is_text(self._schema.field(name))]
+        texts = [each.name for each in self._schema if _is_text(each) or each.name in IDENTIFIERS]
         counts = (
             pc.sum(pc.match_substring_regex(_plain(column), word(account))).as_py() or 0
             for table in self._tables(texts)

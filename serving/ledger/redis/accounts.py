@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import orjson
@@ -14,11 +14,11 @@ from redis.exceptions import ResponseError
 from operations.erasure.record import Erasure, Erasures
 from operations.erasure.source import Source, word
 from serving.ledger.redis import rows
-from serving.ledger.redis.connection import DurabilityCheck, check_durable, connect
+from serving.ledger.redis.connection import DurabilityCheck, connect
 from serving.ledger.redis.corrections import correction
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
-from serving.ledger.redis.scripts import KEYS, unavailable
+from serving.ledger.redis.scripts import KEYS
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.limits.limits import owner_of, renamed
 from shadowprice.pacing.decision_log.records import Decision
@@ -38,7 +38,7 @@ end
 OWNERS = tuple(map(Decision._fields.index, ("account_id", "partner_id")))
 """Places in a decision."""
 BATCH = 1000
-LEASE_SECONDS = SECONDS = 60.0
+SECONDS = 60.0
 
 
 class RedisAccounts(Source):
@@ -52,39 +52,39 @@ class RedisAccounts(Source):
 
     def __init__(self, url: str, password: str | None, campaign: str) -> None:
         # The settings of Redis are the ledger's to check; some servers do not show them.
-        check = DurabilityCheck(declared=True)
-        self._client = connect(url, password, check)
+        self._client = connect(url, password, DurabilityCheck(declared=True))
         # One transaction holds all rows of an account.
         self._client.connection_pool.connection_kwargs["socket_timeout"] = SECONDS
         super().__init__(f"Redis ledger of {campaign}")
-        self._campaign = campaign
-        try:
-            check_durable(self._client, check)
-        except redis.RedisError as error:
-            raise unavailable(error) from error
+        self._lease = Lease(self._client, f"ledger:{{{campaign}}}:log_writer")
         check_layout(self._client, campaign)
         self._key = dict(zip(KEYS, keys(campaign), strict=True))
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:
-        """Yield the decisions of the account, what was recorded of them, and its sums of limits.
+        """Yield what each key holds of the requests that name the account, and its sums of limits.
 
-        ``requests`` gets the requests.
+        ``requests`` gets the requests of the account.
         """
-        own = set[str]()
+        own: set[bytes] = set()
         for name, kept in self._scan("decision"):
             found = rows.decision(kept)
             if account in (found.account_id, found.partner_id):
-                own.add(name.decode())
+                own.add(name)
                 requests |= {found.request_id} if found.account_id == account else set()
-                yield {"table": "decision", **found._asdict(), **self._of(found.request_id)}
+                yield {"table": "decision", **found._asdict()}
+        for key in ("outcome", "release", "limit_share"):
+            held: Any = self._client.hmget(self._key[key], list(own)) if own else []
+            for name, kept in zip(own, held, strict=True):
+                if kept is not None:
+                    yield {"table": key, "request_id": name.decode(), "kept": kept.decode()}
         for kept in cast("list[bytes]", self._client.lrange(self._key["corrected"], 0, -1)):
             row = correction(kept)
-            if row.request_id in own:
+            if row.request_id.encode() in own:
                 yield {"table": "correction", **row._asdict()}
         for key in ("limit_amount", "limit_count"):
-            for name, value in self._scan(key):
+            for name, kept in self._scan(key):
                 if owner_of(name.decode()) == account:
-                    yield {"table": key, "name": name.decode(), "value": int(value)}
+                    yield {"table": key, "name": name.decode(), "kept": kept.decode()}
 
     def erase(self, erasures: Erasures) -> int:
         """Make the erasures that the ledger does not note, in one transaction. Ledgers may run meanwhile.
@@ -110,24 +110,14 @@ class RedisAccounts(Source):
         except redis.RedisError as error:
             raise Unavailable(f"{self.place}: {error}; repeat the command") from error
 
-    @contextmanager
-    def log(self) -> Iterator[Callable[[], None]]:
-        """Keep every ledger from writing the log; what is given is called within each :data:`LEASE_SECONDS`.
+    def keep_log(self) -> None:
+        """Keep every ledger from writing the log for the next :data:`SECONDS`.
 
         Raises:
             Conflict: a ledger writes it.
         """
-        lease = Lease(self._client, f"ledger:{{{self._campaign}}}:log_writer")
-
-        def keep() -> None:
-            if not lease.take(LEASE_SECONDS):
-                raise Conflict(f"{self.place}: a ledger writes its log; stop all of them, wait a minute and try again")
-
-        keep()
-        try:
-            yield keep
-        finally:
-            lease.leave()
+        if not self._lease.take(SECONDS):
+            raise Conflict(f"{self.place}: a ledger writes its log; stop all of them, wait a minute and try again")
 
     def _made(self, changes: _Changes, until: str) -> bool:
         """Read the next requests, or write the changes where there is none; return whether they are written."""
@@ -156,16 +146,6 @@ class RedisAccounts(Source):
         pattern = re.compile(word(account).encode(), re.MULTILINE)
         found = (pattern.search(name) or pattern.search(kept) for key in HELD for name, kept in self._scan(key))
         return sum(each is not None for each in found)
-
-    def _of(self, request_id: str) -> dict[str, Any]:
-        outcome, until, returned, sums = (
-            self._client.hget(self._key["outcome"], request_id),
-            self._client.zscore(self._key["promise"], request_id),
-            self._client.hget(self._key["release"], request_id),
-            self._client.hget(self._key["limit_share"], request_id),
-        )
-        found: dict[str, Any] = {"open_until": until, "released": _text(returned), "sums": _text(sums)}
-        return found | {"outcome": None if outcome is None else vars(rows.outcome(request_id, cast(bytes, outcome)))}
 
     def _scan(self, key: str) -> Iterator[tuple[bytes, bytes]]:
         return cast("Iterator[tuple[bytes, bytes]]", self._client.hscan_iter(self._key[key], count=BATCH))
@@ -203,7 +183,3 @@ class _Changes:
                 self.sums |= {before: each for before, each in after.items() if each != before}
         self.read += len(names)
         self.rows = len(self.decision)
-
-
-def _text(kept: Any) -> str | None:
-    return None if kept is None else kept.decode()

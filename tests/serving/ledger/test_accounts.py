@@ -94,6 +94,11 @@ def test_an_erasure_replaces_the_identifier_and_keeps_every_sum_and_cap(served, 
     held = list(source().rows(ODD, requests := set()))
     assert {row["request_id"] for row in held if row["table"] == "decision"} == {"r0", "r1", "r2", "r4"}
     assert requests == {"r0", "r2"}
+    assert {row["table"] for row in held} >= {"decision", "outcome", "correction", "limit_share"}
+    assert [row["cost"] for row in held if row["table"] == "correction"] == [20]
+    assert {row["name"] for row in held if row["table"].startswith("limit_") and "name" in row} == {
+        *(f"mine||{ODD}", f"daily|2024-05-01|{ODD}", f"shop||{ODD}")
+    }
     assert source().erase(record(tmp_path)) == 4
     assert source().erase(Erasures(tmp_path)) == 0
     assert list(source().rows(ODD, set())) == []
@@ -208,13 +213,12 @@ def test_a_running_ledger_refuses(served, tmp_path):
 def test_a_ledger_that_writes_the_log_refuses(served):
     ledger, source, settings = served
     assert ledger.store.may_log(60)
-    with pytest.raises(Conflict, match="a ledger writes its log"), source().log():
-        pass
+    with pytest.raises(Conflict, match="a ledger writes its log"):
+        source().keep_log()
     ledger.close()
-    with source().log() as keep:
-        keep()
-        with redis.Redis.from_url(settings.redis) as client:
-            assert not Lease(client, f"ledger:{{{ledger.campaign.name}}}:log_writer").take(1)
+    source().keep_log()
+    with redis.Redis.from_url(settings.redis) as client:
+        assert not Lease(client, f"ledger:{{{ledger.campaign.name}}}:log_writer").take(1)
 
 
 @pytest.mark.parametrize("open_ledger", ["redis"], indirect=True)
