@@ -75,8 +75,10 @@ class Places:
             found += [] if source is None else [source]
         if (workspace / FEATURES / CONFIG_FILE).exists():
             found.append(Online(workspace / FEATURES))
-        # A ledger that runs is refused before a file is changed. Groups are hashes of what the other files hold.
-        return sorted(found, key=lambda each: (not isinstance(each, STORES), isinstance(each, GroupsFile))), faults
+        # A ledger that runs is refused before a file is changed. The last files name accounts in ids and hashes, which
+        # are found by the identifiers of the others.
+        last = [(not isinstance(each, STORES), not each.owned or isinstance(each, GroupsFile)) for each in found]
+        return [found[place] for place in sorted(range(len(found)), key=last.__getitem__)], faults
 
 
 class Online(Source):

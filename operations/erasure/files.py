@@ -21,6 +21,7 @@ from shadowprice.campaign import SIDES
 from shadowprice.files import whole_file
 from shadowprice.graphs.snapshot import META, rename
 from shadowprice.groups import Groups
+from shadowprice.pacing.decision_log.segments import SCHEMAS
 
 IDENTIFIERS = ("account_id", "partner_id", "src", "dst", "user_id", *map(entity_key, SIDES))
 """Columns that name accounts, in tables, logs, features and sessions."""
@@ -53,12 +54,16 @@ class Parquet(Source):
         super().__init__(path)
         self._path = path
         self._schema = pq.read_schema(path)
-        self._own = [name for name in self._schema.names if name in IDENTIFIERS and _is_text(self._schema.field(name))]
+        texts = [each.name for each in self._schema if _is_text(each)]
+        self._own = [name for name in texts if name in IDENTIFIERS]
         self.owned = bool(self._own)
+        # Outcomes that come later name the requests of a log as its callers did.
+        logged = path.name.partition("-")[0] in SCHEMAS
+        self._asked = [name for name in texts if name == REQUEST and not logged]
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows; a row of curves or embeddings with what the arrays beside it hold."""
-        asked = self._own or [name for name in (REQUEST,) if name in self._schema.names]
+        asked = self._own or [name for name in self._schema.names if name == REQUEST]
         wanted = pa.array([account] if self._own else sorted(requests), pa.string())
         first, count = 0, pq.read_metadata(self._path).num_rows
         for table in self._tables() if asked else ():
@@ -68,46 +73,52 @@ class Parquet(Source):
             first += len(table)
 
     def erase(self, erasures: Erasures) -> int:
-        """Write the file again with pseudonyms, under its name."""
-        names = erasures.match(set().union(*(pc.unique(_plain(part)).to_pylist() for part in self._parts())))
-        if not names:
+        """Write the file again with pseudonyms, under its name.
+
+        They are also put into ids of requests that contain an identifier, as those of a trial often do.
+        """
+        names = erasures.match(set().union(*(pc.unique(each).to_pylist() for each in self._columns(self._own))))
+        inside = {
+            name: each.pseudonym
+            for name, each in erasures.met.items()
+            if any(pc.any(_contains(each, name)).as_py() for each in self._columns(self._asked))
+        }
+        if not names and not inside:
             return 0
-        known, rows = pa.array(list(names), pa.string()), 0
-        schema = pa.schema([_field(each, self._own) for each in self._schema], self._schema.metadata)
+        known, new, rows = pa.array(list(names), pa.string()), pa.array([e.pseudonym for e in names.values()]), 0
+        schema = pa.schema([_field(each, [*self._own, *self._asked]) for each in self._schema], self._schema.metadata)
         with whole_file(self._path, durable=True) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as out:
             for table in self._tables():
-                own = np.zeros(len(table), dtype=bool)
-                for name in self._own:
-                    at, plain = table.schema.get_field_index(name), _plain(table[name])
-                    place = pc.index_in(plain, value_set=known)
-                    due = pc.and_(place.is_valid(), _before(table, place, names, erasures))
-                    changed = pc.if_else(due, pa.array([e.pseudonym for e in names.values()]).take(place), plain)
-                    kind = schema.field(name).type
-                    table = table.set_column(
-                        at, schema.field(name), changed.dictionary_encode() if pa.types.is_dictionary(kind) else changed
-                    )
-                    own |= np.asarray(due)
-                rows += int(own.sum())
+                due = np.zeros(len(table), dtype=bool)
+                for name in (*self._own, *self._asked):
+                    plain = changed = _plain(table[name])
+                    if name == REQUEST:
+                        for old, pseudonym in inside.items():
+                            changed = pc.replace_substring_regex(changed, word(old), rf"\1{pseudonym}\2")
+                    elif names:
+                        place = pc.index_in(plain, value_set=known)
+                        own = pc.and_(place.is_valid(), _before(table, place, names, erasures))
+                        changed = pc.if_else(own, new.take(place), plain)
+                    due |= np.asarray(pc.fill_null(pc.not_equal(changed, plain), False))
+                    field = schema.field(name)
+                    coded = changed.dictionary_encode() if pa.types.is_dictionary(field.type) else changed
+                    table = table.set_column(table.schema.get_field_index(name), field, coded)
+                rows += int(due.sum())
                 out.write_table(table)
         return rows
 
     def mentions(self, account: str) -> int:
         """Count the rows of each text column that contain the identifier."""
         texts = [each.name for each in self._schema if _is_text(each) or each.name in IDENTIFIERS]
-        counts = (
-            pc.sum(pc.match_substring_regex(_plain(column), word(account))).as_py() or 0
-            for table in self._tables(texts)
-            for column in table.columns
-        )
-        return sum(counts)
+        return sum(pc.sum(_contains(each, account)).as_py() or 0 for each in self._columns(texts))
 
     def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
         with pq.ParquetFile(self._path) as file:
             for number in range(file.num_row_groups):
                 yield file.read_row_group(number, columns)
 
-    def _parts(self) -> Iterator[pa.ChunkedArray]:
-        return (column for table in self._tables(self._own) for column in table.columns) if self._own else iter(())
+    def _columns(self, names: list[str]) -> Iterator[Any]:
+        return (_plain(column) for table in self._tables(names) for column in table.columns) if names else iter(())
 
 
 class Names(Source):
@@ -168,6 +179,10 @@ def _field(field: pa.Field, own: list[str]) -> pa.Field:
 
 def _plain(column: pa.ChunkedArray) -> Any:
     return column.cast(pa.string()).combine_chunks()
+
+
+def _contains(column: Any, account: str) -> Any:
+    return pc.match_substring_regex(column, word(account))
 
 
 def _any(table: pa.Table, columns: list[str], wanted: pa.Array) -> Any:

@@ -40,10 +40,10 @@ class Source:
 
 
 def word(account: str) -> str:
-    """Return a regular expression, of Python and of RE2, that finds an identifier as a word.
+    """Return a regular expression, of Python and of RE2, for an identifier as a word; groups: what is around it.
 
-    >>> bool(re.search(word("m-1"), '{"shop":"m-1"}')), bool(re.search(word("m-1"), "m-12"))
-    (True, False)
+    >>> [bool(re.search(word("m-1"), text)) for text in ('{"shop":"m-1"}', "trial-m-1", "m-12")]
+    [True, True, False]
     """
     written = account, html.escape(account), json.dumps(account)[1:-1], json.dumps(account, ensure_ascii=False)[1:-1]
-    return rf"(?:^|[^\w-])(?:{'|'.join(map(re.escape, dict.fromkeys(written)))})(?:$|[^\w-])"
+    return rf"(^|[^0-9A-Za-z])(?:{'|'.join(map(re.escape, dict.fromkeys(written)))})($|[^0-9A-Za-z])"

@@ -27,6 +27,7 @@ from shadowprice.limits import Cap, Limits
 from shadowprice.pacing.decision_log.served import read_log
 
 ODD = 'o\'ne "two" \\ <é日|*>'
+TRIAL = [f"trial-{ODD}", "e1", "e2"]
 OTHERS = ["a", ODD + "x", "zz"]
 AT = datetime(2024, 5, 1, tzinfo=UTC)
 TEST = Experiment(
@@ -57,13 +58,13 @@ def workspace(kit, tmp_path):
         "account": {"account_id": accounts, "x_spend": [1.0, 2.0, 3.0, 4.0]},
         "edge": {"src": [ODD, "a", ODD], "dst": ["zz", ODD, ODD + "x"], "weight": [1.0, 2.0, 3.0]},
         "exposure": {
-            "request_id": ["e0", "e1", "e2"],
+            "request_id": TRIAL,
             "account_id": [ODD, "a", ODD],
             "partner_id": [None, ODD, None],
             "decided_at": pd.to_datetime([AT] * 3),
             "c_friend": [None, ODD, None],
         },
-        "outcome": {"request_id": ["e0", "e1", "e2"], "cost_paid": [5, 6, 7]},
+        "outcome": {"request_id": TRIAL, "cost_paid": [5, 6, 7]},
         "truth": {"account_id": pd.Categorical(accounts), "curve": [[0.1], [0.2], [0.3], [0.4]]},
     }
     for name, columns in tables.items():
@@ -107,13 +108,15 @@ def frames(place):
 def renamed(content, pseudonym):
     """Content with the pseudonym in place of the account; that of other accounts stays."""
     if isinstance(content, dict):
-        keep = {"c_friend", "request_id"}
+        keep = {"c_friend"}
         return {
             renamed(key, pseudonym): each if key in keep else renamed(each, pseudonym) for key, each in content.items()
         }
     if isinstance(content, list):
         return [renamed(each, pseudonym) for each in content]
-    return pseudonym if content == ODD else content
+    return (
+        {ODD: pseudonym, TRIAL[0]: f"trial-{pseudonym}"}.get(content, content) if isinstance(content, str) else content
+    )
 
 
 def pseudonym_in(place):
@@ -150,7 +153,7 @@ def test_an_export_has_the_rows_of_every_source(workspace, tmp_path):
         {"account_id": ODD, "activity": 3.0, "response": [3.0, 7.0]}
     ]
     assert held["groups.npy"] == [{"account_id": ODD, "group": "group 2"}]
-    assert [row["request_id"] for row in held["tables/outcome.parquet"]] == ["e0", "e2"]
+    assert [row["request_id"] for row in held["tables/outcome.parquet"]] == [TRIAL[0], "e2"]
     assert {row.get("request_id") for row in held["ledger.db"]} == {"r0", "r1", "r3", None}
     assert [each.split(": ")[0] for each in found["not_read"]] == [str(workspace / ".edge.parquet.draft")]
 
