@@ -101,19 +101,25 @@ class Erasures:
         write_whole(self.folder / RECORD, "\n".join([*lines, orjson.dumps(found).decode(), ""]), durable=True)
         return found
 
-    def after(self, noted: str) -> list[Erasure]:
+    def after(self, noted: str, oldest: int | None) -> list[Erasure]:
         """Return the erasures after the one that a store noted, which were not made in it.
 
+        Args:
+            noted: time of that one; empty for none.
+            oldest: date of the store's first decision, microseconds since 1970; None without one.
+
         Raises:
-            Conflict: the key that recognizes one of them is gone.
+            Conflict: the key that recognizes one of them is gone, and the store may hold its account.
         """
         found = [each for each in self.every if each.at > noted]
-        lost = next((each for each in found if not self._recognized(each)), None)
-        if lost is not None:
-            raise Conflict(
-                f"the store lacks the erasure of {lost.at}, and the key in {self.folder / KEY} is not the one that "
-                "recognizes its account; restore a backup from after it"
-            )
+        for each in found:
+            begun = oldest is not None and oldest <= datetime.fromisoformat(each.at).timestamp() * 1e6
+            if begun and not self._recognized(each):
+                raise Conflict(
+                    f"the store lacks the erasure of {each.at}, and the key in {self.folder / KEY} is not the one that "
+                    f"recognizes its account; restore a backup from after it, or remove its line from {RECORD} and "
+                    "erase the account once more"
+                )
         return found
 
     def match(self, identifiers: Iterable[str | None], among: Sequence[Erasure] | None = None) -> dict[str, Erasure]:

@@ -162,7 +162,9 @@ def rename(folder: Path, names: Mapping[str, str]) -> int:
     account_id = np.load(path, allow_pickle=False).astype(object)
     rows = {name: np.flatnonzero(account_id == name) for name in names}
     for name, places in rows.items():
-        account_id[places] = names[name]
+        # An account that came back and is erased again has its pseudonym twice; nodes stay unique.
+        taken = names[name] in account_id
+        account_id[places] = "-".join([names[name], *map(str, places)]) if taken else names[name]
     count = sum(map(len, rows.values()))
     if count:
         with whole_file(path, durable=True) as draft, draft.open("wb") as file:

@@ -97,7 +97,9 @@ class RedisAccounts(Source):
         """
         try:
             noted = cast("bytes | None", self._client.hget(self._key["sums"], NOTED))
-            due = erasures.after((noted or b"").decode())
+            first: Any = self._client.lrange(self._key["decided"], 0, 0)
+            dates = [each.decided_at for each in rows.find(self._client, self._key["decision"], first) if each]
+            due = erasures.after((noted or b"").decode(), dates[0] if dates else None)
             if not due:
                 return 0
             changes = _Changes(erasures, due)

@@ -73,7 +73,8 @@ class SqliteAccounts(Source):
         try:
             with closing(Claim(self._path)), closing(open_for_writing(self._path)) as database:
                 noted = database.execute("SELECT value FROM about WHERE key = ?", (NOTED,)).fetchone()
-                due = erasures.after("" if noted is None else noted[0])
+                first = database.execute("SELECT decided_at FROM decision ORDER BY sequence LIMIT 1").fetchone()
+                due = erasures.after("" if noted is None else noted[0], None if first is None else first[0])
                 if not due:
                     return 0
                 known = (name for (name,) in database.execute(_KNOWN.format(*_named(database))))

@@ -18,13 +18,14 @@ from operations.erasure.record import RECORD, Erasures, pseudonym_for
 from serving.account import Places, erase, export
 from serving.ledger.log import LogWriter
 from serving.ledger.sqlite.backup import backup
+from serving.reconcile import log_totals
 from shadowprice.arms import Arm, Experiment, Raise
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
-from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.graphs.snapshot import GraphSnapshot, rename
 from shadowprice.groups import Groups
 from shadowprice.limits import Cap, Limits
-from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.decision_log.served import read_log, read_parts
 
 ODD = 'o\'ne "two" \\ <é日|*>'
 TRIAL = [f"trial-{ODD}", "e1", "e2"]
@@ -114,9 +115,8 @@ def renamed(content, pseudonym):
         }
     if isinstance(content, list):
         return [renamed(each, pseudonym) for each in content]
-    return (
-        {ODD: pseudonym, TRIAL[0]: f"trial-{pseudonym}"}.get(content, content) if isinstance(content, str) else content
-    )
+    new = {ODD: pseudonym, TRIAL[0]: f"trial-{pseudonym}"}
+    return new.get(content, content) if isinstance(content, str) else content
 
 
 def pseudonym_in(place):
@@ -159,10 +159,11 @@ def test_an_export_has_the_rows_of_every_source(workspace, tmp_path):
 
 
 def test_an_erasure_reaches_every_file_and_tells_what_it_left(workspace):
-    before = frames(workspace)
+    before, sums = frames(workspace), log_totals(read_parts(workspace / "served" / "ledger"))
     found = erase(Places(workspaces=[workspace]), ODD)
     new = pseudonym_in(workspace)
     assert frames(workspace) == renamed(before, new)
+    assert log_totals(read_parts(workspace / "served" / "ledger")) == sums
     assert Groups.load(workspace / "groups.npy").units([new, "a", ODD]) == ["group 2", "group 0", ODD]
     assert pq.read_table(workspace / "tables" / "truth.parquet")["account_id"].to_pandas().dtype == "category"
     left = {each.removeprefix(f"{workspace}/").split(": ")[0]: each.rpartition(": ")[2] for each in found["left"]}
@@ -235,6 +236,16 @@ def test_a_decision_after_the_erasure_is_not_erased_again(workspace):
     late.to_parquet(workspace / "late.parquet", index=False)
     erase(Places(workspaces=[workspace]))
     assert pd.read_parquet(workspace / "late.parquet")["account_id"].tolist() == [pseudonym_in(workspace), ODD]
+
+
+def test_an_account_that_is_erased_twice_leaves_a_snapshot_with_unique_nodes(workspace):
+    erase(Places(workspaces=[workspace]), ODD)
+    path, new = workspace / "snapshot-000", pseudonym_in(workspace)
+    assert rename(path, {"zz": ODD}) == 1
+    erase(Places(workspaces=[workspace]), ODD)
+    found = GraphSnapshot.load(path).account_id.tolist()
+    assert len(set(found)) == 4
+    assert sorted(name for name in found if name.startswith(new)) == [new, f"{new}-3"]
 
 
 def test_campaigns_that_share_limits_get_one_pseudonym(workspace, tmp_path, kit):
