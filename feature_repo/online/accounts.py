@@ -20,7 +20,7 @@ from feature_repo.names import (
     model_field,
     vector_field,
 )
-from feature_repo.online.lookup import look_up
+from feature_repo.online.lookup import STORE_FAILURES
 from feature_repo.packed import connection_of, key_parts
 from feature_repo.store import is_file, open_store, store_columns
 from shadowprice.errors import Unavailable
@@ -44,8 +44,12 @@ def held(folder: Path, account: str) -> Iterator[dict[str, Any]]:
             embedding_view(side): (vector_field(side), computed_field(side), model_field(side)),
         }
         names = [f"{view}:{feature}" for view, features in views.items() for feature in features]
-        found = {name: _plain(value) for name, (value,) in look_up(store, names, entity_key(side), [account]).items()}
-        if any(value is not None for name, value in found.items() if name != entity_key(side)):
+        try:
+            rows = store.get_online_features(features=names, entity_rows=[{entity_key(side): account}]).to_dict()
+        except STORE_FAILURES as error:
+            raise Unavailable(f"online store of {folder}: cannot be read: {error}") from error
+        found = {name: value for name, (value,) in rows.items() if name != entity_key(side)}
+        if any(value is not None for value in found.values()):
             yield {"side": side, **found}
 
 
@@ -99,9 +103,3 @@ def _of_redis(folder: Path, store: Any, match: Match) -> int:
 def _chosen(keys: Iterable[bytes], start: int, end: int | None, match: Match) -> list[bytes]:
     names = {key[start:end].decode(errors="replace"): key for key in keys}
     return [names[name] for name in match(names)]
-
-
-def _plain(value: Any) -> Any:
-    kind = value.WhichOneof("val")
-    found: Any = None if kind is None else getattr(value, kind)
-    return list(found.val) if hasattr(found, "val") else found
