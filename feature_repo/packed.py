@@ -76,9 +76,9 @@ class PackedReader:
             )
         self.model_version = model_version
         self.widths = {side: (widths or {}).get(side, columns.embedding_width) for side in columns.sides}
-        project, self._options = _connection(folder)
+        project, self._options = connection_of(folder)
         self._idle: list[Any] = []
-        self._keys = {side: _key_parts(entity_key(side), project) for side in columns.sides}
+        self._keys = {side: key_parts(entity_key(side), project) for side in columns.sides}
         self._fields = {
             side: [
                 _field(embedding_view(side), feature)
@@ -241,7 +241,7 @@ def _is_one_redis(online: dict[str, Any]) -> bool:
     return bool(online["type"] == "redis" and online.get("redis_type", "redis") == "redis")
 
 
-def _connection(folder: Path) -> tuple[str, dict[str, Any]]:
+def connection_of(folder: Path) -> tuple[str, dict[str, Any]]:
     """The project, and the options of the Redis client as Feast reads them from its connection string."""
     config = _description(folder)
     online = config["online_store"]
@@ -267,7 +267,7 @@ def _connection(folder: Path) -> tuple[str, dict[str, Any]]:
     return config["project"], options
 
 
-def _key_parts(join_key: str, project: str) -> tuple[bytes, bytes]:
+def key_parts(join_key: str, project: str) -> tuple[bytes, bytes]:
     """Bytes of a key before the length of the identifier, and those after the identifier."""
     name = join_key.encode()
     return struct.pack("<III", 1, STRING, len(name)) + name + struct.pack("<I", STRING), project.encode()

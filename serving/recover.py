@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -24,6 +25,8 @@ import orjson
 import pandas as pd
 
 from operations.common.workspace import read_campaign
+from operations.erasure.files import Parquet
+from operations.erasure.record import Erasures
 from serving.ledger.api.authorise import asked_by
 from serving.ledger.clock import time_of
 from serving.ledger.records import Correction, Entry, Outcome, lone
@@ -151,6 +154,11 @@ def main() -> int:
 
 def _recover(given: RecoverSettings) -> int:
     campaign = read_campaign(given.campaign_file)
+    erasures = Erasures(given.campaign_file.parent)
+    for path in given.log_dir.glob("*.parquet") if erasures.every else ():
+        # A damaged segment is told of when the log is read.
+        with suppress(ValueError):
+            Parquet(path).erase(erasures)
     # Without replicas and witness, which refuse a store that lost records.
     store = given.open(campaign)
     try:

@@ -100,6 +100,23 @@ def test_the_start_page_lists_every_page_once() -> None:
     assert [page for page in expected if listed.count(page) != 1] == []
 
 
+def test_every_threat_has_tests_that_exist_and_a_bound_in_money() -> None:
+    text = (DOCS / "explanation" / "threat-model.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in re.findall(r"^\| [STRIDE] \| .+", text, flags=re.MULTILINE)]
+    threats = [row for row in rows if len(row) == 4]
+    assert len(threats) > 50
+    code = "".join(path.read_text() for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+    files = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    for _, threat, control, _ in threats:
+        assert "`test" in control or "/test_" in control or control == "none", threat
+        for name in re.findall(r"\btest_\w+(?:\.py)?", control):
+            assert name in files or f"def {name}(" in code, (threat, name)
+        for name in re.findall(r'fault "(.+?)"', control):
+            assert f'"{name}"' in code, (threat, name)
+    # What a row leaves open has an amount of its own, or that of its kind.
+    assert {row[0] for row in rows if len(row) == 2 and row[1]} == {row[0] for row in threats}
+
+
 def test_a_decision_record_has_four_parts_and_one_page() -> None:
     parts = ["Status", "Context", "Decision", "Consequences"]
     for record in RECORDS:

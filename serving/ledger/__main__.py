@@ -92,7 +92,7 @@ def main() -> int:
             check_exposed(settings.host, tokens)
             peers = Peers({each.name: settings.of(each.name).db for each in campaigns.values()})
             for file, campaign in campaigns.items():
-                own = settings.of(campaign.name)
+                own = replace(settings.of(campaign.name), campaign_file=file)
                 if not own.redis:
                     peers.check(campaign)
                 store = own.open(campaign, own.redis_replicas, own.witness, peers)

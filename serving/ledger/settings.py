@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from operations.erasure.record import Erasures
 from serving.http.tokens import read_secret
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
+from serving.ledger.sqlite.accounts import SqliteAccounts
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
 from serving.settings import Settings, setting
@@ -46,6 +48,8 @@ class StoreSettings(Settings):
     ) -> Store:
         """Open the store; ``replicas`` must have each record, and a ``witness`` refuses one that lost records.
 
+        Erasures of accounts that a restored backup lacks are made in it first, by the record beside the campaign file.
+
         ``peers`` are the campaigns of the same process and their files; None where it serves none.
 
         Raises:
@@ -54,4 +58,11 @@ class StoreSettings(Settings):
         declared = self.redis_durability == "declared"
         durability = Durability(declared=declared, replicas=replicas, witness=witness)
         password = read_secret(self.redis_password_file)
+        erasures = Erasures(self.campaign_file.parent)
+        if erasures.every and self.redis:
+            from serving.ledger.redis.accounts import RedisAccounts
+
+            RedisAccounts(self.redis, password, campaign.name).erase(erasures)
+        elif erasures.every and self.db.exists():
+            SqliteAccounts(self.db).erase(erasures)
         return open_store(campaign, self.db, self.redis, password, durability=durability, peers=peers)

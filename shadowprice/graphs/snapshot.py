@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import whole_file, write_whole
 from shadowprice.graphs.accounts import AccountIds, AccountIndex
 from shadowprice.graphs.adjacency import Adjacency
 
@@ -35,7 +36,7 @@ INTO = ("start", "source", "edge")
 class GraphSnapshot:
     """N accounts and E ties at one instant.
 
-    account_id     str (N,), sorted and unique: an account on both sides is one node
+    account_id     str (N,), unique, and sorted when it is built: an account on both sides is one node
     is_side        bool (2, N), in the order of ``SIDES``
     names          feature names of each side
     features       float32 (N, D_side) of each side, NaN where unknown or not of that side
@@ -150,6 +151,29 @@ class GraphSnapshot:
         vars(found)["adjacency"] = Adjacency(**{name: arrays[name] for name in INTO})
         vars(found)[FOLDER] = folder.resolve()
         return found
+
+
+def rename(folder: Path, names: Mapping[str, str]) -> int:
+    """Replace identifiers in a snapshot that was saved; nodes keep their places. Return how many were replaced.
+
+    A snapshot whose replacement was interrupted is refused until the same call is made again.
+    """
+    path, meta = folder / "account_id.npy", json.loads((folder / META).read_text())
+    account_id = np.load(path, allow_pickle=False).astype(object)
+    rows = {name: np.flatnonzero(account_id == name) for name in names}
+    for name, places in rows.items():
+        # An account that came back and is erased again has its pseudonym twice; nodes stay unique.
+        taken = names[name] in account_id
+        account_id[places] = "-".join([names[name], *map(str, places)]) if taken else names[name]
+    count = sum(map(len, rows.values()))
+    if count:
+        with whole_file(path, durable=True) as draft, draft.open("wb") as file:
+            np.save(file, account_id.astype(str), allow_pickle=False)
+            file.flush()
+            meta["sha256"]["account_id"] = _digest(draft)
+            # The checksum is first: an array that is there already would hide that it is missing.
+            write_whole(folder / META, json.dumps(meta, indent=1), durable=True)
+    return count
 
 
 def _mapped(folder: Path) -> GraphSnapshot:

@@ -361,6 +361,21 @@ def name_of(found: str) -> str:
     return found.split("|", 1)[0]
 
 
+def owner_of(found: str) -> str:
+    """Return the account or partner that a sum belongs to; empty for that of a budget.
+
+    >>> owner_of("daily|2024-05-01|ada|b")
+    'ada|b'
+    """
+    return found.split("|", 2)[2]
+
+
+def renamed(found: str, names: Mapping[str, str]) -> str:
+    """Return the name of a sum with another name of its owner, where ``names`` has one."""
+    owner = owner_of(found)
+    return found.removesuffix(owner) + names[owner] if owner in names else found
+
+
 def period_of(period: Period, at: datetime) -> str:
     """Name of the period that contains a time: its date or hour (UTC); empty for the whole campaign."""
     return at.astimezone(UTC).strftime(_PERIODS[period])

@@ -110,9 +110,10 @@ def test_every_command_in_a_sentence_has_a_name_and_options_that_exist(parse: Ca
 
 
 def test_every_command_but_those_that_serve_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    serving, groups = {"predictor", "ledger", "console", "serve"}, {"pipelines", "price"}
+    serving, groups = {"predictor", "ledger", "console", "serve"}, {"pipelines", "price", "account"}
     asked = [name.split() for name in COMMANDS_OF_THE_PROGRAM.keys() - serving - groups - {"job"}]
     asked += [["pipelines", verb] for verb in ("compile", "run", "upload", "schedule")]
+    asked += [["account", verb] for verb in ("export", "erase", "repeat")]
     asked += [["price", verb] for verb in ("show", "history", "rollback")] + [["job", "prepare"]]
     for words in asked:
         with pytest.MonkeyPatch.context() as patch, contextlib.suppress(SystemExit):

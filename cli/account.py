@@ -1,0 +1,95 @@
+"""``shadowprice account``: export what is held about an account, or erase it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.status import status_of
+from serving.account import Places
+from serving.account import erase as erase_account
+from serving.account import export as export_account
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+Account = Annotated[str, typer.Argument(help="identifier of the account, as requests and tables have it")]
+Workspaces = Annotated[
+    list[Path], typer.Argument(help="folders of runs or campaigns; all campaigns that share a limit together")
+]
+More = Annotated[
+    list[Path] | None, typer.Option("--also", help="ledger file, log folder or backup outside of them; repeat it")
+]
+Redis = Annotated[str, typer.Option(help="Redis with the campaigns' ledgers", envvar="SHADOWPRICE_LEDGER_REDIS")]
+Password = Annotated[
+    Path | None,
+    typer.Option(help="file with the password of Redis", envvar="SHADOWPRICE_LEDGER_REDIS_PASSWORD_FILE"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
+
+
+@app.command()
+def export(
+    account: Account,
+    workspaces: Workspaces,
+    out: Annotated[Path, typer.Option(help="new folder for the rows and a manifest")],
+    also: More = None,
+    redis: Redis = "",
+    redis_password_file: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write all rows about an account as JSON lines, a file for each source, and a manifest of them.
+
+    Rows of requests to a partner, and of pairs of accounts, name other accounts.
+    """
+    found = export_account(_places(workspaces, also, redis, redis_password_file), account, out)
+    _tell(found, as_json, {each["source"]: each["rows"] for each in found["sources"]}, found["not_read"])
+
+
+@app.command()
+def erase(
+    account: Account,
+    workspaces: Workspaces,
+    also: More = None,
+    redis: Redis = "",
+    redis_password_file: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace the identifier of an account by a random pseudonym in all files and ledgers; all sums stay.
+
+    Stop the ledger first. Run the command again where it was interrupted. It lists what still contains the identifier.
+    """
+    found = erase_account(_places(workspaces, also, redis, redis_password_file), account)
+    _tell(found, as_json, found["changed"], found["left"])
+
+
+@app.command()
+def repeat(
+    workspaces: Workspaces,
+    also: More = None,
+    redis: Redis = "",
+    redis_password_file: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Erase again, by the record of each workspace, what a restored backup brought back."""
+    found = erase_account(_places(workspaces, also, redis, redis_password_file))
+    _tell(found, as_json, found["changed"], found["left"])
+
+
+def _places(workspaces: list[Path], also: list[Path] | None, redis: str, password: Path | None) -> Places:
+    return Places(workspaces=workspaces, more=also or [], redis=redis, redis_password_file=password)
+
+
+def _tell(found: dict[str, Any], as_json: bool, rows: dict[str, int], left: list[str]) -> None:
+    if as_json:
+        print(json.dumps(found))
+        return
+    lines = [f"{count} rows: {place}" for place, count in rows.items()]
+    lines += [f"left: {each}" for each in left] + [f"not reached: {each}" for each in found["not_reached"]]
+    print(*lines, sep="\n")
+
+
+def main() -> int:
+    """Command line; see :func:`export`, :func:`erase` and :func:`repeat`."""
+    return status_of(app, "shadowprice account")

@@ -1,0 +1,1 @@
+"""Export and erasure of what a workspace holds about one account."""
