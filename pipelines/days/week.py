@@ -35,8 +35,8 @@ from shadowprice.pacing.replay.served_log import write_replay
 WEEK = "week"
 """Workspace of the closed loop in the folder of a run."""
 EVERY = 7
-"""Days between two retrains. Within a week a population that drifts as `world` does costs a frozen model less than rows of
-so few days and exploration cost a loop (table ``closed_loop`` of ``make reproduce``).
+"""Days between two retrains. What a week of drift costs a frozen model is less than what exploration and a model of so
+few rows cost a loop (table ``closed_loop`` of ``make reproduce``).
 """
 LIMITS = {"value_margin": 0.2}
 """Limits of the gate: the rows of a week can rule out a loss of a fifth, and cannot show a gain of 1 %."""
