@@ -61,7 +61,7 @@ def trial(_: Path) -> Names:
         level=level[half], value=y[half], cost=given["paid"][half], propensity=given["p"][half], account=np.arange(300)
     )
     given |= {"value_a": value, "cost_a": cost, "value_b": value * rng.uniform(0.5, 1.5, n), "cost_b": cost}
-    return given | {"target": np.full(n, 0.9), "other": np.full(n, 0.1), "propensity": np.full(n, 0.5)}
+    return given
 
 
 def trial_rows(_: Path) -> Names:

@@ -10,8 +10,8 @@ import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend
-from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.joint import AtBudget, at_budget
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.partners import row_partners
@@ -104,9 +104,10 @@ def test_without_a_named_partner_every_interval_is_by_the_merchant_that_is_paid_
         expected_cost=cost,
     )
     assert isinstance(found.value, AtBudget)
-    reference = at_equal_spend(
-        rows, (value, cost), (value, cost), spend=40.0, estimator="dr", interval=Interval(replications=150)
-    ).candidate  # fmt: skip
+    own_rows, curves_of = {"customer": rows}, {"customer": (value, cost)}
+    reference = at_budget(
+        own_rows, curves_of, curves_of, requests={"customer": 1.0}, budget=40.0, interval=Interval(replications=150)
+    ).candidate
     own = found.value.candidate
     assert (own.low / y.size, own.high / y.size) == pytest.approx((reference.low, reference.high))
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.metric import Array, as_rows
 
@@ -86,38 +85,3 @@ def confidence_sequence(x: ArrayLike, low: float, high: float, *, level: float =
     upper = np.minimum.accumulate(np.clip(centre + half, 0.0, 1.0))
     back = high - low
     return ConfidenceSequence(low + back * centre, low + back * lower, low + back * upper, level)
-
-
-def policy_difference(
-    y: ArrayLike,
-    target: ArrayLike,
-    other: ArrayLike,
-    propensity: ArrayLike,
-    *,
-    largest: float,
-    least_propensity: float,
-    level: float = 0.95,
-) -> ConfidenceSequence:
-    """Value of one policy less that of another, per row, from rows in the order in which they were decided.
-
-    Args:
-        y: (N,) outcomes in [0, ``largest``].
-        target, other: (N,) probability with which each policy gives the row the level that it was given. The policies
-            must be fixed before the rows are seen.
-        propensity: (N,) probability with which it was given.
-        largest: bound on the outcomes, known beforehand.
-        least_propensity: bound on the propensities, such as ε / J where a share ε of requests explores J levels.
-
-    Inverse propensity scores w·y − w'·y are unbiased and bounded by ``largest`` / ``least_propensity`` either way
-    (Waudby-Smith et al., "Anytime-valid off-policy inference for contextual bandits", 2024). O(N).
-    """
-    rows = as_rows({"y": y, "target": target, "other": other, "propensity": propensity})
-    if not 0 < least_propensity <= 1:
-        raise InvalidInput("must be a probability above 0", field="least_propensity")
-    low = rows["propensity"] < least_propensity
-    InvalidInput.refuse_rows(low, f"lies below least_propensity {least_propensity:g}", field="propensity")
-    beyond = (rows["y"] < 0) | (rows["y"] > largest)
-    InvalidInput.refuse_rows(beyond, f"must lie between 0 and {largest:g}", field="y")
-    bound = largest / least_propensity
-    weight = importance(rows["target"], rows["propensity"]) - importance(rows["other"], rows["propensity"])
-    return confidence_sequence(weight * rows["y"], -bound, bound, level=level)

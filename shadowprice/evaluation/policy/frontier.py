@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import Literal, get_args
 
@@ -12,19 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.off_policy import importance, shrunk
+from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.clusters import Clusters
-from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array, as_rows, ratio
 
-Estimator = Literal["hajek", "dr", "switch", "shrunk"]
+Estimator = Literal["hajek", "dr"]
 Granted = Callable[[NDArray[np.integer]], Array]
 """Gives the share (N,) of requests that caps grant, by the level (N,) that a policy chooses for each row."""
-
-SWITCH_AT = 20.0
-"""Weight above which the switch estimator trusts its model; ten levels drawn evenly have weights of 10."""
-SHRINK_AT = 100.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,64 +44,6 @@ class Trial:
     partner: ArrayLike | None = None
     expected_value: ArrayLike | None = None
     expected_cost: ArrayLike | None = None
-
-
-@dataclass(frozen=True)
-class EqualSpend:
-    """Two policies at one spend per row.
-
-    spend           minor units per row
-    candidate       value per row, incumbent likewise, with intervals
-    difference      candidate − incumbent, its interval from the accounts that both share
-    effective_rows  the fewer of what both policies' weights are worth near that spend
-    reached         whether both policies can spend that much; where not, the nearest spend stands in
-    """
-
-    spend: float
-    candidate: Estimate
-    incumbent: Estimate
-    difference: Estimate
-    effective_rows: float
-    reached: bool
-
-
-def at_equal_spend(
-    trial: Trial,
-    candidate: tuple[ArrayLike, ArrayLike],
-    incumbent: tuple[ArrayLike, ArrayLike],
-    *,
-    spend: float | None = None,
-    estimator: Estimator = "hajek",
-    interval: Interval | None = None,
-) -> EqualSpend:
-    """Compare two policies where they spend alike.
-
-    Args:
-        trial: rows that neither was fitted on.
-        candidate, incumbent: (value (J, N), cost (J, N)) of the curves that each decides by.
-        spend: per row, minor units; by default what the trial itself spent.
-        estimator: ``hajek``, ``dr``, ``switch`` or ``shrunk``, see :mod:`~shadowprice.evaluation.policy.off_policy`.
-        interval: of the bootstrap; its cluster and partner are the trial's unless it has a cluster.
-
-    In every bootstrap sample both frontiers are read at ``spend`` by linear interpolation, so the
-    difference carries the uncertainty of the spend as well as of the value.
-    """
-    cells, drawn = gathered(np.size(np.asarray(trial.value)), _interval(trial, interval))
-    paths = [decided(trial, *curves, None, estimator, cells)[0] for curves in (candidate, incumbent)]
-    at = float(np.mean(as_rows({"cost": trial.cost})["cost"])) if spend is None else float(spend)
-
-    def values(weight: Array) -> Array:
-        """Candidate, incumbent and their difference, (B, 3)."""
-        own, other = (read_at(*path.at(weight), at) for path in paths)
-        return np.stack([own, other, own - other], axis=1)
-
-    own, other, difference = estimates(values, cells.size, drawn)
-    effective, reached = [], True
-    for path in paths:
-        cost = path.at(np.ones((1, cells.size)))[1][0]
-        effective.append(float(path.effective_rows[np.argmin(np.abs(cost - at))]))
-        reached &= bool(np.min(cost) <= at <= np.max(cost))
-    return EqualSpend(at, own, other, difference, min(effective), reached)
 
 
 def price_grid(value: Array, cost: Array, count: int = 40) -> Array:
@@ -149,7 +86,7 @@ class LoggedPolicies:
         trial: the logged rows.
         chosen: of each of L policies, the level (N,) that it gives each row; read one after the other.
         levels: J.
-        estimator: see :mod:`~shadowprice.evaluation.policy.off_policy`.
+        estimator: ``hajek``, or ``dr`` with the outcome model of the trial.
         cells: of rows that always have one weight.
         granted: gives the share (N,) of the requests like each row that caps let a policy's levels (N,) be given to.
             The others get the lowest level where that is always granted and allowed, and nothing otherwise. None: no
@@ -193,7 +130,6 @@ class _Rows:
     inverse: Array
     logged: tuple[Array, Array]
     model: tuple[Array, Array] | None
-    estimator: Estimator
 
     @classmethod
     def of(cls, trial: Trial, levels: int, estimator: Estimator) -> _Rows:
@@ -206,7 +142,7 @@ class _Rows:
                     raise InvalidInput(f"is needed by the estimator {estimator!r}", field=field)
             model = np.asarray(trial.expected_value), np.asarray(trial.expected_cost)
         inverse = importance(np.ones(found["value"].size), found["propensity"])
-        return cls(check_index(trial.level, levels), inverse, (found["value"], found["cost"]), model, estimator)
+        return cls(check_index(trial.level, levels), inverse, (found["value"], found["cost"]), model)
 
     def capped(
         self, chosen: NDArray[np.integer], granted: Granted | None, allowed: NDArray[np.bool_] | None
@@ -237,13 +173,8 @@ class _Rows:
             value, cost = (w * each for each in self.logged)
             return value, cost, w, w, w**2
         ids = np.arange(w.size)
-        short = shrunk(
-            w,
-            SWITCH_AT if self.estimator == "switch" else None,
-            SHRINK_AT if self.estimator == "shrunk" else None,
-        )
         value, cost = (
-            np.asarray(model[chosen, ids] + short * (logged - model[self.level, ids]), dtype=np.float64)
+            np.asarray(model[chosen, ids] + w * (logged - model[self.level, ids]), dtype=np.float64)
             for model, logged in zip(self.model, self.logged, strict=True)
         )
         return value, cost, np.ones(w.size), w, w**2
@@ -290,10 +221,3 @@ def read_at(value: Array, cost: Array, spend: float) -> Array:
             order = np.argsort(cost[b, known], kind="stable")
             out[b] = np.interp(spend, cost[b, known][order], value[b, known][order])
     return out
-
-
-def _interval(trial: Trial, interval: Interval | None) -> Interval:
-    given = interval or Interval()
-    if given.cluster is not None or trial.account is None:
-        return given
-    return replace(given, cluster=trial.account, partner=trial.partner)

@@ -69,7 +69,7 @@ def at_equal_price(
 
     An account counts once, by the mean of its rows and where its last one stands: leave out accounts that are still
     being asked. The bounds make the interval wide where propensities are small; it takes more rows than
-    :func:`~shadowprice.evaluation.policy.frontier.at_equal_spend`, and allows any number of interim analyses.
+    :func:`~shadowprice.evaluation.policy.joint.at_budget`, and allows any number of interim analyses.
 
     Raises:
         InvalidInput: a value, cost or propensity outside its bounds, with its rows.

@@ -93,7 +93,7 @@ def at_budget(
         granted: side → shares of the requests that caps grant a policy
             (:class:`~shadowprice.evaluation.policy.frontier.LoggedPolicies`); a side that is missing has no caps.
         further: budgets beside ``budget`` that the flat mixture keeps; curves have the prices of theirs in the value.
-        estimator: as for :func:`~shadowprice.evaluation.policy.frontier.at_equal_spend`.
+        estimator: ``hajek``, or ``dr`` with the outcome models of the trials.
         interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
 
     One price of money decides for all sides, so a policy's frontier is the path of its total (cost, value) as the price

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.confidence_sequence import confidence_sequence, policy_difference
+from shadowprice.evaluation.policy.confidence_sequence import confidence_sequence
 
 
 def by_the_book(x: list[float], alpha: float) -> list[tuple[float, float, float]]:
@@ -64,43 +64,10 @@ def test_its_width_follows_the_spread_and_not_the_bounds() -> None:
     assert fixed < width[1] < 3 * fixed
 
 
-def test_a_better_policy_is_told_from_a_worse_one_and_equal_ones_are_not() -> None:
-    rows, levels = 20_000, 4
-    random = np.random.default_rng(3)
-    level = random.integers(0, levels, rows)
-    y = (random.random(rows) < np.array([0.1, 0.2, 0.3, 0.4])[level]).astype(float)
-    chance = np.full(rows, 1 / levels)
-    policies = {name: (level == j).astype(float) for name, j in (("best", 3), ("worst", 0))}
-
-    def compare(one: str, other: str):
-        return policy_difference(
-            y, policies[one], policies[other], chance, largest=1, least_propensity=1 / levels
-        )  # fmt: skip
-
-    better = compare("best", "worst")
-    assert better.last.low < 0.3 < better.last.high
-    stopped = better.decided()
-    assert stopped is not None
-    assert stopped < 5000
-    assert better.low[stopped - 1] > 0 >= better.low[stopped - 2]
-    assert compare("worst", "best").last.high < 0
-    assert compare("best", "best").decided() is None
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"y": [0.5, 2.0]}, r"y: .*rows: 1"),
-        ({"propensity": [0.1, 0.5]}, r"propensity: .*rows: 0"),
-        ({"least_propensity": 0.0}, "least_propensity"),
-        ({"level": 1.0}, "level"),
-    ],
+    ("x", "low", "high", "level", "message"),
+    [([2.0], 0, 1, 0.95, r"x: .*rows: 0"), ([1.0], 1, 1, 0.95, "low"), ([0.5], 0, 1, 1.0, "level")],
 )
-def test_what_cannot_be_is_refused(change: dict, message: str) -> None:
-    given = {"y": [0.5, 1.0], "target": [1.0, 0.0], "other": [0.0, 1.0], "propensity": [0.5, 0.5]}
+def test_what_cannot_be_is_refused(x: list[float], low: float, high: float, level: float, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        policy_difference(**{**given, "largest": 1.0, "least_propensity": 0.25, **change})
-    with pytest.raises(InvalidInput, match=r"x: .*rows: 0"):
-        confidence_sequence([2.0], 0, 1)
-    with pytest.raises(InvalidInput, match="low"):
-        confidence_sequence([1.0], 1, 1)
+        confidence_sequence(x, low, high, level=level)
