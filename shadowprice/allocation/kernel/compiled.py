@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, NetCost, Real, Scored, Tile, level_type
-from shadowprice.extension import load_extension
 
 VERSION = 3
 """Version of the structures and functions below; fused.c has it in the name of a function."""
@@ -90,8 +91,27 @@ class _Climbed(ctypes.Structure):
     _fields_ = tuple(members(Pointer, "first base slope step account"))
 
 
+def _open() -> ctypes.CDLL | None:
+    """The extension; None where it was not built, or for another machine, or from other sources, with a warning."""
+    paths = (Path(__file__).with_name(f"_fused{suffix}") for suffix in EXTENSION_SUFFIXES)
+    path = next((each for each in paths if each.exists()), None)
+    if path is None:
+        return None
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError:  # built for another machine
+        return None
+    if hasattr(library, f"fused_version_{VERSION}"):
+        return library
+    told = (
+        f"{path.name} was built from other sources and is not used; build it again: python setup.py build_ext --inplace"
+    )
+    warnings.warn(told, RuntimeWarning, stacklevel=2)
+    return None
+
+
 def _load() -> ctypes.CDLL | None:
-    library = load_extension(Path(__file__).parent, "_fused", f"fused_version_{VERSION}")
+    library = _open()
     if library is not None:
         number = ctypes.c_double
         climb, scan = [Pointer, number, number, Pointer], [Pointer, Whole, Pointer]
