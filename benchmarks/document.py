@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import batches, scale
+from benchmarks import scale
 from benchmarks.markdown import Results, markdown
 from benchmarks.pacing import sample
 from benchmarks.service import capacity_tables, tables
@@ -157,7 +157,7 @@ def stored(results: Results) -> str:
     """The table of shards in files."""
     lines = [
         [
-            f"{row['kind']}, from the {'cache' if row['cached'] else 'disk'}",
+            f"from the {'cache' if row['cached'] else 'disk'}",
             f"{row['accounts']:,}",
             seconds(row["seconds"]),
             f"{row['reads']:.1f}",
@@ -202,17 +202,6 @@ def actors(results: Results) -> str:
     ]
     heads = ("accounts", "actors", "one process", "actors: a solve", "rounds", "an empty round", "first solve")
     return markdown(heads, lines)
-
-
-def profile(results: Results) -> str:
-    """The table of where the time goes."""
-    lines = []
-    for row in results["profile"]["rows"]:
-        total = row["seconds"]
-        parts = sorted(row["parts"].items(), key=lambda part: -part[1])
-        told = ", ".join(f"{name} {100 * share / total:.0f} %" for name, share in parts if share > 0.02 * total)
-        lines.append([row["instance"], f"{row['accounts']:,}", seconds(total), told])
-    return markdown(("instance", "accounts", "CPU", "of which"), lines)
 
 
 def goals(results: Results) -> str:
@@ -292,17 +281,14 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "one": ("allocation", budgets("one")),
     "eight": ("allocation", budgets("eight")),
     "goals": ("allocation", goals),
-    "profile": ("profile", profile),
     "sizes": ("demands", sizes),
     "delivery": ("delivery", delivery),
     "stored": ("executors", stored),
     "actors": ("executors", actors),
     "dual": ("dual", dual),
-    "batches": ("batches", batches.table),
     "vouchers": ("vouchers", vouchers),
     "sample": ("sample", sample.table),
     "scale": ("scale", scale.table),
-    "ahead": ("scale", scale.ahead),
     **capacity_tables.TABLES,
     "service": ("serving", tables.throughput),
     "servicegoals": ("serving", tables.goals),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 BENCHMARKS: dict[str, str] = {
     "allocation": "benchmarks.allocation.engine",
-    "profile": "benchmarks.allocation.profile",
     "demands": "benchmarks.allocation.demands",
     "decision": "benchmarks.allocation.decision",
     "executors": "benchmarks.allocation.executors",
@@ -14,17 +13,15 @@ BENCHMARKS: dict[str, str] = {
     "serving": "benchmarks.service.predictor",
     "latency": "benchmarks.service.latency",
     "capacity": "benchmarks.service.capacity",
-    "batches": "benchmarks.batches",
     "vouchers": "benchmarks.vouchers",
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
     "sample": "benchmarks.pacing.sample",
     "hostile": "benchmarks.service.hostile",
-    "serving_abuse": "benchmarks.service.robustness",
     "scale": "benchmarks.scale",
     "check": "benchmarks.check",
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"batches", "check", "scale", "serving_abuse", "ledger_replicas", "latency"})
+ON_REQUEST = frozenset({"check", "scale", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""

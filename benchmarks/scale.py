@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from benchmarks.cells import Cells
-from benchmarks.cluster import SHARDED, Cost, shared_seconds
 from benchmarks.markdown import Results, markdown
 from operations.common.disk import require_space
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 QUICK_SIZES = (1_000, 2_000)
-AHEAD, WORKERS = (100_000_000, 1_000_000_000), (16, 256)
-"""Accounts and cores of the simulated clusters."""
 ACCOUNT_BYTES = 3500
 """That all steps together write for an account."""
 OFFERS, TIES = 10, 5
@@ -142,22 +138,6 @@ def _columns(steps: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{peak:.2f}",
         f"{total['bytes'] / 1e6:,.0f}",
     ]
-
-
-def ahead(results: Results) -> str:
-    """Simulated hours of every step at sizes that were not run, by the number of workers."""
-    found = measured(results)
-    both = [steps for accounts, steps in sorted(found.items()) if len(steps) == len(found[min(found)])][-2:]
-    lines: list[list[str]] = []
-    for name in both[-1] if len(both) == 2 else ():
-        cost = Cost.through({accounts: steps[name]["processor"] for accounts, steps in found.items() if name in steps})
-        hours = [shared_seconds(cost, accounts, workers) / 3600 for accounts, workers in product(AHEAD, WORKERS)]
-        lines.append([name, SHARDED.get(name, "no"), *[f"{each:.2g}" for each in hours]])
-    heads = [
-        f"{accounts:.0e} accounts, {workers:,} cores".replace("e+0", "e")
-        for accounts, workers in product(AHEAD, WORKERS)
-    ]
-    return markdown(("step", "shared by processes today", *heads), lines)
 
 
 def draw(results: Results, path: Path) -> None:

@@ -3,19 +3,16 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from benchmarks import __main__ as command
 from benchmarks.allocation.dualip import Rows, objective
 from benchmarks.allocation.instances import problem
-from benchmarks.allocation.profile import Clock, watched
 from benchmarks.cells import Cells
 from benchmarks.document import PAGES, TABLES, filled
 from benchmarks.service import capacity_tables
 from shadowprice.allocation import solve
-from shadowprice.allocation.one_budget import search
 
 
 @pytest.mark.parametrize("name", command.BENCHMARKS)
@@ -144,14 +141,3 @@ def test_the_programme_handed_to_dualip_has_our_optimum(kind: str) -> None:
     # With a small ridge its dual per account is minus our optimum.
     small = float(given_to.calculate(prices, gamma=1e-6).dual_objective)
     assert -small * 60 * rows.worth == pytest.approx(found.dual, rel=1e-4)
-
-
-def test_the_clock_counts_a_step_without_the_steps_it_calls_and_lets_go() -> None:
-    before = search.interval
-    with watched(clock := Clock(), 20_000):
-        clock.begin("rest")
-        solve(problem("one", 20_000))
-        clock.end()
-    assert search.interval is before
-    assert {"rest", "the pass over all accounts", "climbing hulls", "drawing samples"} <= set(clock.parts)
-    assert all(np.isfinite(part) and part >= 0 for part in clock.parts.values())
