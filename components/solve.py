@@ -15,7 +15,6 @@ def solve(
     state: Input[Artifact] = None,
     model: Input[Model] = None,
     tables: Input[Dataset] = None,
-    solver: str = "auto",
     workers: int = 0,
     campaign: str = "",
     budget: int = 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -69,7 +68,6 @@ class SolveJob(Job):
     state: Path | None = reads("file of the measure job", optional=True)
     model: Path | None = reads("folder of the model bundle", optional=True)
     tables: Path | None = reads("folder of the prepared tables; a delivery needs it", optional=True)
-    solver: str = option("auto", "name of the allocation's solver; auto takes the fast exact one")
     workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
     campaign: str = option("", "name of a campaign that starts with this price")
     budget: int = option(0, "minor units for the day of a campaign that starts")
@@ -108,8 +106,7 @@ def run(job: SolveJob) -> PriceRecord:
     """
     trial: PriceRecord | None = None
     if job.state is not None:
-        campaign = read_campaign(job.workspace).name
-        with Stages("solve", 4) as stage, executor_of(job.workers, campaign) as executor:
+        with Stages("solve", 4) as stage, executor_of(job.workers) as executor:
             stage("read the state")
             state = PricingState.load(job.state)
             record = _solve_state(job, state, executor, stage)
@@ -145,19 +142,14 @@ def _page(job: SolveJob, record: PriceRecord) -> str:
 
 
 @contextmanager
-def executor_of(workers: int, campaign: str) -> Iterator[Executor | None]:
-    """Ray actors; None for 0. Raises :class:`MissingExtra` where Ray is not installed.
-
-    They end with the block, except in a cluster that this process joins by ``RAY_ADDRESS``: there they stay for the
-    next solve of the campaign.
-    """
+def executor_of(workers: int) -> Iterator[Executor | None]:
+    """Ray actors, which end with the block; None for 0. Raises :class:`MissingExtra` where Ray is not installed."""
     if not workers:
         yield None
         return
     from shadowprice.allocation.executors.ray import RayExecutor
 
-    name = f"solve {campaign}" if "RAY_ADDRESS" in os.environ else ""
-    with RayExecutor(workers, name=name) as executor:
+    with RayExecutor(workers) as executor:
         yield executor
 
 
@@ -168,7 +160,7 @@ def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None, 
     solver = Solver(workspace, job.on_alarm)
     stage("solve the price")
     try:
-        return solver.solve(state, solver=job.solver, executor=executor).record
+        return solver.solve(state, executor=executor).record
     except Conflict as settled:
         newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
         if newest is None:
@@ -188,7 +180,7 @@ def _solve_canary(job: SolveJob, state: PricingState, executor: Executor | None)
         if canary is None:
             return None
         solver = Solver(job.workspace, canary=canary.model_version)
-        return solver.solve(state, solver=job.solver, executor=executor).record
+        return solver.solve(state, executor=executor).record
     except (ShadowpriceError, OSError) as error:
         print(f"no new price of the canary: {error}", flush=True)
         return None
@@ -279,7 +271,7 @@ class Solver:
             informed[cold] = has
         return found[place], informed[place]
 
-    def solve(self, state: PricingState, *, solver: str = "auto", executor: Executor | None = None) -> Resolution:
+    def solve(self, state: PricingState, *, executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.
 
         Raises:
@@ -306,7 +298,6 @@ class Solver:
                 version=self.prices.next_version(self.campaign.name),
                 model_version=self.model_version,
                 now=now,
-                solver=solver,
                 executor=executor,
             )
         )

@@ -14,7 +14,6 @@ def resolve_pipeline(
     ledger_url: str = "",
     metrics_urls: list = [],  # noqa: B006 - kfp reads the default from the signature
     prometheus_url: str = "",
-    solver: str = "auto",
     workers: int = 0,
     ray_job: str = "",
     on_alarm: str = "",
@@ -26,7 +25,6 @@ def resolve_pipeline(
         ledger_url: of the ledger service; empty before the campaign starts.
         metrics_urls: pages to read the spend from when no Prometheus is configured; the ledger's when empty.
         prometheus_url: of Prometheus; empty when there is none.
-        solver: name of the allocation's solver.
         workers: Ray actors that hold the accounts; 0 solves in one process, which is quicker below 10⁷ accounts.
         ray_job: ConfigMap with the RayJob that the solve runs in; empty solves in the step's own container.
         on_alarm: pacer to price by while the watch alarms; empty: the campaign's.
@@ -38,7 +36,6 @@ def resolve_pipeline(
     solved = solve(
         state=measured.outputs["state"],
         workspace=workspace,
-        solver=solver,
         workers=workers,
         on_alarm=on_alarm,
         ray_job=ray_job,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.allocation.oracles.dense import Dense
 from shadowprice.allocation import Problem
 
 GAMMA = 1e-3
@@ -44,8 +45,8 @@ class Rows:
     @classmethod
     def of(cls, given: Problem) -> Rows:
         """The rows of a problem. O(K·J·N), in float64."""
-        net = np.stack([given.paid(each) - each.limit * given.measure(each) for each in given.resources])
-        capacity = np.array([given.capacity(each) for each in given.resources])
+        dense = Dense.of(given)
+        net, capacity = dense.net, dense.capacity
         accounts = given.shape[1]
         unit = np.sqrt((net**2).sum(axis=(1, 2)) / accounts)
         worth = float(np.abs(given.value).max())

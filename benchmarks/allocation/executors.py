@@ -1,4 +1,4 @@
-"""Accounts in files, computed on the fly, and on Ray actors: against reading the same bytes once."""
+"""Accounts in files and on Ray actors: against reading the same bytes once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy as np
 from benchmarks.cells import Cells
 from benchmarks.timing import best, stream_read
 from shadowprice.allocation import (
-    CurveProblem,
     Problem,
     RayExecutor,
     Resource,
@@ -24,11 +23,9 @@ from shadowprice.allocation import (
     solve,
     write_shards,
 )
-from shadowprice.responses.layers.heads import HazardHead
 
 LEVELS = np.arange(1, 11) * 20
 SHARD = 1_000_000
-DEPTH = 32
 
 
 def values(accounts: int) -> Iterator[np.ndarray]:
@@ -77,75 +74,37 @@ def timed(work: Callable[[], Any], forgotten: Path | None) -> float:
 def stored(accounts: int, folder: Path) -> list[dict[str, Any]]:
     """A solve from files against reading the same files, from the system's cache and from the disk."""
     rows = []
-    for kind in ("npy", "parquet"):
-        path = write_shards(folder / kind, ({"value": value} for value in values(accounts)), kind=kind)
-        for cached in (True, False):
-            problem, level = StoredProblem(path, budget(accounts)), folder / "level.npy"
-            found = solve(problem)
-            near = float(found.prices[0]) * 1.001
-            works = (
-                partial(solve, problem, level_path=level),
-                partial(solve, problem, level_path=level, near=near),
-                partial(read_files, path),
-            )
-            seconds, warm, read = (timed(work, None if cached else path) for work in works)
-            size = sum(each.stat().st_size for each in path.iterdir())
-            rows.append(
-                {
-                    "kind": kind,
-                    "accounts": accounts,
-                    "bytes": size,
-                    "cached": cached,
-                    "seconds": seconds,
-                    "warm_start_seconds": warm,
-                    "read_seconds": read,
-                    "reads": seconds / read,
-                    "warm_start_reads": warm / read,
-                    "gap": found.gap,
-                    "passes": found.passes,
-                }
-            )
-            print(
-                f"{kind:>8} {'cache' if cached else 'disk':>6} {accounts:>12,} {size / seconds / 1e9:>8.2f} GB/s"
-                f" {seconds / read:>7.2f} {warm / read:>7.2f}"
-            )
+    path = write_shards(folder / "shards", ({"value": value} for value in values(accounts)))
+    for cached in (True, False):
+        problem, level = StoredProblem(path, budget(accounts)), folder / "level.npy"
+        found = solve(problem)
+        near = float(found.prices[0]) * 1.001
+        works = (
+            partial(solve, problem, level_path=level),
+            partial(solve, problem, level_path=level, near=near),
+            partial(read_files, path),
+        )
+        seconds, warm, read = (timed(work, None if cached else path) for work in works)
+        size = sum(each.stat().st_size for each in path.iterdir())
+        rows.append(
+            {
+                "accounts": accounts,
+                "bytes": size,
+                "cached": cached,
+                "seconds": seconds,
+                "warm_start_seconds": warm,
+                "read_seconds": read,
+                "reads": seconds / read,
+                "warm_start_reads": warm / read,
+                "gap": found.gap,
+                "passes": found.passes,
+            }
+        )
+        print(
+            f"{'cache' if cached else 'disk':>6} {accounts:>12,} {size / seconds / 1e9:>8.2f} GB/s"
+            f" {seconds / read:>7.2f} {warm / read:>7.2f}"
+        )
     return rows
-
-
-def curves(accounts: int) -> dict[str, Any]:
-    """Curves on the fly against computing them alone, and against the solve of the whole matrix."""
-    random = np.random.default_rng(0)
-    head = HazardHead(
-        levels=LEVELS.astype(np.int64),
-        weight=random.normal(size=(LEVELS.size, DEPTH)).astype(np.float32) * np.float32(0.2),
-        bias=np.full(LEVELS.size, -1.0, dtype=np.float32),
-        default_embedding=np.zeros(DEPTH, dtype=np.float32),
-    )
-    embedding = random.standard_normal((accounts, DEPTH), dtype=np.float32)
-    limits = budget(accounts, 10.0)
-    seconds, found = best(lambda: solve(CurveProblem(embedding, head.response, limits)), repeat=2)
-    step = 1 << 14
-
-    def compute() -> None:
-        for start in range(0, accounts, step):
-            head.response(embedding[start : start + step])
-
-    alone, _ = best(compute, repeat=2)
-    row = {
-        "accounts": accounts,
-        "dimensions": DEPTH,
-        "seconds": seconds,
-        "curves_alone_seconds": alone,
-        "ratio": seconds / alone,
-        "accounts_per_second": accounts / seconds,
-        "gap": found.gap,
-        "passes": found.passes,
-    }
-    print(
-        f"  curves {accounts:>12,} accounts {accounts / seconds / 1e6:>7.2f} M/s"
-        f" {seconds / alone:>7.2f} of computing them alone"
-    )
-    return row
 
 
 def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -199,12 +158,12 @@ def ask_nothing(executor: RayExecutor) -> None:
     """Put the empty question to all actors."""
     import ray
 
-    ray.get([actor.__ray_call__.remote(nothing) for actor in executor.actors])
+    ray.get([actor.__ray_call__.remote(nothing) for actor in executor.pool.actors])
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """All three; the full mode takes some minutes, 3 GB of disk and 3 GB of memory."""
-    print(f"{'files':>8} {'from':>6} {'accounts':>12} {'speed':>13} {'reads':>7} {'warm':>7}")
+    """Both; the full mode takes some minutes, 3 GB of disk and 3 GB of memory."""
+    print(f"{'from':>6} {'accounts':>12} {'speed':>13} {'reads':>7} {'warm':>7}")
     accounts = 1_000_000 if quick else 10_000_000
 
     def files() -> list[dict[str, Any]]:
@@ -214,6 +173,5 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
     sizes = (100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000)
     return {
         "stored": cells.of("files", files),
-        "curves": cells.of("curves", partial(curves, 100_000 if quick else 1_000_000)),
         "actors": cells.of("actors", partial(actors, sizes, (1, 2))),
     }

@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.allocation.instances import problem as make
+from benchmarks.allocation.oracles.dense import Dense
+from benchmarks.allocation.oracles.highs import solve_highs_lp
+from benchmarks.allocation.oracles.lbfgs import solve_lbfgs
 from benchmarks.timing import steady, stream_read
-from shadowprice.allocation import Problem, solve
+from shadowprice.allocation import Allocation, Problem, solve
 from shadowprice.allocation.kernel import compiled
 
 Found = dict[str, Any]
@@ -41,10 +44,10 @@ def engine(given: Problem) -> Found:
     }
 
 
-def named(name: str, given: Problem, **options: Any) -> Found:
-    """A named alternative of ``solve``."""
+def certified(oracle: Callable[..., Allocation], given: Problem, **options: Any) -> Found:
+    """A method of ``benchmarks.allocation.oracles``."""
     started, used = time.perf_counter(), time.process_time()
-    solved = solve(given, solver=name, **options)
+    solved = oracle(given, **options)
     return {
         "seconds": time.perf_counter() - started,
         "processor": time.process_time() - used,
@@ -65,8 +68,8 @@ def or_tools(solver: str, given: Problem) -> Found:
             f"termination_criteria {{ simple_optimality_criteria {{ {accuracy} }} }}"
         )
     levels, accounts = given.shape
-    nets = [given.paid(each) - each.limit * given.measure(each) for each in given.resources]
-    rows = [model.Constraint(-model.infinity(), given.capacity(each)) for each in given.resources]
+    dense = Dense.of(given)
+    rows = [model.Constraint(-model.infinity(), top) for top in dense.capacity.tolist()]
     objective = model.Objective()
     objective.SetMaximization()
     variables = []
@@ -76,7 +79,7 @@ def or_tools(solver: str, given: Problem) -> Found:
             x = model.NumVar(0.0, 1.0, "")
             one.SetCoefficient(x, 1.0)
             objective.SetCoefficient(x, float(given.value[j, i]))
-            for row, net in zip(rows, nets, strict=True):
+            for row, net in zip(rows, dense.net, strict=True):
                 if net[j, i]:
                     row.SetCoefficient(x, float(net[j, i]))
             variables.append(x)
@@ -84,14 +87,12 @@ def or_tools(solver: str, given: Problem) -> Found:
     model.Solve()
     seconds, processor = time.perf_counter() - started, time.process_time() - used
     share = np.array([x.solution_value() for x in variables]).reshape(accounts, levels).T
-    excess = [
-        float((share * net).sum()) / given.capacity(each) - 1 for each, net in zip(given.resources, nets, strict=True)
-    ]
+    excess = (share * dense.net).sum(axis=(1, 2)) / dense.capacity - 1
     return {
         "seconds": seconds,
         "processor": processor,
         "objective": float((share * given.value).sum()),
-        "violation": max(excess),
+        "violation": float(excess.max()),
     }
 
 
@@ -104,9 +105,9 @@ def dualip(given: Problem) -> Found:
 
 PEERS: dict[str, Callable[[Problem], Found]] = {
     "engine": engine,
-    "lbfgs": partial(named, "lbfgs"),
-    "HiGHS ipm": partial(named, "highs_lp", method="ipm"),
-    "HiGHS simplex": partial(named, "highs_lp", method="simplex"),
+    "lbfgs": partial(certified, solve_lbfgs),
+    "HiGHS ipm": partial(certified, solve_highs_lp, method="ipm"),
+    "HiGHS simplex": partial(certified, solve_highs_lp, method="simplex"),
     "GLOP": partial(or_tools, "GLOP"),
     "PDLP 1e-4": partial(or_tools, "PDLP"),
     "DuaLip": dualip,

@@ -11,16 +11,14 @@ from shadowprice.allocation.exact_sizes import (
     solve_demands,
 )
 from shadowprice.allocation.executors.ray import RayExecutor
-from shadowprice.allocation.problem.assignment import draw_levels
 from shadowprice.allocation.problem.problem import Problem, Resource, on_response
 from shadowprice.allocation.problem.solution import Allocation
 from shadowprice.allocation.solvers import solve
-from shadowprice.allocation.sources import CurveProblem, ShardWriter, StoredProblem, write_shards
+from shadowprice.allocation.sources import ShardWriter, StoredProblem, write_shards
 
 __all__ = [
     "NOBODY",
     "Allocation",
-    "CurveProblem",
     "Plan",
     "Problem",
     "RayExecutor",
@@ -29,7 +27,6 @@ __all__ = [
     "ShardWriter",
     "Shortage",
     "StoredProblem",
-    "draw_levels",
     "heuristic_demands",
     "literal_heuristic_demands",
     "on_response",

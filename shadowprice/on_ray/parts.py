@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain, islice
@@ -29,17 +29,20 @@ class Actors:
 
     Args:
         workers: how many.
-        folder: that all of them reach at the same path.
+        folder: that all of them reach at the same path; None where they exchange no files.
+        address: of a Ray cluster; by default the one of ``RAY_ADDRESS``, else Ray starts on this machine.
+
+    actors  their handles, empty until they start
     """
 
-    def __init__(self, workers: int, folder: Path) -> None:
+    def __init__(self, workers: int, folder: Path | None = None, address: str | None = None) -> None:
         try:
             import ray
         except ModuleNotFoundError as error:
             raise MissingExtra("several workers need ray; install shadowprice[ray]") from error
-        self.workers, self.folder = workers, folder
+        self.workers, self.folder, self.address = workers, folder, address
         self._ray, self._started = ray, False
-        self._actors: list[Any] = []
+        self.actors: list[Any] = []
 
     def each(self, work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[Found]:
         """Yield the result of each part, in order. The parts of an actor that dies are done by another one."""
@@ -49,30 +52,43 @@ class Actors:
             # So few are done in less time than Ray takes to start.
             yield from map(work, first)
             return
-        self._start()
-        held, waiting = [self._ray.put(work)], deque[Any]()
+        held, waiting = self.send(work), deque[Any]()
         for number, part in enumerate(chain(first, rest)):
             if len(waiting) == AHEAD * self.workers:
                 yield self._taken(waiting.popleft())
-            waiting.append(self._actors[number % self.workers].do.remote(held, part))
+            waiting.append(self._asked(number, held, part))
         while waiting:
             yield self._taken(waiting.popleft())
 
+    def send(self, work: Callable[[Part], Found]) -> list[Any]:
+        """Start the actors, and return a reference to a work that each of them reads once."""
+        self._start()
+        return [self._ray.put(work)]
+
+    def at_once(self, works: Sequence[list[Any]], parts: Sequence[tuple[int, Any]]) -> list[Any]:
+        """Return the results of all parts. The actor of a part's number does it, by its own work of :meth:`send`."""
+        self._start()
+        waiting = [self._asked(number, works[number % self.workers], part) for number, part in parts]
+        return [self._taken(each) for each in waiting]
+
     def close(self) -> None:
         """End the actors, and Ray where they started it."""
-        for actor in self._actors:
+        actors, self.actors = self.actors, []
+        for actor in actors if self._ray.is_initialized() else ():
             self._ray.kill(actor)
-        self._actors = []
         if self._started:
             self._started = False
             self._ray.shutdown()
 
     def _start(self) -> None:
-        if self._actors:
+        if self.actors:
             return
-        self._started = join_ray(self._ray, self.workers)
+        self._started = join_ray(self._ray, self.workers, self.address)
         kind = self._ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS)(_Actor)
-        self._actors = [kind.remote() for _ in range(self.workers)]
+        self.actors = [kind.remote() for _ in range(self.workers)]
+
+    def _asked(self, number: int, held: list[Any], part: Any) -> Any:
+        return self.actors[number % self.workers].do.remote(held, part)
 
     def _taken(self, result: Any) -> Any:
         errors = self._ray.exceptions
@@ -145,7 +161,7 @@ def in_parts(work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[F
 def exchange_folder() -> Path | None:
     """Return the folder that all who work on the parts reach; None for this machine's own."""
     actors = _ACTIVE.get()
-    if actors is None:
+    if actors is None or actors.folder is None:
         return None
     actors.folder.mkdir(parents=True, exist_ok=True)
     return actors.folder

@@ -66,7 +66,6 @@ def resolve(
     at: float | None = None,
     newest: PriceRecord | None = None,
     max_spend_age: timedelta = MAX_SPEND_AGE,
-    solver: str = "auto",
     executor: Executor | None = None,
 ) -> Resolution:
     """Solve the rest of the window.
@@ -86,7 +85,6 @@ def resolve(
             stays within a factor of :data:`MAX_STEP` of it (status ``bounded`` where that binds; the
             certificate is that of the solve).
         max_spend_age: oldest spend that may be priced.
-        solver: a name of ``shadowprice.allocation.solvers``; its answer is certified all the same.
         executor: who holds the accounts; None for this process.
 
     Each account makes its share of the requests expected of its side, so the problem is that of the rest of the
@@ -169,7 +167,7 @@ def resolve(
     curves = {side: each.curves(counted) for side, each in caps.items()}
     if len(parts) > 1:
         curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
-    found = solve_window(campaign, curves, expected, money, parts, rows, solver=solver, executor=executor)
+    found = solve_window(campaign, curves, expected, money, parts, rows, executor=executor)
     _certify(campaign, found.allocation, in_hand)
     solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
     spent_up = exhausted(campaign, in_hand_of) if newest else ()

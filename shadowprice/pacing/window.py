@@ -53,7 +53,6 @@ def solve_window(
     parts: Sequence[Part] = (),
     rows: Sequence[Row] | None = None,
     *,
-    solver: str = "auto",
     executor: Executor | None = None,
 ) -> WindowSolution:
     """Maximise the value of the requests to come with ``left`` minor units in hand.
@@ -68,7 +67,6 @@ def solve_window(
         rows: of the further budgets; by default one for each, with its limit in all periods together. A row that does
             not pay for the cheapest levels of its requests counts as if it just did: the hard stop refuses the rest,
             and the others keep their money. A floor above the dearest levels counts as if it were just met.
-        solver: a name of ``shadowprice.allocation.solvers``.
         executor: who holds the accounts; None for this process.
 
     With exploration and arms each request is chosen, drawn uniformly or held at the lowest level with the probabilities
@@ -109,7 +107,7 @@ def solve_window(
     most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
     window.resources = Money(campaign, in_hand, possible_rows(most, _tiles_of_totals(window, most)))
     small = executor is None and window.accounts <= IN_MEMORY
-    solved = solve(window.whole() if small else window, executor, solver=solver)
+    solved = solve(window.whole() if small else window, executor)
     spend = dict.fromkeys(served, 0.0)
     spend_of: dict[str, dict[Side, float]] = {row.name: dict.fromkeys(served, 0.0) for row in rows}
     needed = {"cost", "allowed", *map(members_of, spend_of)}

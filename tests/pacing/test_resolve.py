@@ -16,7 +16,7 @@ from shadowprice.allocation import solve
 from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
-from shadowprice.errors import Conflict, InvalidInput, NotCertified, NotFound
+from shadowprice.errors import Conflict, InvalidInput, NotCertified
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.compare import Setting
@@ -229,23 +229,6 @@ def test_a_side_that_is_expected_but_not_in_the_sample_is_not_certified(case: Ca
         one.resolve(report())
     found = one.resolve(report(), {"customer": AHEAD["customer"]})
     assert found.record.sample_rows == 300
-
-
-def test_the_solver_is_a_setting_and_an_approximate_one_passes_the_same_gate(
-    case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = case()
-    price = one.resolve(report()).record.prices["budget"]
-    for exact in ("interval", "breakpoints", "bisection", "highs_lp"):
-        assert one.resolve(report(), solver=exact).record.prices["budget"] == pytest.approx(price, rel=1e-8)
-    with pytest.raises(NotCertified, match="gap"):
-        one.resolve(report(), solver="lbfgs")
-    monkeypatch.setattr(one, "campaign", replace(one.campaign, gap_limit=1e-2))
-    near = one.resolve(report(), solver="lbfgs").record
-    assert near.status == "approximate"
-    assert 1e-6 < near.gap <= 1e-2
-    with pytest.raises(NotFound, match="bisection"):
-        one.resolve(report(), solver="guess")
 
 
 @pytest.mark.parametrize("limit", ["gap_limit", "violation_limit"])

@@ -60,33 +60,8 @@ class Source(Protocol):
         """Return the source with its arrays in memory."""
 
 
-@dataclass(frozen=True, eq=False)
-class Described:
-    """Stated content of a shard in files, before any file is opened.
-
-    types  element type and shape (levels, accounts) or (accounts,) that each array must have
-    """
-
-    types: Mapping[str, tuple[str, tuple[int, ...]]]
-
-    @property
-    def levels(self) -> int:
-        """Number of levels J."""
-        return self.types["value"][1][0]
-
-    @property
-    def accounts(self) -> int:
-        """Number of accounts N."""
-        return self.types["value"][1][1]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of the arrays."""
-        return frozenset(self.types)
-
-
 class Sharded(Protocol):
-    """A problem whose accounts are described rather than held: :class:`StoredProblem`, :class:`CurveProblem`."""
+    """A problem whose accounts are described rather than held: :class:`StoredProblem`."""
 
     @property
     def resources(self) -> Resources: ...  # noqa: D102

@@ -178,20 +178,6 @@ class Problem:
         """(levels J, accounts N)."""
         return (int(self.value.shape[0]), int(self.value.shape[1]))
 
-    def only_budget(self, solver: str) -> Resource:
-        """The one cap of a problem that has nothing else.
-
-        Raises:
-            InvalidProblem: several resources, none, or a floor or an equality.
-        """
-        if len(self.resources) != 1 or self.resources[0].sense != "at_most":
-            raise InvalidProblem(
-                f"solver {solver!r} takes exactly one budget, a cap; got "
-                f"{[f'{resource.name} ({resource.sense})' for resource in self.resources]}; 'partition' takes any",
-                field="resources",
-            )
-        return self.resources[0]
-
     def members(self, resource: Resource) -> NDArray[np.bool_]:
         """bool (N,): the accounts that a resource counts."""
         accounts = self.shape[1]
@@ -251,37 +237,6 @@ class Problem:
             raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
         if (numbers or per_level) and self._bounded(matrix, field).least < 0:
             InvalidProblem.refuse_rows(matrix < 0, "must not be negative", field=field)
-
-    def paid(self, resource: Resource) -> Matrix:
-        """(J, N): money paid at each level, zero outside the members."""
-        self.check(resource)
-        cost: Matrix
-        given = resource.cost
-        if isinstance(given, ResponseCost):
-            response = self.value if given.response is None else given.response
-            cost = given.levels[:, None].astype(np.float64) * response.astype(np.float64)
-        else:
-            matrix = given[:, None] if given.ndim == 1 else given
-            cost = np.broadcast_to(matrix, self.shape).astype(np.float64)
-        finite_bounds(cost, f"{resource.name}.cost")
-        cost[:, ~self.members(resource)] = 0.0
-        return cost
-
-    def measure(self, resource: Resource) -> Matrix:
-        """(J, N): multiplier of the limit — 0, 1 or the response — zero outside the members."""
-        if resource.form == "total":
-            return np.zeros(self.shape)
-        if resource.form == "per_account":
-            measure = np.ones(self.shape)
-        else:
-            self.check(resource)
-            measure = np.array(resource.response, dtype=np.float64)
-        measure[:, ~self.members(resource)] = 0.0
-        return measure
-
-    def capacity(self, resource: Resource) -> float:
-        """Right-hand side of the resource's row."""
-        return resource.carry + (resource.limit if resource.form == "total" else 0.0)
 
 
 def _cost(cost: ArrayLike | ResponseCost) -> NDArray[np.floating[Any]] | ResponseCost:

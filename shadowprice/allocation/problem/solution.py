@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.problem.problem import Matrix, Problem, Resource, Sense
+from shadowprice.allocation.problem.problem import Matrix, Sense
 
 ROUNDING = 1e-12
 """Relative slack that sums are allowed for floating point."""
@@ -122,15 +122,6 @@ class Allocation:
 def pick(matrix: Matrix, level: NDArray[np.integer]) -> NDArray[np.float64]:
     """(N,): the entry of each account's level."""
     return np.asarray(matrix[level, np.arange(level.size)], dtype=np.float64)
-
-
-def relative_excess(problem: Problem, resource: Resource, paid: float, measure: float) -> float:
-    """Relative excess of one resource's spend over its allowance; ≤ 0 is within the limit.
-
-    ``paid`` is the money, ``measure`` the quantity a mean is taken over. A cap gives
-    spend / allowance − 1, a floor the opposite, an equality the size of either.
-    """
-    return excess(resource.sense, paid, problem.capacity(resource) + resource.limit * measure)
 
 
 def excess(sense: Sense, paid: float, allowance: float) -> float:

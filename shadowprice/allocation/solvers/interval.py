@@ -1,7 +1,7 @@
 """One budget at the speed of memory: an interval for the price, one pass, exact work on the unsettled few.
 
-Exact in the same sense as ``breakpoints``: the price is the slope of a hull edge in float64, and the tie share
-and the certificate come from the decision rule at that price. See :mod:`shadowprice.allocation.one_budget.search`.
+The price is the slope of a hull edge in float64, and the tie share and the certificate come from the decision rule at
+that price. See :mod:`shadowprice.allocation.one_budget.search`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shadowprice.allocation.solvers.prepared import Opened
 
 
 def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> Allocation:
-    """Exact optimum for one resource of any form.
+    """Exact optimum for one cap of any form.
 
     ``near`` is a price expected to be close, such as the last hour's; it saves the sample.
 
@@ -27,10 +27,10 @@ def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> A
     matrices of different types are converted.
 
     Raises:
-        InvalidProblem: not exactly one resource, or one that is malformed.
+        InvalidProblem: a malformed resource.
     """
     accounts = Opened.of(problem)
-    resource = accounts.example.only_budget("interval")
+    resource = accounts.example.resources[0]
     accounts.example.check(resource, numbers=False)
     # Counting the members of shards is a round of its own.
     counted = int(accounts.counted[0]) if resource.form == "per_account" else accounts.accounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from shadowprice.allocation.population.population import InMemory, Population
 from shadowprice.allocation.problem.problem import Problem
@@ -14,10 +14,9 @@ from shadowprice.allocation.several_budgets.certificate import certified, contra
 from shadowprice.allocation.several_budgets.partition import locate
 from shadowprice.allocation.several_budgets.rows import FEW_GROUPS, Rows, rows_of
 from shadowprice.allocation.solvers.prepared import Opened
-from shadowprice.errors import InvalidProblem
 
 
-def solve_partition(problem: Problem | Opened, *, near: ArrayLike | None = None) -> Allocation:
+def solve_partition(problem: Problem | Opened, *, near: NDArray[np.float64] | None = None) -> Allocation:
     """Exact optimum for any number of resources of any form and sense, and a whole answer near it.
 
     ``near`` are prices (K,) expected to be close, such as the last hour's; they save the first sample's search.
@@ -31,7 +30,7 @@ def solve_partition(problem: Problem | Opened, *, near: ArrayLike | None = None)
     else:
         rows, population = _of_shards(problem)
         resources = tuple(problem.example.resources)
-    located = locate(population, rows, None if near is None else _near(near, rows.count))
+    located = locate(population, rows, near)
     answer = certified if located.vertex.ray is None else contradiction
     return answer(located, resources)
 
@@ -70,10 +69,3 @@ class Grouped:
     def __call__(self, problem: Problem) -> InMemory:
         """The accounts as the kernel takes them."""
         return InMemory(rows_of(problem, self.counted, self.table)[1])
-
-
-def _near(near: ArrayLike, rows: int) -> NDArray[np.float64]:
-    prices = np.asarray(near, dtype=np.float64)
-    if prices.shape != (rows,) or not np.isfinite(prices).all():
-        raise InvalidProblem(f"needs one finite price for each of {rows} resources", field="near")
-    return prices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.population.mapped import PAGE, advise, fetch, open_npy
-from shadowprice.allocation.population.source import TILE, Arrays, Described
+from shadowprice.allocation.population.source import TILE, Arrays
 from shadowprice.allocation.sources.memory import MemorySource, gather
 from shadowprice.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
-class NpySource(Described):
-    """Files ``<shard>.<array>.npy`` in a folder."""
+class NpySource:
+    """Files ``<shard>.<array>.npy`` in a folder.
 
+    types  element type and shape (levels, accounts) or (accounts,) that each array must have
+    """
+
+    types: Mapping[str, tuple[str, tuple[int, ...]]]
     folder: Path
     shard: str
 
@@ -47,6 +51,21 @@ class NpySource(Described):
             advise(array, 0, array.shape[-1], "RANDOM")
             arrays[name] = array
         return arrays
+
+    @property
+    def levels(self) -> int:
+        """Number of levels J."""
+        return self.types["value"][1][0]
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return self.types["value"][1][1]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the arrays."""
+        return frozenset(self.types)
 
     @property
     def grain(self) -> int:

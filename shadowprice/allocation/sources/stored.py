@@ -1,8 +1,7 @@
 """A problem in a folder of shards, larger than memory if need be.
 
 shards.json              what there is; written last
-00000.value.npy  …       kind "npy": one file for each shard and array, C order
-00000.parquet  …         kind "parquet": one file for each shard; columns value_0, value_1, …
+00000.value.npy  …       one file for each shard and array, C order
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shadowprice.allocation.population.source import Arrays, Resources, Source
 from shadowprice.allocation.sources.npy import NpySource
-from shadowprice.allocation.sources.parquet import ParquetSource
 from shadowprice.documents import read_json
-from shadowprice.errors import InvalidInput, MissingExtra
+from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 
-Kind = Literal["npy", "parquet"]
 MANIFEST = "shards.json"
 NAME = r"[A-Za-z][A-Za-z0-9-]*"
-ROW_GROUP = 1 << 18
 
 
 class StoredProblem:
@@ -56,15 +51,14 @@ class StoredProblem:
         try:
             self._written = path.stat().st_mtime_ns
             listed = read_json(path)
-            self.kind: Kind = listed["kind"]
             levels, arrays = int(listed["levels"]), dict(listed["arrays"])
             shards = [(str(shard["name"]), int(shard["accounts"])) for shard in listed["shards"]]
         except FileNotFoundError:
             raise InvalidInput("there is no such file; write_shards makes one", field=str(path)) from None
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"not a list of shards ({error!r})", field=str(path)) from error
-        if self.kind not in ("npy", "parquet") or "value" not in arrays or not shards:
-            raise InvalidInput("must list shards of kind 'npy' or 'parquet' with a value", field=str(path))
+        if "value" not in arrays or not shards:
+            raise InvalidInput("must list shards with a value", field=str(path))
         self.accounts = sum(count for _, count in shards)
         self._shards: list[Source] = []
         for shard, count in shards:
@@ -72,11 +66,7 @@ class StoredProblem:
                 name: (given["type"], (levels, count) if given["matrix"] else (count,))
                 for name, given in arrays.items()
             }
-            self._shards.append(
-                NpySource(types, self.folder, shard)
-                if self.kind == "npy"
-                else ParquetSource(types, self.folder / f"{shard}.parquet")
-            )
+            self._shards.append(NpySource(types, self.folder, shard))
 
     @property
     def identity(self) -> object:
@@ -95,10 +85,8 @@ class ShardWriter:
         InvalidInput: the folder exists, or shards that do not fit together.
     """
 
-    def __init__(self, folder: str | Path, kind: Kind = "npy") -> None:
-        self.folder, self.kind = Path(folder), kind
-        if kind not in ("npy", "parquet"):
-            raise InvalidInput(f"must be 'npy' or 'parquet', got {kind!r}", field="kind")
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
         if self.folder.exists():
             raise InvalidInput("exists already; choose another or remove it", field=str(self.folder))
         self._arrays: dict[str, dict[str, Any]] = {}
@@ -117,7 +105,7 @@ class ShardWriter:
         assert self._draft is not None
         try:
             if kind is None:
-                listed = {"kind": self.kind, "levels": self._levels, "arrays": self._arrays, "shards": self._shards}
+                listed = {"levels": self._levels, "arrays": self._arrays, "shards": self._shards}
                 write_whole(self._draft / MANIFEST, json.dumps(listed, indent=1))
                 os.chmod(self._draft, 0o755)
                 os.rename(self._draft, self.folder)
@@ -149,15 +137,12 @@ class ShardWriter:
             )
         self._arrays, self._levels = types, int(value.shape[0])
         shard = f"{len(self._shards):05d}"
-        if self.kind == "npy":
-            for name, array in given.items():
-                np.save(self._draft / f"{shard}.{name}.npy", array)
-        else:
-            _write_parquet(self._draft / f"{shard}.parquet", given)
+        for name, array in given.items():
+            np.save(self._draft / f"{shard}.{name}.npy", array)
         self._shards.append({"name": shard, "accounts": int(value.shape[1])})
 
 
-def write_shards(folder: str | Path, shards: Iterable[Arrays], *, kind: Kind = "npy") -> Path:
+def write_shards(folder: str | Path, shards: Iterable[Arrays]) -> Path:
     """Write a folder of shards from arrays, one mapping for each shard, whole or not at all.
 
     Memory: one shard, when ``shards`` makes them one by one.
@@ -165,24 +150,9 @@ def write_shards(folder: str | Path, shards: Iterable[Arrays], *, kind: Kind = "
     Raises:
         InvalidInput: the folder exists, there is no shard, or shards do not fit together.
     """
-    with ShardWriter(folder, kind) as writer:
+    with ShardWriter(folder) as writer:
         for arrays in shards:
             writer.append(arrays)
         if not writer._shards:
             raise InvalidInput("there is no shard to write", field="shards")
     return Path(folder)
-
-
-def _write_parquet(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingExtra("parquet shards need pyarrow; install shadowprice[tables]") from error
-    columns: dict[str, NDArray[Any]] = {}
-    for name, array in arrays.items():
-        columns |= {f"{name}_{level}": row for level, row in enumerate(array)} if array.ndim == 2 else {name: array}
-    # Random mantissas do not compress, and a dictionary of them is larger than they are.
-    pyarrow.parquet.write_table(
-        pyarrow.table(columns), path, row_group_size=ROW_GROUP, compression="none", use_dictionary=False
-    )

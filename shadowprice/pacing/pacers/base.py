@@ -41,7 +41,6 @@ class CampaignState:
     version: int
     model_version: str
     now: datetime
-    solver: str = "auto"
     executor: Executor | None = None
 
     @property
@@ -63,7 +62,6 @@ class CampaignState:
             model_version=self.model_version,
             now=self.now,
             newest=self.newest,
-            solver=self.solver,
             executor=self.executor,
         )
 

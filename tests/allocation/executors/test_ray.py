@@ -7,14 +7,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from shadowprice.allocation import (
-    CurveProblem,
     Problem,
     RayExecutor,
     Resource,
@@ -23,10 +24,13 @@ from shadowprice.allocation import (
     solve,
     write_shards,
 )
+from shadowprice.allocation.population.source import parts
 from shadowprice.allocation.sources.campaign import CampaignProblem
+from shadowprice.allocation.sources.memory import MemorySource
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, InvalidProblem, MissingExtra, Unavailable
+from shadowprice.on_ray import parts as parts_module
 from shadowprice.on_ray.local import start_ray
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -83,8 +87,6 @@ def test_a_problem_in_memory_is_cut_into_shards_and_solved_in_two_rounds(cluster
         found = solve(mean, executor)
         assert_same(found, solve(mean))
         assert executor.rounds == 2 + found.passes
-        assert executor.revived == 0
-    assert executor.actors == []
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch) -> None:
@@ -120,10 +122,10 @@ def test_stored_shards_are_loaded_once_and_their_errors_come_back(cluster, value
     with RayExecutor(workers=2) as executor:
         assert_same(solve(StoredProblem(folder, budget()), executor, level_path=tmp_path / "level.npy"), here)
         assert executor.rounds == 2
-        actors = executor.actors
+        actors = executor.pool.actors
         tighter = budget(15.0 * ACCOUNTS)
         assert_same(solve(StoredProblem(folder, tighter), executor), solve(Problem(value, tighter)))
-        assert executor.actors == actors
+        assert executor.pool.actors == actors
         path = folder / "00002.value.npy"
         whole = path.read_bytes()
         path.write_bytes(whole[:1000])
@@ -144,92 +146,97 @@ def test_an_actor_that_dies_between_rounds_is_replaced_from_its_source(cluster, 
     # Files are read anew at each pass by the first, and arrays are held by the second.
     for problem, keep in ((StoredProblem(folder, budget()), False), (Problem(value, budget()), True)):
         with RayExecutor(workers=2, shards=3, keep=keep) as executor:
-            solve(problem, executor)
-            team = executor._held[2]
-            ask, asked = team.ask, []
-
-            def ask_and_kill(*arguments, ask=ask, asked=asked, executor=executor):
-                found = ask(*arguments)
-                cluster.kill(executor.actors[len(asked) % 2])
-                asked.append(1)
-                return found
-
-            team.ask = ask_and_kill
+            for actor in (0, 1):
+                assert_same(solve(problem, executor), here)
+                cluster.kill(executor.pool.actors[actor], no_restart=False)
             assert_same(solve(problem, executor), here)
-            assert len(asked) == executor.rounds == 2
-            assert executor.revived == 1
-            team.ask = ask
-            # The other was killed after the last round; the next solve finds out.
-            assert_same(solve(problem, executor), here)
-            assert executor.revived == 2
+            assert executor.rounds == 2
 
 
-def slow(marker: Path, seconds: float):
-    """A curve that takes its time and says when it has begun."""
+def watched(value: np.ndarray, limits: list[Resource], hook: Callable[[], None]) -> Any:
+    """A problem whose readings by a worker call a hook first."""
+    here = os.getpid()
 
-    def curve(rows: np.ndarray) -> np.ndarray:
-        marker.touch()
-        time.sleep(seconds)
-        return np.cumsum(np.abs(rows), axis=1).T
+    # Within the function, so that a worker gets the class itself and not its name.
+    class Watched(MemorySource):
+        def tiles(self, names):
+            if os.getpid() != here:
+                hook()
+            return MemorySource.tiles(self, names)
 
-    return curve
+        def blocks(self, starts, width, names):
+            if os.getpid() != here:
+                hook()
+            return MemorySource.blocks(self, starts, width, names)
+
+    class WatchedProblem:
+        resources = limits
+        identity = hook
+
+        def shards(self, count):
+            cut = parts(value.shape[1], count)
+            return [Watched(f"{start}", {"value": value[:, start:stop]}) for start, stop in cut]
+
+    return WatchedProblem()
 
 
 def test_an_actor_that_dies_in_the_middle_of_a_pass_is_replaced(cluster, tmp_path) -> None:
-    rows = np.random.default_rng(0).random((50_000, LEVELS.size)).astype(np.float32)
-    limits = budget(100.0 * rows.shape[0])
-    here = solve(CurveProblem(rows, slow(tmp_path / "here", 0.0), limits))
+    value = np.random.default_rng(0).random((LEVELS.size, 50_000)).astype(np.float32).cumsum(axis=0)
+    limits = budget(100.0 * value.shape[1])
     marker = tmp_path / "begun"
+
+    def slow() -> None:
+        marker.touch()
+        time.sleep(0.4)
+
     with RayExecutor(workers=2) as executor:
-        problem = CurveProblem(rows, slow(marker, 0.4), limits)
+        problem = watched(value, limits, slow)
         executor.hold(problem)
-        marker.unlink()
 
         def kill() -> None:
             while not marker.exists():
                 time.sleep(0.01)
-            cluster.kill(executor.actors[1])
+            cluster.kill(executor.pool.actors[1], no_restart=False)
 
         killer = threading.Thread(target=kill)
         killer.start()
         found = solve(problem, executor)
         killer.join()
-        assert executor.revived == 1
-    assert_same(found, here)
+    assert_same(found, solve(Problem(value, limits)))
 
 
-def test_actors_that_die_again_and_again_are_given_up(cluster, value) -> None:
-    here = os.getpid()
-
-    def dies(rows: np.ndarray) -> np.ndarray:
-        if os.getpid() != here:
-            os._exit(1)
-        return np.cumsum(np.abs(rows), axis=1).T
-
-    rows = np.ones((2_000, LEVELS.size), dtype=np.float32)
-    with RayExecutor(workers=1, restarts=1) as executor, pytest.raises(Unavailable, match="died 2 times"):
-        solve(CurveProblem(rows, dies, budget()), executor)
+def test_actors_that_die_again_and_again_are_given_up(cluster, monkeypatch) -> None:
+    monkeypatch.setattr(parts_module, "RESTARTS", 1)
+    value = np.ones((LEVELS.size, 2_000), dtype=np.float32).cumsum(axis=0)
+    with RayExecutor(workers=1) as executor, pytest.raises(Unavailable, match="died 2 times"):
+        solve(watched(value, budget(), lambda: os._exit(1)), executor)
 
 
 INTERRUPTED = """
-import signal, sys, time, numpy as np
+import os, signal, sys, time, numpy as np
 from pathlib import Path
 from shadowprice.allocation import *
+from shadowprice.allocation.population.source import parts
+from shadowprice.allocation.sources.memory import MemorySource
 # A process that was started in the background of a shell ignores interrupts, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-marker, held = Path(sys.argv[1]), Path(sys.argv[1] + "-held")
-def curve(rows):
-    marker.touch()
-    # Long enough to be interrupted on any machine: the solve must not end first.
-    while held.exists():
-        time.sleep(0.05)
-    return np.cumsum(np.abs(rows), axis=1).T
-rows = np.random.default_rng(0).random((200_000, 10)).astype(np.float32)
-problem = CurveProblem(rows, curve, [Resource.total("b", on_response(np.arange(1, 11) * 20), 1e7)])
+marker, here = Path(sys.argv[1]), os.getpid()
+class Held(MemorySource):
+    def blocks(self, starts, width, names):
+        # Long enough to be interrupted on any machine: the solve must not end first.
+        if os.getpid() != here:
+            marker.touch()
+            time.sleep(600)
+        return MemorySource.blocks(self, starts, width, names)
+class HeldProblem:
+    resources = [Resource.total("b", on_response(np.arange(1, 11) * 20), 1e7)]
+    identity = None
+    def shards(self, count):
+        value = np.random.default_rng(0).random((10, 200_000)).astype(np.float32).cumsum(axis=0)
+        return [Held("accounts", {"value": value[:, a:b]}) for a, b in parts(200_000, count)]
+problem = HeldProblem()
 executor = RayExecutor(workers=2)
 executor.hold(problem)
-marker.unlink()
-held.touch()
 print("ready", flush=True)
 solve(problem, executor, level_path=sys.argv[2])
 print("finished", flush=True)
@@ -300,41 +307,6 @@ def test_accounts_of_a_campaign_are_mapped_by_the_actors(cluster, tmp_path: Path
     with RayExecutor(workers=2) as executor:
         assert_same(solve(problem, executor), wanted)
         assert executor.rounds <= 2
-
-
-def test_actors_with_a_name_stay_for_the_next_solve_and_take_its_shards(cluster, value) -> None:
-    """One executor a solve, as one process an hour: the second finds the actors of the first."""
-    import ray
-
-    pids = []
-    for share in (0.5, 0.25):
-        problem = Problem(value, budget(share * 20.0 * value.shape[1]))
-        with RayExecutor(workers=2, name="hourly") as executor:
-            assert_same(solve(problem, executor), solve(problem))
-            other = Problem(value[:, ::2], budget(10.0 * value.shape[1]))
-            assert_same(solve(other, executor), solve(other))
-            assert executor.revived == 0
-            pids.append([ray.get(each.__ray_call__.remote(lambda _: os.getpid())) for each in executor.actors])
-    assert pids[0] == pids[1]
-    # Fewer workers: the others end, and none is left of another version.
-    with RayExecutor(workers=1, name="hourly") as executor:
-        solve(problem, executor)
-        assert len(ray.util.list_named_actors(all_namespaces=True)) == 1
-        ray.kill(executor.actors[0])
-
-
-def test_a_solve_whose_actors_another_one_took_sends_its_shards_again(cluster, value) -> None:
-    import ray
-
-    problem, other = Problem(value, budget(10.0 * value.shape[1])), Problem(value[:, ::2], budget(1e5))
-    with RayExecutor(workers=2, name="both") as first, RayExecutor(workers=2, name="both") as second:
-        wanted = [solve(each) for each in (problem, other)]
-        for _ in range(2):
-            assert_same(solve(problem, first), wanted[0])
-            assert_same(solve(other, second), wanted[1])
-        assert first.revived == second.revived == 0
-        for actor in first.actors:
-            ray.kill(actor)
 
 
 def test_the_page_on_large_problems_runs_on_a_cluster_that_is_there(cluster, tmp_path) -> None:

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.allocation.oracles.breakpoints import solve_breakpoints
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.one_budget import search
@@ -50,7 +51,7 @@ def test_it_gives_the_price_and_the_certificate_of_the_readable_solver(kind: str
     value = curves(kind)
     for share in (0.3, 0.9):
         problem = Problem(value, [resource(form, value, share)])
-        fast, plain = solve(problem, solver="interval"), solve(problem, solver="breakpoints")
+        fast, plain = solve(problem), solve_breakpoints(problem)
         assert fast.status == plain.status == "optimal"
         assert 1 <= fast.passes <= 2
         assert fast.prices[0] == pytest.approx(plain.prices[0], rel=1e-12)
@@ -92,7 +93,7 @@ def test_masks_and_members_are_kept() -> None:
     allowed[0] = True
     members = random.random(ACCOUNTS) < 0.4
     problem = Problem(value, [Resource.total("b", on_response(LEVELS), 8.0 * ACCOUNTS, members)], allowed)
-    fast, plain = solve(problem, solver="interval"), solve(problem, solver="breakpoints")
+    fast, plain = solve(problem), solve_breakpoints(problem)
     assert fast.primal == pytest.approx(plain.primal, rel=1e-11)
     assert allowed[fast.level, np.arange(ACCOUNTS)].all()
 

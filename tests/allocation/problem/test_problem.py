@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shadowprice.allocation import Problem, Resource, on_response, solve
-from shadowprice.errors import InvalidInput, InvalidProblem, NotFound
+from shadowprice.errors import InvalidInput, InvalidProblem
 
 VALUE = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], dtype=np.float32)
 LEVELS = np.array([10, 20])
@@ -69,11 +69,6 @@ def test_the_rows_of_a_refused_problem_are_named() -> None:
     assert caught.value.rows == (2,)
 
 
-def test_an_unknown_solver_is_refused_and_the_known_ones_are_listed() -> None:
-    with pytest.raises(NotFound, match="breakpoints"):
-        solve(Problem(VALUE, [total()]), solver="guess")
-
-
 def test_every_way_to_write_a_cost_is_the_same_problem() -> None:
     rng = np.random.default_rng(0)
     value = np.sort(rng.random((2, 50)), axis=0)
@@ -96,9 +91,10 @@ def test_members_may_be_a_mask_or_indices_and_the_rest_is_free() -> None:
 
 
 def test_on_response_cost_follows_the_value_when_no_response_is_given() -> None:
-    resource = total(cost=on_response(LEVELS))
-    problem = Problem(VALUE, [resource])
-    np.testing.assert_allclose(problem.paid(resource), LEVELS[:, None] * VALUE.astype(np.float64))
+    solved = solve(Problem(VALUE, [total(cost=on_response(LEVELS))]))
+    written = solve(Problem(VALUE, [total(cost=LEVELS[:, None] * VALUE.astype(np.float64))]))
+    np.testing.assert_allclose(solved.spend, written.spend)
+    np.testing.assert_allclose(solved.prices, written.prices)
 
 
 def test_carry_is_money_on_top_of_the_limit() -> None:

@@ -8,7 +8,8 @@ import highspy
 import numpy as np
 import pytest
 
-from shadowprice.allocation import Allocation, Problem, Resource, solve
+from shadowprice.allocation import Allocation, Problem, Resource
+from shadowprice.allocation.solvers.partition import solve_partition
 
 INSTANCES = 300
 BLOCKS = 10
@@ -154,7 +155,7 @@ def test_optimum_prices_and_status_are_those_of_highs(block: int) -> None:
     for seed in range(block * INSTANCES // BLOCKS, (block + 1) * INSTANCES // BLOCKS):
         instance = draw(seed)
         reference = highs(instance)
-        solved = solve(instance.problem, solver="partition")
+        solved = solve_partition(instance.problem)
         assert instance.allowed[solved.level, np.arange(solved.level.size)].all(), seed
         if reference is None:
             assert solved.status == "infeasible", seed
@@ -176,7 +177,7 @@ def test_of_a_few_accounts_the_whole_answer_is_the_best_there_is() -> None:
         if instance.problem.shape[1] > 10:
             continue
         best = highs(instance, whole=True)
-        solved = solve(instance.problem, solver="partition")
+        solved = solve_partition(instance.problem)
         if best is None:
             # Whole levels need not meet limits that fractions meet.
             assert solved.status == "infeasible" or solved.rounded_violation > 0, seed

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from benchmarks.allocation.oracles.breakpoints import solve_breakpoints
 from shadowprice.allocation import solve
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.sources.campaign import CampaignProblem, Money
@@ -196,7 +197,7 @@ def test_few_accounts_of_one_side_with_much_of_the_money_do_not_cost_a_second_pa
     }
     described = CampaignProblem(campaign("on_grant"), curves, requests)
     found = solve(described)
-    wanted = solve(described.whole(), solver="breakpoints")
+    wanted = solve_breakpoints(described.whole())
     assert found.passes == 1
     assert found.prices == pytest.approx(wanted.prices, rel=1e-12)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-11)

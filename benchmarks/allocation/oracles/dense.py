@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.problem.problem import Matrix, Problem, Resource
+from shadowprice.allocation.problem.problem import Matrix, Problem, Resource, ResponseCost
 from shadowprice.allocation.problem.solution import (
     ROUNDING,
     Allocation,
     Fractional,
+    excess,
     pick,
-    relative_excess,
     relative_gap,
 )
 from shadowprice.decision import best_levels
@@ -54,8 +54,8 @@ class Dense:
         return cls(
             problem,
             problem.value.astype(np.float64),
-            np.array([problem.paid(resource) for resource in problem.resources]).reshape(shape),
-            np.array([problem.measure(resource) for resource in problem.resources]).reshape(shape),
+            np.array([_paid(problem, resource) for resource in problem.resources]).reshape(shape),
+            np.array([_measure(problem, resource) for resource in problem.resources]).reshape(shape),
             np.ones(problem.shape, dtype=bool) if problem.allowed is None else problem.allowed,
         )
 
@@ -73,7 +73,7 @@ class Dense:
     @cached_property
     def capacity(self) -> Vector:
         """(K,): right-hand sides."""
-        return np.array([self.problem.capacity(resource) for resource in self.resources])
+        return np.array([each.carry + (each.limit if each.form == "total" else 0.0) for each in self.resources])
 
     @cached_property
     def lower(self) -> Vector:
@@ -135,8 +135,8 @@ class Dense:
 
     def violation(self, paid: Vector, measure: Vector) -> float:
         """Largest relative excess over a limit."""
-        rows = zip(self.resources, paid.tolist(), measure.tolist(), strict=True)
-        return max((relative_excess(self.problem, *row) for row in rows), default=0.0)
+        rows = zip(self.resources, paid.tolist(), self.capacity.tolist(), measure.tolist(), strict=True)
+        return max((excess(each.sense, own, top + each.limit * of) for each, own, top, of in rows), default=0.0)
 
     def violation_of(self, level: Levels) -> float:
         """Return the violation of a choice of levels."""
@@ -287,3 +287,28 @@ class Dense:
                 left = left - steps[:, at]
                 level[rows[at]] = dear[rows[at]]
         return level
+
+
+def _paid(problem: Problem, resource: Resource) -> Matrix:
+    """(J, N): money paid at each level, zero outside the members."""
+    problem.check(resource)
+    cost: Matrix
+    given = resource.cost
+    if isinstance(given, ResponseCost):
+        response = problem.value if given.response is None else given.response
+        cost = given.levels[:, None].astype(np.float64) * response.astype(np.float64)
+    else:
+        matrix = given[:, None] if given.ndim == 1 else given
+        cost = np.broadcast_to(matrix, problem.shape).astype(np.float64)
+    cost[:, ~problem.members(resource)] = 0.0
+    return cost
+
+
+def _measure(problem: Problem, resource: Resource) -> Matrix:
+    """(J, N): multiplier of the limit — 0, 1 or the response — zero outside the members."""
+    if resource.form == "per_response":
+        measure = np.array(resource.response, dtype=np.float64)
+    else:
+        measure = np.full(problem.shape, 0.0 if resource.form == "total" else 1.0)
+    measure[:, ~problem.members(resource)] = 0.0
+    return measure

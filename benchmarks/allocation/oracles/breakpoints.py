@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.allocation.oracles.dense import Dense
 from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.kernel.plain import climb
-from shadowprice.allocation.problem.dense import Dense
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.problem.solution import ROUNDING, Allocation, pick
 
 
 def solve_breakpoints(problem: Problem) -> Allocation:
-    """Exact optimum for one resource of any form.
+    """Exact optimum for one cap of any form.
 
     O(J²·N) to climb the hulls and O(JN·log JN) to sort; memory a few times the input.
 
     Raises:
-        InvalidProblem: not exactly one resource.
+        InvalidProblem: a malformed resource.
     """
-    problem.only_budget("breakpoints")
     dense = Dense.of(problem)
     cost, capacity = dense.net[0], float(dense.capacity[0])
     one = NetCost(np.zeros(problem.shape[0]), (np.ones(problem.shape[0]),))

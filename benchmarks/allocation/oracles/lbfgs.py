@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import minimize
 
-from shadowprice.allocation.problem.dense import Dense, Vector
+from benchmarks.allocation.oracles.dense import Dense, Vector
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.problem.solution import Allocation
-from shadowprice.errors import InvalidProblem, MissingExtra
 
 
 def solve_lbfgs(problem: Problem, *, temperature: float = 1e-4, stages: int = 5, iterations: int = 200) -> Allocation:
@@ -19,17 +19,8 @@ def solve_lbfgs(problem: Problem, *, temperature: float = 1e-4, stages: int = 5,
     are kept; the bound is the true dual's. O(K·J·N) for each evaluation.
 
     Raises:
-        MissingExtra: scipy is not installed.
-        InvalidProblem: an option out of range, or a malformed resource.
+        InvalidProblem: a malformed resource.
     """
-    if not 0.0 < temperature <= 0.1:
-        raise InvalidProblem(f"must lie in (0, 0.1], got {temperature}", field="temperature")
-    if stages < 1 or iterations < 1:
-        raise InvalidProblem("must be at least 1", field="stages" if stages < 1 else "iterations")
-    try:
-        from scipy.optimize import minimize
-    except ImportError as error:
-        raise MissingExtra(f"solver 'lbfgs' needs {error.name}; install shadowprice[solvers]") from error
     dense = Dense.of(problem)
     # In units of the largest value and of each row's largest entry, prices are of size one.
     unit, accounts = dense.unit / dense.worth, problem.shape[1]

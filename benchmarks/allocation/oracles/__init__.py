@@ -1,0 +1,1 @@
+"""Solvers to compare the engine with: HiGHS, sorted critical prices and the smoothed dual, each with a certificate."""
