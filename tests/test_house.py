@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ("shadowprice", "components", "pipelines", "feature_repo", "serving", "operations", "benchmarks", "cli")
+CODE = (
+    "shadowprice",
+    "components",
+    "pipelines",
+    "feature_repo",
+    "serving",
+    "operations",
+    "benchmarks",
+    "research",
+    "cli",
+)
 LARGEST_ROOM = 20
 
 

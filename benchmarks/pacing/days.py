@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ from statsmodels.stats.multitest import multipletests
 
 from benchmarks.cells import Cells
 from benchmarks.pacing.market import DELAY_HOURS, market_day
+from benchmarks.pacing.scenarios import SCENARIOS, Scenario
+from shadowprice.errors import NotCertified
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.pacers import make_pacer
-from shadowprice.pacing.replay.compare import Setting, attainable, best_fixed_price, optimum
+from shadowprice.pacing.replay.compare import Setting, attainable, hindsight, optimum, run_pacer
+from shadowprice.pacing.replay.outcomes import Outcomes
+from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.pacing.replay.run import weighted
-from shadowprice.pacing.replay.scenarios import SCENARIOS, Scenario
 
 PACERS: tuple[str, ...] = ("static", "pi", "hourly", "closing", "mirror_descent")
 JUDGED = ("closing", "hourly")
@@ -42,6 +46,35 @@ Days = dict[str, list[Row]]
 """Pacer → one row a day."""
 Tested = dict[tuple[str, str, str], tuple[float, float]]
 """Kind of day, pacer, other pacer → mean difference of their shares of the optimum, p-value."""
+
+
+def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
+    """Outcome of the best single price of a total budget, with the model's curves and the day's own luck.
+
+    The lowest price, to 2e-4 of itself, whose outcomes as drawn stay within the budget: what pacing with these
+    curves can be measured against, whatever they are worth and however lucky the day was. O(rounds · requests).
+
+    Raises:
+        NotCertified: no price keeps the day within its budget.
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
+    solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
+    ledger = SimulatedLedger(campaign, {}, setting.coverage)
+    policy = PricedPolicy(campaign, setting.model, ledger)
+    name = campaign.priced[0]
+    start = solved.record.prices[name]
+    low, high, best = start / 4, start * 4, None
+    for _ in range(rounds):
+        middle = float(np.sqrt(low * high))
+        policy.price = replace(solved.record, prices={**solved.record.prices, name: middle})
+        found = setting.outcomes.draw(day, policy(day).level)
+        if found.cost.sum() <= campaign.budget.limit:
+            high, best = middle, found
+        else:
+            low = middle
+    if best is None:
+        raise NotCertified("no price within a factor of four of the optimum's keeps the day within its budget")
+    return best
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def trial_rows(_: Path) -> Names:
 
 
 def public_trial(folder: Path) -> Names:
-    from shadowprice.datasets.trials.layout import LAYOUTS
+    from research.data.trials.layout import LAYOUTS
 
     rng, layout = np.random.default_rng(0), LAYOUTS["criteo"]
     rows = pd.DataFrame({name: rng.normal(size=400) for name in layout.numbers})

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.pacing.scenarios import SCENARIOS
 from shadowprice.campaign import Budget
 from shadowprice.pacing.learned import HOURLY_DRIFT, LARGEST, REQUEST_VARIATION, spend_ratio
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting
-from shadowprice.pacing.replay.scenarios import SCENARIOS
 from shadowprice.pacing.resolve import resolve
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord

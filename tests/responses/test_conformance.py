@@ -110,11 +110,6 @@ def snapshot(side: Side) -> GraphSnapshot:
     return build_snapshot(pd.concat([own, partners], ignore_index=True), edges, at)
 
 
-def short(epochs: int) -> dict[str, Any]:
-    """Of models that are first trained to predict and then to decide."""
-    return {"hidden": 8, "fine_tuning": TrainingConfig(epochs=epochs, learning_rate=5e-3)}
-
-
 @cache
 def behaviours() -> pd.DataFrame:
     """A few events of half of the accounts."""
@@ -175,8 +170,6 @@ SIDE: dict[str, Side] = {"linear": "merchant"}
 """Models whose rows are not customers'."""
 OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     "dnn_h": lambda side: {"graph": [snapshot(side)]},
-    **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
-    "bi_dfcl": lambda side: short(4),
     **dict.fromkeys(
         ("din", "dmbgn", "dmbgn_avg_pooling", "dmbgn_mean_history", "dmbgn_pretrained", "dmbgn_before_only"),
         lambda side: {
@@ -184,7 +177,6 @@ OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
             "training": TrainingConfig(epochs=20, learning_rate=5e-3, batch_rows=256),
         },
     ),
-    "cfrnet": lambda side: {"hidden": 8},
     "esdpm": lambda side: delivered(graph=True),
     **dict.fromkeys(
         ("esdpm_ncg", "esmm", "mmoe", "shared_bottom", "dnn_c", "dnn_v", "mtl_ziln", "mtl_mse"),
@@ -457,7 +449,7 @@ def test_the_gradient_of_a_layers_loss_is_finite_far_out(layer: str, size: float
     assert all(torch.isfinite(value.grad).all() for value in made.parameters() if value.grad is not None)
 
 
-@pytest.mark.parametrize("name", ["gbdt", "lr", "s_learner", "hazard"])
+@pytest.mark.parametrize("name", ["gbdt", "lr", "dipn", "hazard"])
 def test_categories_that_are_numbers_mean_the_same_in_every_type_of_column(name: str) -> None:
     """Pandas keeps whole numbers as decimals where another value is missing."""
     random = np.random.default_rng(0)

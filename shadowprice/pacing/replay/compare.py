@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.errors import NotCertified
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.uniform import best_flat_value, flat_levels
 from shadowprice.groups import Groups
@@ -23,7 +22,7 @@ from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
 from shadowprice.pacing.replay.allowance import allowance
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
+from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
 from shadowprice.pacing.replay.run import Replay, replay, weighted
 from shadowprice.pacing.window import WindowSolution, solve_window
@@ -200,35 +199,6 @@ def _flat_within(campaign: Campaign, curves: Mapping[Side, Curves]) -> float:
     limits = [main, *(whole_limit(campaign, each) for each in campaign.group_budgets)]
     floors = [False, *(each.sense == "at_least" for each in campaign.group_budgets)]
     return best_flat_value(value, costs, limits, floors, requests)
-
-
-def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
-    """Outcome of the best single price of a total budget, with the model's curves and the day's own luck.
-
-    The lowest price, to 2e-4 of itself, whose outcomes as drawn stay within the budget: what pacing with these
-    curves can be measured against, whatever they are worth and however lucky the day was. O(rounds · requests).
-
-    Raises:
-        NotCertified: no price keeps the day within its budget.
-    """
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
-    solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
-    ledger = SimulatedLedger(campaign, {}, setting.coverage)
-    policy = PricedPolicy(campaign, setting.model, ledger)
-    name = campaign.priced[0]
-    start = solved.record.prices[name]
-    low, high, best = start / 4, start * 4, None
-    for _ in range(rounds):
-        middle = float(np.sqrt(low * high))
-        policy.price = replace(solved.record, prices={**solved.record.prices, name: middle})
-        found = setting.outcomes.draw(day, policy(day).level)
-        if found.cost.sum() <= campaign.budget.limit:
-            high, best = middle, found
-        else:
-            low = middle
-    if best is None:
-        raise NotCertified("no price within a factor of four of the optimum's keeps the day within its budget")
-    return best
 
 
 def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:

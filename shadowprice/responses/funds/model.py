@@ -23,14 +23,20 @@ from shadowprice.responses.funds.losses import LOSSES, AmountLoss
 from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.offers import OfferInputs, fit_offers
 from shadowprice.responses.funds.outputs import Delivery, Outputs
-from shadowprice.responses.funds.rows import EventHistory, FundRows, check_instants, check_outcomes, fund_rows
+from shadowprice.responses.funds.rows import (
+    EventHistory,
+    FundRows,
+    check_instants,
+    check_outcomes,
+    fund_rows,
+    held_out_rows,
+)
 from shadowprice.responses.funds.training import TRAINING, fit_network, start_of
 from shadowprice.responses.joint.graph import ModelGraph
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
-from shadowprice.responses.uplift.two_outcome import held_out_rows
 from shadowprice.tables.schema import ACTIONS
 
 CHUNK = 1024

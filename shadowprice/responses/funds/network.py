@@ -17,7 +17,6 @@ from shadowprice.encoders.two_layers import Gat2Encoder
 from shadowprice.responses.funds.offers import UNKNOWN, OfferInputs
 from shadowprice.responses.tabular.network import FeatureEmbedding
 from shadowprice.responses.tabular.rows import TabularInputs
-from shadowprice.responses.uplift.networks import ArmLinear
 
 EXPERTS = 4
 EXPERT_WIDTH = 128
@@ -31,8 +30,14 @@ TOGETHER = 64
 """Accounts whose pairs go through a body at a time: what is computed of them stays in a core's cache."""
 
 
-class TaskLinear(ArmLinear):
+class TaskLinear(nn.Module):
     """A linear layer per task, tasks outermost: (T, n, I) → (T, n, O), one product of matrices each."""
+
+    def __init__(self, tasks: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        bound = max(inputs, 1) ** -0.5
+        self.weight = nn.Parameter(torch.empty(tasks, inputs, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(tasks, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """(T, n, O)."""

@@ -19,6 +19,8 @@ from shadowprice.tables.schema import ACTIONS
 MOST_EVENTS = 12
 """Latest events of an account that are read."""
 SECONDS_PER_DAY = 86_400.0
+HELD_OUT = 0.2
+"""Share of accounts kept for early stopping and for choosing between epochs."""
 BEHAVIOUR_COLUMNS = ("account_id", "level", "action", "ts")
 
 
@@ -162,3 +164,13 @@ def _tensors(
         torch.from_numpy(np.where(there, ago, 0.0).astype(np.float32)),
         torch.from_numpy(there),
     )
+
+
+def held_out_rows(frame: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
+    """(n,): rows of the accounts held out; at least one account, and never all of them."""
+    accounts, of = np.unique(frame["account_id"].to_numpy(dtype=str), return_inverse=True)
+    held = np.random.default_rng(seed).random(accounts.size) < HELD_OUT
+    held[0] |= not held.any()
+    if held.all() and held.size > 1:
+        held[-1] = False
+    return np.asarray(held[of] if accounts.size > 1 else np.zeros(of.size, dtype=bool))

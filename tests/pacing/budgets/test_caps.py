@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 
+from benchmarks.pacing.together import replay_together
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
@@ -23,7 +24,6 @@ from shadowprice.pacing.replay.day import Accounts, draw_day
 from shadowprice.pacing.replay.outcomes import OutcomeModel
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import Replay
-from shadowprice.pacing.replay.together import replay_together
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.window import solve_window

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from benchmarks.pacing.together import replay_together
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import NotCertified
 from shadowprice.limits import GroupBudget, Limits
@@ -19,7 +20,6 @@ from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.outcomes import OutcomeModel
 from shadowprice.pacing.replay.run import Replay
-from shadowprice.pacing.replay.together import replay_together
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport
 

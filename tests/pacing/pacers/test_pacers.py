@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.pacing.days import best_fixed_price
+from benchmarks.pacing.scenarios import SCENARIOS, scenario
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotCertified, NotFound
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, pacer_names, scheduled_slot
-from shadowprice.pacing.replay.compare import Setting, best_fixed_price, hindsight, optimum, run_pacer
+from shadowprice.pacing.replay.compare import Setting, hindsight, optimum, run_pacer
 from shadowprice.pacing.replay.run import weighted
-from shadowprice.pacing.replay.scenarios import SCENARIOS, scenario
 from shadowprice.pacing.resolve import MAX_STEP
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord

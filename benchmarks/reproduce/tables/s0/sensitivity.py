@@ -11,8 +11,8 @@ from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.reproduce.tables.s0.comparison import size
 from benchmarks.world.training_set import training_set
+from research.measures.sensitivity import uplift_by_sensitivity
 from shadowprice.evaluation.statistics.intervals import Interval
-from shadowprice.evaluation.uplift.sensitivity import uplift_by_sensitivity
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.heads import LogitHead

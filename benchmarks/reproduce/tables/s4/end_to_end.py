@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
-from shadowprice.datasets.misspecified import SimulatedTrial, World
-from shadowprice.evaluation.policy.truth import true_value_at_spend
-from shadowprice.responses import make
+from research.data.misspecified import SimulatedTrial, World
+from research.measures.truth import true_value_at_spend
+from research.models import make
 from shadowprice.responses.training import TrainingConfig
 
 TWO_STAGE, END_TO_END, PLAIN = "two-stage (S-learner)", "end to end", "end to end, no baseline"
@@ -119,7 +119,7 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="End to end against two stages under a budget",
     source="S4's comparison of end-to-end and two-stage training (its own figures are not public, so none are quoted)",
-    data="simulated trials of four levels (`shadowprice/datasets/misspecified.py`): the main effect is 20 times the "
+    data="simulated trials of four levels (`research/data/misspecified.py`): the main effect is 20 times the "
     "levels' effect, or absent; "
     f"{SIZES[False][0]} rows to learn from and {SIZES[False][1]} to be judged on; true value per account at equal true "
     f"spend, mean of five budgets; one network of width {HIDDEN} for all. The generator and the width were chosen so "

@@ -1,0 +1,1 @@
+"""Generated and public trials on which methods are compared."""

@@ -1,0 +1,1 @@
+"""Measures that need a known truth, or that a product does not ask for."""

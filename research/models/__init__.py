@@ -1,0 +1,37 @@
+"""Response models that only comparisons use, by name; those of the product are ``shadowprice.responses.names()``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from shadowprice import responses
+from shadowprice.responses.base import ResponseModel
+
+MODELS: Mapping[str, str] = {
+    "s_learner": "uplift.two_outcome:SLearnerModel",
+    "t_learner": "uplift.two_outcome:TLearnerModel",
+    "cfrnet": "uplift.cfrnet:CfrNetModel",
+    "dragonnet": "uplift.dragonnet:DragonNetModel",
+    "direct_ranking": "uplift.direct_ranking:DirectRankingModel",
+    "end_to_end": "goal.end_to_end:EndToEndModel",
+    "dfcl_policy": "goal.dfcl:DfclPolicyModel",
+    "dfcl_entropy": "goal.dfcl:DfclEntropyModel",
+    "dfcl_difference": "goal.dfcl:DfclDifferenceModel",
+    "bi_dfcl": "goal.bi_dfcl:BiDfclModel",
+}
+"""Name → module below this package, and class."""
+
+
+def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> ResponseModel:
+    """Build the model called ``name``, of this package or of the product; arguments and errors are those of the latter.
+
+    >>> make("s_learner", levels=[0, 100]).ordered
+    False
+    """
+    if name not in MODELS:
+        return responses.make(name, levels=levels, seed=seed, **options)
+    module, cls = MODELS[name].split(":")
+    model: ResponseModel = getattr(import_module(f"research.models.{module}"), cls)(levels, seed=seed, **options)
+    return model

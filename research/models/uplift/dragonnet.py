@@ -1,0 +1,71 @@
+"""DragonNet: a representation that predicts the level too, and targeted regularisation (Shi, Blei, Veitch 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from research.models.uplift.networks import OutcomeNetwork, SharedTrunk
+from research.models.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
+from shadowprice.checks import require
+from shadowprice.responses.tabular.rows import TabularInputs
+from shadowprice.responses.training.processes import this_process
+
+LEAST_PROPENSITY = 0.02
+
+
+class DragonTrunk(SharedTrunk):
+    """A shared trunk with a propensity head and one perturbation ε per outcome and level."""
+
+    def __init__(self, inputs: int, levels: int, outcomes: int, hidden: int) -> None:
+        super().__init__(inputs, levels, outcomes, hidden)
+        self.propensity = nn.Linear(hidden, levels)
+        self.epsilon = nn.Parameter(torch.zeros(outcomes, levels))
+
+
+class DragonNetModel(TwoOutcomeModel):
+    """Prediction loss + α·cross-entropy of the level + β·Σ_k (y_k − q_k(x, t) − ε_kt / g_t(x))².
+
+    The last term is the targeted regularisation, for any number of levels: at its optimum in ε every level's
+    mean solves the efficient estimating equation. g is the network's own propensity, cut at 0.02; squares
+    are in units of the outcome's scale. The curve is q itself.
+
+    Options:
+        alpha: weight of the propensity; beta: of the targeted regularisation.
+        others: see :class:`~research.models.uplift.two_outcome.TwoOutcomeModel`.
+    """
+
+    def __init__(
+        self, levels: Sequence[int], seed: int = 0, *, alpha: float = 0.2, beta: float = 0.2, **options: Any
+    ) -> None:
+        super().__init__(levels, seed, **options)
+        require(alpha >= 0, "alpha", "must not be negative")
+        require(beta >= 0, "beta", "must not be negative")
+        self.alpha = alpha
+        self.beta = beta
+
+    def build(self, inputs: TabularInputs) -> OutcomeNetwork:
+        """The trunk with its three kinds of heads."""
+        return DragonTrunk(columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
+
+    def loss(self, network: OutcomeNetwork, rows: LabelledRows, _epoch: int) -> Tensor:
+        """Sum of the three."""
+        assert isinstance(network, DragonTrunk)
+        representation = network.representation(rows.x)
+        raw, logits = network.outcomes(representation), network.propensity(representation)
+        weight = rows.weight / this_process().share(rows.weight.sum())
+        assignment = (nn.functional.cross_entropy(logits, rows.level, reduction="none") * weight).sum()
+        targeted = self._targeted(raw, logits, network.epsilon, rows)
+        return self.prediction_loss(raw, rows) + self.alpha * assignment + self.beta * (targeted * weight).sum()
+
+    def _targeted(self, raw: Tensor, logits: Tensor, epsilon: Tensor, rows: LabelledRows) -> Tensor:
+        chance = logits.softmax(dim=1).gather(1, rows.level[:, None]).squeeze(1).clamp(min=LEAST_PROPENSITY)
+        total = torch.zeros_like(chance)
+        for k, kind in enumerate(self.kinds):
+            q = kind.expected(raw[:, k].gather(1, rows.level[:, None]).squeeze(1)) / kind.scale
+            error = rows.outcomes[:, k] / kind.scale - q - epsilon[k, rows.level] / chance
+            total = total + error.square()
+        return total

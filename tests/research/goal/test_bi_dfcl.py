@@ -1,0 +1,67 @@
+"""The bridge of Bi-DFCL listens to whom it should, on simulated rows whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from research.data.misspecified import World
+from research.models import make
+from research.models.goal.bi_dfcl import BiDfclModel, BridgeNetwork, _Rounds
+from research.models.goal.goals import BudgetGoal
+from research.models.uplift.two_outcome import labelled_rows
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.training import TrainingConfig
+
+LEVELS = (0, 100, 200, 300)
+
+
+def gate_after(truthful: bool) -> float:
+    """Mean gate of the value (share of the target in the pseudo-labels) after rounds with a teacher that knows the
+    truth, or its reverse; the target starts untrained."""
+    world = World(0, nuisance=0.0)
+    drawn = world.trial(1200, 0)
+    model = make(
+        "bi_dfcl", levels=LEVELS, hidden=8,
+        training=TrainingConfig(learning_rate=1e-2, epochs=5), fine_tuning=TrainingConfig(learning_rate=5e-2, epochs=0),
+    )  # fmt: skip
+    assert isinstance(model, BiDfclModel)
+    model.fit(drawn.frame)
+    assert model.inputs is not None
+    assert model.network is not None
+    rows = labelled_rows(
+        drawn.frame, model.inputs, drawn.frame[["response", "cost"]].to_numpy(dtype=np.float64), len(LEVELS)
+    )
+    torch.manual_seed(0)
+    bridge = BridgeNetwork(rows.x.shape[1], 2, len(LEVELS), 8)
+    rounds = _Rounds(
+        model, model.network, model.network, bridge, rows, rows, model.trial(rows),
+        BudgetGoal([60.0, 120.0]), 0.5,
+    )  # fmt: skip
+    value = drawn.value if truthful else drawn.value[:, :1] + drawn.value.mean(axis=1, keepdims=True) - drawn.value
+    rounds.taught = torch.tensor(np.stack([value.T, drawn.cost.T], axis=1), dtype=torch.float32)
+    for _ in range(25):
+        rounds.run()
+    with torch.no_grad():
+        return float(bridge(rows.x)[:, 0].mean())
+
+
+def test_it_listens_to_a_teacher_that_knows_and_not_to_one_that_misleads() -> None:
+    assert gate_after(truthful=True) < gate_after(truthful=False) - 0.1
+
+
+def test_observational_rows_without_propensity_are_learned_from() -> None:
+    world = World(1, nuisance=0.0)
+    both = pd.concat([world.trial(200).frame, world.logged(400).frame], ignore_index=True)
+    quick = TrainingConfig(epochs=5)
+    model = make("bi_dfcl", levels=LEVELS, hidden=4, training=quick, fine_tuning=TrainingConfig(epochs=2))
+    curves = model.fit(both).curve(both)
+    assert np.isfinite(curves.response).all()
+
+
+@pytest.mark.parametrize("option", ["inner_steps", "solver_steps"])
+def test_steps_that_cannot_be_are_refused(option: str) -> None:
+    with pytest.raises(InvalidInput, match=option):
+        make("bi_dfcl", levels=LEVELS, **{option: 0})
