@@ -96,7 +96,7 @@ bench: install ## The benchmarks; writes benchmarks/results/*.json
 
 .PHONY: reproduce
 reproduce: install ## The papers' tables, ours beside theirs, to docs/results [QUICK=1] [TABLES="name …"]
-	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reproduce $(TABLES) $(if $(QUICK),--quick)
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m research $(TABLES) $(if $(QUICK),--quick)
 
 .PHONY: screenshots
 screenshots: install ## Pictures of report and console for the docs, from services that run; needs chromium [RUN=folder of a finished quickstart]

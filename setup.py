@@ -10,11 +10,9 @@ from setuptools import find_packages, setup
 
 LIBRARY = ["shadowprice", "shadowprice.*"]
 PLATFORM = ["cli", "components", "feature_repo", "operations", "pipelines", "serving"]
-REPRODUCE = ["benchmarks", "benchmarks.reproduce", "benchmarks.reproduce.*", "benchmarks.world"]
-"""A component of the pipeline ``reproduce`` imports it; the other benchmarks stay out of the wheel."""
 
 library = find_packages(include=LIBRARY)
-platform = find_packages(include=[pattern for name in PLATFORM for pattern in (name, f"{name}.*")] + REPRODUCE)
+platform = find_packages(include=[pattern for name in PLATFORM for pattern in (name, f"{name}.*")])
 
 if "editable_wheel" in sys.argv:
     setup(packages=library, package_dir={"": "."})

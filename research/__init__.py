@@ -1,1 +1,4 @@
-"""The research wing: what the papers claim, measured again, with the methods and data that only this needs."""
+"""The research wing: the papers' tables, measured again (``python -m research``), with methods and data of their own.
+
+A table is one file in ``tables/`` (a room per paper) and one line in ``registry.py``. Nothing imports this folder.
+"""

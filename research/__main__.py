@@ -1,4 +1,4 @@
-"""``python -m benchmarks.reproduce``: measure the papers' tables and write ``docs/results/``.
+"""``python -m research``: measure the papers' tables and write ``docs/results/``.
 
 A finished (table, seed) is kept and not measured again unless its code has changed; an interrupted run goes
 on where it stopped. Quick mode writes beside the cache, never over the figures of a full run.
@@ -16,14 +16,14 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.reproduce.cache import Cache
-from benchmarks.reproduce.index import write_index
-from benchmarks.reproduce.registry import TABLES
-from benchmarks.reproduce.table import QUICK_SEEDS, ROOT, Table
-from benchmarks.reproduce.took import Took
-from benchmarks.reproduce.write import rewrite, write
+from research.cache import Cache
+from research.index import write_index
+from research.registry import TABLES
+from research.table import QUICK_SEEDS, ROOT, Table
+from research.took import Took
+from research.write import rewrite, write
 
-CACHE = ROOT / "benchmarks" / "results" / "reproduce"
+CACHE = ROOT / "research" / "results"
 RESULTS = ROOT / "docs" / "results"
 
 
@@ -112,7 +112,7 @@ def _spent() -> tuple[float, float]:
 
 
 def _measure(name: str, module: str, seeds: list[int], cache: Cache, quick: bool) -> bool:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.reproduce.worker", name, module]
+    command = [sys.executable, "-W", "ignore", "-m", "research.worker", name, module]
     command += ["--cache", str(cache.folder), "--seeds", *map(str, seeds), *(["--quick"] if quick else [])]
     done = subprocess.run(command, cwd=ROOT)
     return done.returncode == 0

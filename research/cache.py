@@ -12,19 +12,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reproduce.table import ROOT, Rows
-from benchmarks.reproduce.took import Took
+from research.table import ROOT, Rows
+from research.took import Took
 
-PROJECT = ("shadowprice", "benchmarks", "operations", "feature_repo")
+PROJECT = ("shadowprice", "benchmarks", "research", "operations", "feature_repo")
 FRAMEWORK = {
-    f"benchmarks.reproduce.{part}"
+    f"research.{part}"
     for part in (
         "cache",
         "index",
         "papers",
         "primary",
         "registry",
-        "steps",
         "summary",
         "table",
         "took",

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reproduce.papers import by_paper
-from benchmarks.reproduce.summary import show
+from research.papers import by_paper
+from research.summary import show
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
 

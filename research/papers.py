@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.reproduce.summary import Comparison
+from research.summary import Comparison
 
 REPRODUCED, IN_KIND, NOT_REPRODUCED = "reproduced", "reproduced in kind", "not reproduced"
 PRIVATE = "the paper's data are not public"

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from benchmarks.reproduce.primary import LEVEL
+from research.primary import LEVEL
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.pairs import paired_over_seeds
@@ -27,7 +27,7 @@ NOT_DIFFERENT, NOT_TESTED = "not significantly different", "not tested"
 class Summary:
     """Rows × columns × seeds.
 
-    values           one :data:`~benchmarks.reproduce.table.Rows` per seed
+    values           one :data:`~research.table.Rows` per seed
     fewer_is_better  columns in which less is better
     primary          the comparison that was named before it was measured; its p-value stands as it is
     compare          all others; their p-values are adjusted together by Holm's method

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
+from research.primary import Primary
+from research.summary import Summary
 from shadowprice.errors import InvalidInput
 
 __all__ = ["Primary", "Rows", "Table", "data_folder", "needs_file"]
@@ -17,7 +17,7 @@ Rows = Mapping[str, Mapping[str, float]]
 """Row (a method, a level, …) → column (a metric) → value at one seed."""
 
 QUICK_SEEDS = 2
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 DATA_VARIABLE = "SHADOWPRICE_DATA"
 
 

@@ -7,9 +7,9 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.reproduce.cache import Cache, digests
-from benchmarks.reproduce.table import Table
-from benchmarks.reproduce.took import Stopwatch
+from research.cache import Cache, digests
+from research.table import Table
+from research.took import Stopwatch
 from shadowprice.progress import ProgressBar
 
 

@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reproduce.registry import TABLES
-from benchmarks.reproduce.summary import Summary, show
-from benchmarks.reproduce.table import Table
-from benchmarks.reproduce.took import Took
+from research.registry import TABLES
+from research.summary import Summary, show
+from research.table import Table
+from research.took import Took
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole

@@ -47,6 +47,7 @@ SERVICES = {
     "on_ray",
     "operations",
     "pipelines",
+    "research",
     "runs",
     "serving",
 }

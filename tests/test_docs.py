@@ -14,10 +14,10 @@ import pytest
 from snippets import markdown_files
 
 import operations
-from benchmarks.reproduce.table import Primary, Table, needs_file
-from benchmarks.reproduce.write import MOST_SENTENCES, sentences
 from operations import __main__ as command
 from operations.common import job
+from research.table import Primary, Table, needs_file
+from research.write import MOST_SENTENCES, sentences
 from shadowprice.pacing import pacers
 from shadowprice.pacing.pacers import registry
 

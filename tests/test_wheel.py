@@ -120,7 +120,7 @@ def test_an_editable_install_adds_the_repository_to_the_path(plain: Path, tmp_pa
 
 
 def test_nothing_else_can_be_imported(site: Path, tmp_path: Path) -> None:
-    names = ["serving", "pipelines", "components", "feature_repo", "benchmarks", "cli", "tests"]
+    names = ["serving", "pipelines", "components", "feature_repo", "benchmarks", "research", "cli", "tests"]
     code = f"from importlib.util import find_spec; print([name for name in {names} if find_spec(name)])"
     assert run(site, tmp_path, "-c", code).stdout.strip() == "[]"
 

@@ -21,7 +21,7 @@ from shadowprice import errors
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child
 
-PIPELINES = ("train", "retrain", "embed", "resolve", "delivery", "vouchers", "reproduce")
+PIPELINES = ("train", "retrain", "embed", "resolve", "delivery", "vouchers")
 PATHS = ("workspace", "data")
 """Arguments of pipelines that are folders."""
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.world.day import decided_by, value_at_budget, world_day
 from benchmarks.world.information import full_information
 from benchmarks.world.posterior import posterior_curves
 from benchmarks.world.training_set import training_set
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.arms import CANARY
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves

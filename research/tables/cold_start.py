@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.context import learned, requests
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.context import learned, requests
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, generator
 from shadowprice.datasets.world.context import draw_context
 from shadowprice.datasets.world.graph import draw_graph

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, generator
 from shadowprice.datasets.world.context import CHANNELS, RequestContext, draw_context
 from shadowprice.datasets.world.graph import WorldGraph, draw_graph

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.datasets import load

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.arms import Arm, Experiment, treatment
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response
 from shadowprice.decision import decide

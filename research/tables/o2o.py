@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table, data_folder, needs_file
 from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
+from research.summary import Summary
+from research.table import Primary, Rows, Table, data_folder, needs_file
 from shadowprice.datasets import load
 from shadowprice.datasets.o2o import LABEL_DELAY_DAYS, LABELLED_FILE
 from shadowprice.datasets.package import save_dataset

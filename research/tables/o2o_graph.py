@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table, needs_file
-from benchmarks.reproduce.tables.o2o import figures, training_set
+from research.summary import Summary
+from research.table import Primary, Rows, Table, needs_file
+from research.tables.o2o import figures, training_set
 from shadowprice.datasets.o2o import LABELLED_FILE
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.train import train

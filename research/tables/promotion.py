@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.arms import CANARY
 from shadowprice.datasets.world import MERCHANT_LEVELS, merchant_response

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.pacing.market import market, market_day
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import CHECKS
 

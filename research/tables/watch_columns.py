@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.watch.feature_drift import describe_columns, feature_drift
 
 ACCOUNTS, DAYS, DAILY, SINCE, RATE = 4000, 20, 300, 8, 0.05

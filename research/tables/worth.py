@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.trials import Shape, TrialFiles, draw
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.campaign import Side
 from shadowprice.decision import decide

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from benchmarks.reproduce.tables import lift as simulated
+from research.tables import lift as simulated
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments import lift, lifts, segments
 from shadowprice.experiments.always_valid import always_valid

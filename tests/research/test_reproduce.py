@@ -12,22 +12,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.reproduce import steps
-from benchmarks.reproduce.__main__ import RESULTS, reproduce
-from benchmarks.reproduce.cache import Cache, digest
-from benchmarks.reproduce.index import INDEX, write_index
-from benchmarks.reproduce.papers import EXHIBITS, Exhibit
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.registry import TABLES
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import DATA_VARIABLE
-from benchmarks.reproduce.took import Took
-from benchmarks.reproduce.write import markdown
+from research.__main__ import RESULTS, reproduce
+from research.cache import Cache, digest
+from research.index import INDEX, write_index
+from research.papers import EXHIBITS, Exhibit
+from research.primary import Primary
+from research.registry import TABLES
+from research.summary import Summary
+from research.took import Took
+from research.write import markdown
 from shadowprice.errors import InvalidInput
 
 MODULE = """
 import numpy as np
-from benchmarks.reproduce.table import Primary, Table
+from research.table import Primary, Table
 from shadowprice.curves import check_levels
 
 SAMPLES = 2000
@@ -315,29 +313,3 @@ def test_time_that_was_not_taken_is_not_made_up() -> None:
     whole = Took.together([{"seconds": 1.0, "processor": 0.5, "measured": "2026-01-02"}, {"seconds": 2.0}])
     assert whole == Took(3.0, None, "2026-01-02")
     assert str(whole) == "3 s"
-
-
-def test_the_steps_of_a_pipeline_measure_into_a_folder_and_list_what_they_did(module, tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(TABLES, "efficiency", module.stem)
-    monkeypatch.setitem(TABLES, "absent", "absent_table")
-    monkeypatch.setenv(DATA_VARIABLE, "elsewhere")
-    (tmp_path / "absent_table.py").write_text(
-        MODULE.replace("seeds=3", "missing=needs_file('a.csv')").replace(
-            "import Primary, Table", "import Primary, Table, needs_file"
-        )
-    )
-    assert steps.choose([])[-2:] == ["efficiency", "absent"]
-    names = steps.choose(["absent", "efficiency"])
-    assert names == ["efficiency", "absent"]
-    pages = [steps.measure(name, tmp_path / "run", str(tmp_path / "data"), quick=True, seeds=1) for name in names]
-    assert "median" in pages[0]
-    assert "1 seed," in pages[0]
-    assert str(tmp_path / "data" / "a.csv") in pages[1]
-    front = steps.index(tmp_path / "run", names)
-    assert "[efficiency](efficiency.md)" in front
-    assert "[absent]" not in front
-    with pytest.raises(InvalidInput, match="no table is named eficiency"):
-        steps.choose(["eficiency"])
-    module.write_text(MODULE.replace("check_levels([1, 2])", "check_levels([2, 1])"))
-    with pytest.raises(steps.NotMeasured, match="efficiency"):
-        steps.measure("efficiency", tmp_path / "run", "", quick=True, seeds=2)

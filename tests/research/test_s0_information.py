@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s0.comparison import by_response
-from benchmarks.reproduce.tables.s0.information import FULL, MEANS, common_factor, expected_auc, of_world
 from benchmarks.world.equal_cost import value_at_cost
 from benchmarks.world.information import curves_by_information
+from research.tables.s0.comparison import by_response
+from research.tables.s0.information import FULL, MEANS, common_factor, expected_auc, of_world
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, customer_response, own_change_point_response
 
 LEVELS = np.array(CUSTOMER_LEVELS)

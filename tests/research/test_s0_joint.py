@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s0.joint import (
+from benchmarks.world.training_set import training_set
+from research.tables.s0.joint import (
     BUDGETS,
     FLAT,
     HINDSIGHT,
@@ -21,7 +22,6 @@ from benchmarks.reproduce.tables.s0.joint import (
     terms,
     trial_spend,
 )
-from benchmarks.world.training_set import training_set
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.datasets.world import CUSTOMER_LEVELS, MERCHANT_LEVELS, customer_response, merchant_response
 

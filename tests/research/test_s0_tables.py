@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.tables.s0.change_points import proportional_error
-from benchmarks.reproduce.tables.s0.comparison import OURS, PAYMENTS, SHARE, decisions, relative
+from research.summary import Summary
+from research.tables.s0.change_points import proportional_error
+from research.tables.s0.comparison import OURS, PAYMENTS, SHARE, decisions, relative
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response, own_change_point_response
 

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
-from benchmarks.reproduce.tables.s1.figure3 import DISTANCE, RISE
-from benchmarks.reproduce.tables.s1.figure3 import TABLE as FIGURE3
-from benchmarks.reproduce.tables.s1.posterior import posterior_mean
-from benchmarks.reproduce.tables.s1.promotion import BUDGET, FLAT, LEAST, flat_mixture, judge, spend
-from benchmarks.reproduce.tables.s1.table2 import TABLE as TABLE2
-from benchmarks.reproduce.tables.s1.table3 import TABLE as TABLE3
+from research.tables.s1.figure3 import DISTANCE, RISE
+from research.tables.s1.figure3 import TABLE as FIGURE3
+from research.tables.s1.posterior import posterior_mean
+from research.tables.s1.promotion import BUDGET, FLAT, LEAST, flat_mixture, judge, spend
+from research.tables.s1.table2 import TABLE as TABLE2
+from research.tables.s1.table3 import TABLE as TABLE3
 from shadowprice.datasets.promotion import PromotionOptions, draw, draw_curves
 
 

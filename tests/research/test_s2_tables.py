@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s2 import censored, figure6, losses, table1, table3
-from benchmarks.reproduce.tables.s2.funds import MASS, MODELS, Judged
+from research.tables.s2 import censored, figure6, losses, table1, table3
+from research.tables.s2.funds import MASS, MODELS, Judged
 from shadowprice.datasets.funds import UNIT, FundOptions, draw
 
 

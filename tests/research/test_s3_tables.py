@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s3.table3 import TABLE, improvement
-from benchmarks.reproduce.tables.s3.vouchers import SESSIONS, TEST_DAYS, crossed, draw
+from research.tables.s3.table3 import TABLE, improvement
+from research.tables.s3.vouchers import SESSIONS, TEST_DAYS, crossed, draw
 from shadowprice.datasets.vouchers import DAYS
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s4.end_to_end import END_TO_END, TWO_STAGE, fitted_value, uniform_value, value_at_spend
 from research.data.misspecified import World
+from research.tables.s4.end_to_end import END_TO_END, TWO_STAGE, fitted_value, uniform_value, value_at_spend
 from shadowprice.evaluation.statistics.pairs import paired_over_seeds
 
 

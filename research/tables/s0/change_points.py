@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import BUDGET, ERROR, OURS, decisions, measure, relative
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import BUDGET, ERROR, OURS, decisions, measure, relative
 from shadowprice.datasets.world import CUSTOMER_LEVELS
 
 METHODS = {OURS: "joint_gnn", "Cox": "joint_cox", "SBBM": "joint_sbbm", "DSSM-c": "joint_dssm_c"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import ERROR, OURS, decisions, measure, relative, size
-from benchmarks.reproduce.tables.s0.information import CHOSEN, LEVELS, WORLDS
 from benchmarks.world.information import FULL, MEANS, TRUTH, curves_by_information
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import ERROR, OURS, decisions, measure, relative, size
+from research.tables.s0.information import CHOSEN, LEVELS, WORLDS
 from shadowprice.datasets.world import WorldOptions
 
 METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "DNN": "joint_dnn"}

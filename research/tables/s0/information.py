@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import by_response, size
 from benchmarks.world.equal_cost import attainable, value_at_cost
 from benchmarks.world.information import FULL, MEANS, NEAR, OWN, TRUTH, curves_by_information
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import by_response, size
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions
 from shadowprice.evaluation import metrics
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import quiet, size
 from benchmarks.world.equal_cost import Choices, attainable, best_split, value_at_cost
 from benchmarks.world.training_set import training_set
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import quiet, size
 from shadowprice.campaign import SIDES, CostBasis, Side, Terms
 from shadowprice.datasets.truth import true_curves
 from shadowprice.learning.train import train

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import ERROR, OURS, QUICK_SIZE, SHARE, measure, relative
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import ERROR, OURS, QUICK_SIZE, SHARE, measure, relative
 
 METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "Cox": "joint_cox"}
 SIZE: dict[str, Any] = {"customers": 100_000, "merchants": 25_000, "both": 2_500}

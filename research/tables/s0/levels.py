@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.reproduce.summary import Summary, show
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import quiet, size
 from benchmarks.world.training_set import training_set
+from research.summary import Summary, show
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import quiet, size
 from shadowprice.datasets.world import CHANGE_POINTS
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.train import train

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import ERROR, OURS, measure, relative
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import ERROR, OURS, measure, relative
 
 METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "DNN": "joint_dnn", "Cox": "joint_cox"}
 BOUGHT = "payments at equal cost, % over DNN-H"

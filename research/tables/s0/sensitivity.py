@@ -7,11 +7,11 @@ from typing import cast
 
 import numpy as np
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import size
 from benchmarks.world.training_set import training_set
 from research.measures.sensitivity import uplift_by_sensitivity
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import size
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint.model import JointModel, JointSpec

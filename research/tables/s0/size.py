@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s0.comparison import BUDGET, ERROR, OURS, PAYMENTS, SHARE, decisions, measure
-from benchmarks.reproduce.tables.s0.information import LEVELS
 from benchmarks.world.information import FULL, MEANS, curves_by_information
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s0.comparison import BUDGET, ERROR, OURS, PAYMENTS, SHARE, decisions, measure
+from research.tables.s0.information import LEVELS
 from shadowprice.datasets.world import WorldOptions
 
 METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h"}

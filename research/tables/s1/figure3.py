@@ -12,9 +12,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.reproduce.tables.s1.promotion import LOWEST, NETWORK, Model, bought, fit_all
+from research.summary import Summary
+from research.table import Primary, Rows, Table
+from research.tables.s1.promotion import LOWEST, NETWORK, Model, bought, fit_all
 from shadowprice.datasets.promotion import LEVELS, PromotionOptions, draw
 
 BIAS = 1.0

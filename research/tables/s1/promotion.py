@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows
-from benchmarks.reproduce.tables.s1.posterior import posterior_mean
+from research.summary import Summary
+from research.table import Rows
+from research.tables.s1.posterior import posterior_mean
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.datasets.promotion import Promotion, PromotionOptions, draw
 from shadowprice.decision import decide

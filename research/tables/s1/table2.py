@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.reproduce.table import Primary, Table
-from benchmarks.reproduce.tables.s1.promotion import COMPARE, DATA, FEWER, published, reading, run
+from research.table import Primary, Table
+from research.tables.s1.promotion import COMPARE, DATA, FEWER, published, reading, run
 
 TABLE = Table(
     title="Response models on a synthetic promotion, features of (2, 2, 2) values",

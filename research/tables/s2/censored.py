@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from torch import Tensor
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2.funds import (
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Rows, Table
+from research.tables.s2.funds import (
     CHOICE,
     ETV_NOTE,
     FEWER,

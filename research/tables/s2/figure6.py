@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2.funds import FIRST
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Rows, Table
+from research.tables.s2.funds import FIRST
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import FundOptions, draw
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.reproduce.table import Rows
+from research.table import Rows
 from shadowprice.datasets.funds import UNIT, FundOptions, Funds, deliver_again, draw
 from shadowprice.evaluation import metrics
 from shadowprice.responses import make

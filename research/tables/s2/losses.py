@@ -9,10 +9,10 @@ import torch
 from scipy.special import logit
 from torch import Tensor
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2.funds import (
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Rows, Table
+from research.tables.s2.funds import (
     CHOICE,
     ETV_NOTE,
     FEWER,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Table
-from benchmarks.reproduce.tables.s2.funds import (
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Table
+from research.tables.s2.funds import (
     APART,
     CHOICE,
     ETV_NOTE,

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2.funds import ETV_NOTE, FIRST, MODELS, TRUTH, fit, options
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Rows, Table
+from research.tables.s2.funds import ETV_NOTE, FIRST, MODELS, TRUTH, fit, options
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import UNIT, Funds, draw, mean_amount
 from shadowprice.evaluation import metrics

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s3.vouchers import describe, draw, fit, judge, respond
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Rows, Table
+from research.tables.s3.vouchers import describe, draw, fit, judge, respond
 from shadowprice.datasets.vouchers import VoucherData
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.base import ResponseModel

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from benchmarks.reproduce.primary import Primary
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s3.vouchers import (
+from research.primary import Primary
+from research.summary import Summary
+from research.table import Rows, Table
+from research.tables.s3.vouchers import (
     CROSSED,
     MODELS,
     SESSIONS,

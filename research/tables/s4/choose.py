@@ -1,4 +1,4 @@
-"""Choose the settings of the table ``end_to_end`` on seeds 0–4: ``python -m benchmarks.reproduce.tables.s4.choose``.
+"""Choose the settings of the table ``end_to_end`` on seeds 0–4: ``python -m research.tables.s4.choose``.
 
 Prints the mean true value of every setting on the misspecified world, at the sizes of quick mode. The table reports
 seeds from 100, which no choice has seen. The learning rate of the first stage is chosen by the value of two stages and
@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
-from benchmarks.reproduce.tables.s4.end_to_end import ALPHAS, TRAINING, TWO_STAGE, WRONG, fitted_value, trials
+from research.tables.s4.end_to_end import ALPHAS, TRAINING, TWO_STAGE, WRONG, fitted_value, trials
 
 SEEDS = range(5)
 RATES = (5e-3, 1e-2, 2e-2)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Primary, Rows, Table
 from research.data.misspecified import SimulatedTrial, World
 from research.measures.truth import true_value_at_spend
 from research.models import make
+from research.summary import Summary
+from research.table import Primary, Rows, Table
 from shadowprice.responses.training import TrainingConfig
 
 TWO_STAGE, END_TO_END, PLAIN = "two-stage (S-learner)", "end to end", "end to end, no baseline"
@@ -36,7 +36,7 @@ ALPHAS = {
     "DFCL-MER, row baseline": 0.3,
     "DFCL-IFD, row baseline": 1.0,
 }
-"""Row → weight of the goal, chosen by ``benchmarks.reproduce.tables.s4.choose``."""
+"""Row → weight of the goal, chosen by ``research.tables.s4.choose``."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     TWO_STAGE: ("s_learner", {}),
     END_TO_END: ("end_to_end", {}),
@@ -124,7 +124,7 @@ TABLE = Table(
     f"{SIZES[False][0]} rows to learn from and {SIZES[False][1]} to be judged on; true value per account at equal true "
     f"spend, mean of five budgets; one network of width {HIDDEN} for all. The generator and the width were chosen so "
     "that the network is misspecified, on seeds below 20; learning rate and weight of the goal were chosen for each "
-    "method on seeds 0–4 (`benchmarks/reproduce/tables/s4/choose.py`); the seeds reported are from 100",
+    "method on seeds 0–4 (`research/tables/s4/choose.py`); the seeds reported are from 100",
     run=run,
     reading=reading,
     primary=Primary(WRONG, END_TO_END, TWO_STAGE, effect=0.08, spread=0.103),

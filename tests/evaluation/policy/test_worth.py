@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.reproduce.tables.worth import SHAPES, covered, estimate, in_sequence
 from benchmarks.trials import draw
+from research.tables.worth import SHAPES, covered, estimate, in_sequence
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
 from shadowprice.evaluation.policy.frontier import Trial

@@ -1,1 +1,0 @@
-"""Components that measure the papers' tables."""
