@@ -20,6 +20,9 @@ MODELS: Mapping[str, str] = {
     "dfcl_entropy": "goal.dfcl:DfclEntropyModel",
     "dfcl_difference": "goal.dfcl:DfclDifferenceModel",
     "bi_dfcl": "goal.bi_dfcl:BiDfclModel",
+    "dmbgn_avg_pooling": "dmbgn:DmbgnAveragePoolingModel",
+    "dmbgn_before_only": "dmbgn:DmbgnBeforeOnlyModel",
+    "lattice": "lattice:LatticeModel",
 }
 """Name → module below this package, and class."""
 

@@ -9,9 +9,8 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import global_mean_pool
 
-from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, VOUCHER, GraphBatch
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch
 
 WIDTH = 16
 
@@ -55,19 +54,3 @@ class GroupEncoder(nn.Module, ABC):
         if batch.nodes:
             spread = spread.index_copy(0, torch.from_numpy(batch.slot), self.read(x, batch))
         return spread.view(batch.size, len(GROUPS) * self.readout_width)
-
-
-class MeanItemEncoder(GroupEncoder):
-    """S3's AvgPooling: the readout of a group is the mean of its items; voucher and edges are not read.
-
-    O(N · F). Source: S3, section 4 (DMBGN-AvgPooling).
-    """
-
-    def __init__(self, inputs: int, outputs: int = WIDTH) -> None:
-        super().__init__(inputs, outputs)
-
-    def read(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """Return means over the items (G, F); a graph that is not empty has at least one."""
-        item = torch.from_numpy(batch.row != VOUCHER)
-        found: Tensor = global_mean_pool(x[item], torch.from_numpy(batch.graph)[item], batch.slot.size)
-        return found

@@ -115,7 +115,6 @@ STRAIGHT = {"sbbm": True, "gradient_logit": True, "linear": False}
 A trial whose response jumps at the first cent lies on no such line: the reference is the best one there is.
 """
 QUICK = TrainingConfig(epochs=120, learning_rate=2e-2, patience=30)
-TRAINING = {"lattice": TrainingConfig(epochs=120, learning_rate=5e-2, patience=40, batch_rows=512)}
 
 
 def snapshot_without_news(rows: pd.DataFrame) -> GraphSnapshot:
@@ -140,7 +139,7 @@ def without_features(rows: pd.DataFrame, levels: np.ndarray):
     frame = rows[["account_id", "level", "response"]]
 
     def fit(name: str) -> np.ndarray:
-        model = made(name, rows, levels, TRAINING.get(name, QUICK)).fit(frame)
+        model = made(name, rows, levels, QUICK).fit(frame)
         return np.asarray(model.curve(frame.head(1)).response[:, 0], dtype=np.float64)
 
     return fit
@@ -182,7 +181,7 @@ def test_after_curve_repair_the_curve_of_every_monotone_model_lies_inside_every_
     frame = rows[["account_id", "level", "response"]]
     accounts = np.sort(frame["account_id"].unique())
     fits = frame["account_id"].isin(np.random.default_rng(5).permutation(accounts)[: accounts.size // 5])
-    short = replace(TRAINING.get(name, QUICK), epochs=40)
+    short = replace(QUICK, epochs=40)
     model, held_out = made(name, rows, levels, short).fit(frame[fits]), frame[~fits]
     repair = Repair.fit(
         model.curve(held_out),

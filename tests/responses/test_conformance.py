@@ -171,7 +171,7 @@ SIDE: dict[str, Side] = {"linear": "merchant"}
 OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     "dnn_h": lambda side: {"graph": [snapshot(side)]},
     **dict.fromkeys(
-        ("din", "dmbgn", "dmbgn_avg_pooling", "dmbgn_mean_history", "dmbgn_pretrained", "dmbgn_before_only"),
+        ("din", "dmbgn", "dmbgn_pretrained"),
         lambda side: {
             "sessions": sessions(),
             "training": TrainingConfig(epochs=20, learning_rate=5e-3, batch_rows=256),

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from research.models import make
 from research.summary import Summary
 from research.table import Rows
 from research.tables.s1.posterior import posterior_mean
@@ -18,7 +19,6 @@ from shadowprice.datasets.promotion import Promotion, PromotionOptions, draw
 from shadowprice.decision import decide
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 
 BUDGET = 11.0

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from research.models import make
 from shadowprice.datasets.vouchers import DAYS, Region, VoucherData, generate
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.leaks import check_known, check_split
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.responses import make
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.vouchers.sessions import SessionModel
 from shadowprice.tables.schema import PHASES

@@ -27,7 +27,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from shadowprice.checks import require
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
-from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder, MeanItemEncoder
+from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.network import logloss
@@ -57,7 +57,6 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
     O(epochs · nodes of the graphs); the graphs of a step are one block-diagonal product.
     """
 
-    average: ClassVar[bool] = False
     before_only: ClassVar[bool] = False
 
     def __init__(
@@ -101,7 +100,6 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
             history=self.history,
             encoder=self.encoder(),
             dropout=self.dropout,
-            average=self.average,
             before_only=self.before_only,
         )
 
@@ -246,29 +244,6 @@ class _Memo:
         at = torch.from_numpy(session)
         known = Encoded(*(each[at] for each in self.past))
         return Memory(past, session, of, known), Encoded(*(each[rows.position] for each in self.target))
-
-
-class DmbgnAveragePoolingModel(DmbgnModel):
-    """S3's DMBGN-AvgPooling: the mean of the item embeddings in place of the graph network.
-
-    Attention over past sessions, scores and pre-training are those of DMBGN; ``ratio`` is not read.
-    """
-
-    def encoder(self) -> GroupEncoder:
-        """The untrained mean over items."""
-        return MeanItemEncoder(NODE)
-
-
-class DmbgnMeanHistoryModel(DmbgnModel):
-    """DMBGN with the mean of the past sessions in place of attention; no model of S3."""
-
-    average = True
-
-
-class DmbgnBeforeOnlyModel(DmbgnModel):
-    """S3's variant whose past sessions, too, are seen only up to their collection."""
-
-    before_only = True
 
 
 class DmbgnPretrainedModel(DmbgnModel):

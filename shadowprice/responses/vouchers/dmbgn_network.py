@@ -74,8 +74,8 @@ class NodeInputs:
 class DmbgnNetwork(SessionNetwork):
     """Network of :mod:`shadowprice.responses.vouchers.dmbgn`, whose docstring has its equations.
 
-    ``encoder`` reads :data:`NODE` numbers a node and gives e_b of :data:`WIDTH` numbers; ``average`` takes the mean
-    of the past in place of attention; ``before_only`` hides what followed the collection of past sessions too.
+    ``encoder`` reads :data:`NODE` numbers a node and gives e_b of :data:`WIDTH` numbers; ``before_only`` hides what
+    followed the collection of past sessions too.
     """
 
     def __init__(
@@ -90,7 +90,6 @@ class DmbgnNetwork(SessionNetwork):
         history: int,
         encoder: GroupEncoder,
         dropout: float = 0.0,
-        average: bool = False,
         before_only: bool = False,
     ) -> None:
         super().__init__()
@@ -100,7 +99,7 @@ class DmbgnNetwork(SessionNetwork):
         self.voucher = nn.Embedding(vouchers + 1, WIDTH)
         self.category = nn.Embedding(categories + 1, 1)
         self.graph = encoder
-        self.attention = TargetAttention(2 * WIDTH, average=average)
+        self.attention = TargetAttention(2 * WIDTH)
         self.head = mlp(self.features.width + 4 * WIDTH + history + 3 + 2, hidden, dropout)
         self.terms: Tensor
         self.register_buffer("terms", torch.from_numpy(nodes.vouchers.level_terms.copy()), persistent=False)

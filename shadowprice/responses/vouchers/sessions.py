@@ -136,18 +136,15 @@ class TargetAttention(nn.Module):
     """DIN's attention (Zhou et al., KDD 2018): h = Σ_r w_r·e_r, w_r = unit(e_r, e_T), not normalised.
 
     The unit reads query, key, their difference and their product through 64 PReLU units. Without a softmax the sum of
-    the weights says how much of the past concerns the target at all. ``average`` takes the mean in its place.
+    the weights says how much of the past concerns the target at all.
     """
 
-    def __init__(self, width: int, *, average: bool = False) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.average = average
         self.unit = nn.Sequential(nn.Linear(4 * width, ATTENTION), nn.PReLU(ATTENTION), nn.Linear(ATTENTION, 1))
 
     def weights(self, keys: Tensor, target: Tensor, past: Past) -> Tensor:
         """(P, 1) of keys (P, D) to targets (n, D)."""
-        if self.average:
-            return keys.new_tensor(1.0 / past.count[past.row])[:, None]
         query = target.index_select(0, torch.from_numpy(past.row))
         found: Tensor = self.unit(torch.cat([query, keys, query - keys, query * keys], dim=1))
         return found

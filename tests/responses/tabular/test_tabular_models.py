@@ -10,7 +10,6 @@ from sklearn.isotonic import IsotonicRegression
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses import load, make
-from shadowprice.responses.tabular.lattice import LatticeEnsemble
 from shadowprice.responses.tabular.network import weighted_logloss
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training import TrainingConfig
@@ -18,7 +17,7 @@ from shadowprice.testing import assert_monotone, assert_permutation_equivariant
 
 LEVELS = [0, 30, 100]
 QUICK = TrainingConfig(learning_rate=1e-2, epochs=12, patience=12)
-NETWORKS = ["dipn", "lattice", "dnn_level"]
+NETWORKS = ["dipn", "dnn_level"]
 ALL = [*NETWORKS, "isotonic_lr"]
 
 
@@ -160,24 +159,6 @@ def test_logistic_regression_on_rising_data_is_that_of_statsmodels() -> None:
     ours = make("isotonic_lr", levels=LEVELS, l2=1e-10).fit(rows).curve(rows).response
     own = ours[rows["level"], np.arange(len(rows))]
     np.testing.assert_allclose(own, theirs.predict(design), atol=1e-4)
-
-
-def test_a_lattice_interpolates_between_its_corners_and_rises_for_any_parameters() -> None:
-    rows = frame(40)
-    inputs = fit_tabular(rows)
-    network = LatticeEnsemble(inputs, np.array(LEVELS), 5, 2, np.random.default_rng(0)).double()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(std=3.0)
-    numeric, category = torch.from_numpy(inputs.numeric(rows)).double(), torch.from_numpy(inputs.category(rows))
-    with torch.no_grad():
-        corner = network.corners(numeric, category)
-        logits = network(numeric, category)
-        ones = [network.at(numeric, category, torch.full((40,), j)) for j in range(3)]
-    np.testing.assert_allclose(corner.sum(dim=2), 1.0)
-    assert (corner >= 0).all()
-    assert (logits.diff(dim=1) >= 0).all()
-    np.testing.assert_allclose(torch.stack(ones, dim=1), logits, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

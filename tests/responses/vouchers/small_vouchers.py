@@ -6,9 +6,9 @@ from functools import cache
 
 import torch
 
+from research.models import make
 from shadowprice.datasets.vouchers import VoucherData, generate
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.vouchers.sessions import Past
 

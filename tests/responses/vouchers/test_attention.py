@@ -30,8 +30,6 @@ def test_weights_are_not_normalised_and_see_query_key_difference_and_product() -
         read = torch.cat([target[row], keys[p], target[row] - keys[p], target[row] * keys[p]])
         torch.testing.assert_close(weight[p], attention.unit(read[None])[0].detach())
     assert abs(float(weight[:2].sum()) - 1) > 1e-3
-    average = TargetAttention(2, average=True)
-    torch.testing.assert_close(average(keys, target, past), torch.stack([keys[:2].mean(dim=0), keys[2]]))
 
 
 def test_scores_of_a_history_stand_latest_first_with_their_max_mean_and_min() -> None:

@@ -29,7 +29,7 @@ def items() -> ItemEmbedding:
     return embed_items(log(), int(nanoseconds(log().tables.behaviour["ts"]).max()) + 1)
 
 
-def network(*, average: bool = False, before_only: bool = False) -> DmbgnNetwork:
+def network(*, before_only: bool = False) -> DmbgnNetwork:
     """Untrained; vouchers at random."""
     random = np.random.default_rng(5)
     offers, sessions = len(log().offered), log().graphs.sessions
@@ -45,7 +45,6 @@ def network(*, average: bool = False, before_only: bool = False) -> DmbgnNetwork
         hidden=(8,),
         history=6,
         encoder=VoucherGraphEncoder(NODE),
-        average=average,
         before_only=before_only,
     )
 
@@ -69,10 +68,10 @@ def rows_of(share: float) -> SessionRows:
     )
 
 
-@pytest.mark.parametrize(("average", "before_only"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("before_only", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_rows_that_share_sessions_read_what_they_read_alone(share: float, average: bool, before_only: bool) -> None:
-    ours, rows = network(average=average, before_only=before_only).double().eval(), rows_of(share)
+def test_rows_that_share_sessions_read_what_they_read_alone(share: float, before_only: bool) -> None:
+    ours, rows = network(before_only=before_only).double().eval(), rows_of(share)
 
     @torch.no_grad()
     def logits(some: SessionRows) -> torch.Tensor:

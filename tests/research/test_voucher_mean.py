@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from research.models.dmbgn import MeanItemEncoder
 from shadowprice.datasets.vouchers import generate
-from shadowprice.encoders.voucher_groups import GroupEncoder, MeanItemEncoder
+from shadowprice.encoders.voucher_groups import GroupEncoder
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
 

@@ -4,7 +4,7 @@ Each lattice reads the level and a few features drawn at random. A calibrator tu
 that of the level never falls. The lattice interpolates between values at the 2^D corners of the cube; those at level 1
 are those at level 0 plus something not negative. The logit is the sum of the lattices.
 
-Source: Canini, Cotter, Gupta, Milani Fard and Pfeifer (2016). Decision record "lattice" tells why it is here.
+Source: Canini, Cotter, Gupta, Milani Fard and Pfeifer (2016).
 """
 
 from __future__ import annotations
