@@ -31,8 +31,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions_queries
 from shadowprice.graphs.build import build_snapshot, snapshot_times
-from shadowprice.graphs.communities import communities
-from shadowprice.graphs.members import members
+from shadowprice.graphs.communities import communities, members
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups

@@ -15,12 +15,11 @@ from shadowprice.evaluation.policy.allocation_metrics import (
     tha,
     thc,
 )
-from shadowprice.evaluation.policy.eom import eom
+from shadowprice.evaluation.policy.frontier import eom
 from shadowprice.evaluation.policy.off_policy import dr_value, effective_rows, ips_value
 from shadowprice.evaluation.prediction.calibration import ece
-from shadowprice.evaluation.prediction.classification import auc, brier, logloss, relaimpr
+from shadowprice.evaluation.prediction.classification import auc, brier, logloss, mae, mse, normalised_gini, relaimpr
 from shadowprice.evaluation.prediction.monotonicity import epr, mlss, rpr
-from shadowprice.evaluation.prediction.regression import mae, mse, normalised_gini
 from shadowprice.evaluation.uplift.cost_curve import aucc
 from shadowprice.evaluation.uplift.ranking import auuc, lift, qini, wau
 from shadowprice.evaluation.uplift.slope import curve_slope

@@ -70,7 +70,7 @@ def write_bundle(
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
-    ``label_rates`` are those of :func:`shadowprice.responses.label_rates.label_rates`, or None.
+    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """

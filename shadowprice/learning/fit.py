@@ -2,27 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from shadowprice.campaign import FLAT, Side
 from shadowprice.checks import require
+from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import RAY, ray_workers
 from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training, flat
 from shadowprice.learning.recipes import recipe as recipe_of
-from shadowprice.learning.repair import check_repair, repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.on_ray.parts import on_actors
-from shadowprice.responses.label_rates import label_rates
+from shadowprice.responses.base import labels
 from shadowprice.responses.registry import model_class
-from shadowprice.responses.repair.model import RepairSteps
+from shadowprice.responses.repair.model import RepairedModel, RepairSteps, SideRepair
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
+from shadowprice.responses.weights import effective_rows, row_weights
+
+
+def label_rates(
+    rows: Mapping[Side, pd.DataFrame], levels: Mapping[Side, tuple[int, ...]]
+) -> dict[Side, list[list[float]]]:
+    """Return side → for each level its effective rows and its weighted mean response.
+
+    The weights are those of the loss (:func:`shadowprice.responses.weights.row_weights`), so the mean stands for all
+    accounts where propensities are known. A level without rows has 0 rows and mean 0.
+    """
+    found: dict[Side, list[list[float]]] = {}
+    for side, frame in rows.items():
+        level, response = labels(frame)
+        weight = row_weights(frame, len(levels[side])) if len(frame) else np.ones(0)
+        found[side] = []
+        for at in range(len(levels[side])):
+            own = level == at
+            total = float(weight[own].sum())
+            mean = float(weight[own] @ response[own]) / total if total > 0 else 0.0
+            found[side].append([effective_rows(weight[own]), mean])
+    return found
+
+
+def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
+    """The model with its curves repaired as ``name`` says, or the model itself for ``none``.
+
+    Args:
+        model: trained, and calibrated if it is to be.
+        data: its training set. The validation split, the latest labelled rows that the model was not fitted on, is
+            what the repair is fitted on, and its training split besides for the effect.
+        name: ``none``, or of effect, pooled, by_level, monotone, joined by ``+``.
+    """
+    steps = RepairSteps.named(name)
+    check_repair(steps, data)
+    if not steps:
+        return model
+    seen, held_out = data.part("train"), data.part("validation")
+    repairs: dict[Side, SideRepair] = {}
+    for side in data.rows:
+
+        def curves_of(frame: pd.DataFrame, side: Side = side) -> Curves:
+            return model.curves(data.snapshots, {side: frame})[side]
+
+        confounders = data.confounders.get(side, ())
+        repairs[side] = SideRepair.fit(steps, curves_of, held_out[side], seen[side], confounders, side)
+    return RepairedModel(model, repairs)
+
+
+def check_repair(steps: RepairSteps, data: TrainingSet) -> None:
+    """Refuse steps that read an order of levels where a side has none."""
+    reason = f"effect and monotone read an order of levels, and those of {', '.join(data.unordered)}s have none"
+    require(not (data.unordered and (steps.effect or steps.project)), "curve_repair", reason)
 
 
 def fit_bundle(

@@ -18,6 +18,7 @@ from operations import __main__ as command
 from serving.ledger.api.watch import WatchCollector
 from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.learning.fit import label_rates
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
@@ -25,7 +26,6 @@ from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.pacing.replay.day import Accounts
-from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.layers.heads import HazardHead, save_heads
 from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import check_all

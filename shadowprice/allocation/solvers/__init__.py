@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shadowprice.allocation.executors import Executor
-from shadowprice.allocation.population.level_file import LevelFile
+from shadowprice.allocation.population.mapped import LevelFile
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.problem.solution import Allocation
 from shadowprice.allocation.solvers.interval import solve_interval

@@ -12,7 +12,7 @@ from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
 from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
 from shadowprice.responses.funds import model as model_module
-from shadowprice.responses.funds import neighbourhoods as module
+from shadowprice.responses.funds import training as module
 from shadowprice.responses.funds import network as network_module
 from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel

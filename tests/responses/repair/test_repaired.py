@@ -12,9 +12,8 @@ from shadowprice.evaluation import metrics
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.evaluate import evaluate
-from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.fit import fit_bundle, repair
 from shadowprice.learning.recipes import Training
-from shadowprice.learning.repair import repair
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import load_heads
