@@ -12,8 +12,8 @@ from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
 from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
 from shadowprice.responses.funds import model as model_module
-from shadowprice.responses.funds import training as module
 from shadowprice.responses.funds import network as network_module
+from shadowprice.responses.funds import training as module
 from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.network import BODIES, EXPERT_WIDTH, EXPERTS, Mmoe
