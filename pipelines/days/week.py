@@ -116,8 +116,8 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
         write_whole(workspace / CAMPAIGN, json.dumps(today.to_dict(), indent=1))
         passed_on = ("dataset", "data", "options", "recipe", "epochs", "seed", "workers")
         given = {name: arguments[name] for name in passed_on}
-        more = {"mature_hours": 0, "beat_uniform": False}
-        more |= {"limits": LIMITS | dict(arguments["limits"])}
+        more: dict[str, Any] = {"mature_hours": 0, "beat_uniform": False}
+        more["limits"] = LIMITS | dict(arguments["limits"])
         try:
             run("retrain", workspace / "pipeline", given | more | {"workspace": str(workspace), "log": str(log)})
         except PipelineFailed as error:

@@ -10,16 +10,9 @@ from shadowprice import responses
 from shadowprice.responses.base import ResponseModel
 
 MODELS: Mapping[str, str] = {
-    "s_learner": "uplift.two_outcome:SLearnerModel",
-    "t_learner": "uplift.two_outcome:TLearnerModel",
     "cfrnet": "uplift.cfrnet:CfrNetModel",
     "dragonnet": "uplift.dragonnet:DragonNetModel",
     "direct_ranking": "uplift.direct_ranking:DirectRankingModel",
-    "end_to_end": "goal.end_to_end:EndToEndModel",
-    "dfcl_policy": "goal.dfcl:DfclPolicyModel",
-    "dfcl_entropy": "goal.dfcl:DfclEntropyModel",
-    "dfcl_difference": "goal.dfcl:DfclDifferenceModel",
-    "bi_dfcl": "goal.bi_dfcl:BiDfclModel",
     "dmbgn_avg_pooling": "dmbgn:DmbgnAveragePoolingModel",
     "dmbgn_before_only": "dmbgn:DmbgnBeforeOnlyModel",
     "lattice": "lattice:LatticeModel",
@@ -30,7 +23,7 @@ MODELS: Mapping[str, str] = {
 def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> ResponseModel:
     """Build the model called ``name``, of this package or of the product; arguments and errors are those of the latter.
 
-    >>> make("s_learner", levels=[0, 100]).ordered
+    >>> make("dragonnet", levels=[0, 100]).ordered
     False
     """
     if name not in MODELS:

@@ -110,6 +110,11 @@ def snapshot(side: Side) -> GraphSnapshot:
     return build_snapshot(pd.concat([own, partners], ignore_index=True), edges, at)
 
 
+def short(epochs: int) -> dict[str, Any]:
+    """Of models that are first trained to predict and then to decide."""
+    return {"hidden": 8, "fine_tuning": TrainingConfig(epochs=epochs, learning_rate=5e-3)}
+
+
 @cache
 def behaviours() -> pd.DataFrame:
     """A few events of half of the accounts."""
@@ -170,6 +175,8 @@ SIDE: dict[str, Side] = {"linear": "merchant"}
 """Models whose rows are not customers'."""
 OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     "dnn_h": lambda side: {"graph": [snapshot(side)]},
+    **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
+    "bi_dfcl": lambda side: short(4),
     **dict.fromkeys(
         ("din", "dmbgn", "dmbgn_pretrained"),
         lambda side: {

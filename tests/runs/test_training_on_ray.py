@@ -97,7 +97,7 @@ def test_a_response_model_trains_on_two_workers_as_in_this_process(cluster, save
     found = {}
     for workers in (0, 2):
         out = tmp_path / str(workers)
-        _, result = fit_bundle(folder, out, Training("dipn"), QUICK, workers=workers)
+        _, result = fit_bundle(folder, out, Training("s_learner"), QUICK, workers=workers)
         curves = load_sided(out).curves(data.snapshots, data.part("test"))
         found[workers] = (result.validation_loss, curves["customer"].response)
     assert (tmp_path / "2" / RAY / WEIGHTS).exists()

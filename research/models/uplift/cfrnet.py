@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from research.models.uplift.networks import OutcomeNetwork, SharedTrunk
-from research.models.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 from shadowprice.checks import require, require_one_of
+from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 
 Distance = Literal["mmd", "wasserstein"]
 
@@ -26,7 +26,7 @@ class CfrNetModel(TwoOutcomeModel):
     Options:
         alpha: weight of the distance.
         distance: ``mmd`` (squared, Gaussian kernel at the median distance) or ``wasserstein`` (entropic).
-        others: see :class:`~research.models.uplift.two_outcome.TwoOutcomeModel`.
+        others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
     network_name = "shared"

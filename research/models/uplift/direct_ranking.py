@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from research.models.uplift.networks import OutcomeNetwork
-from research.models.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 from shadowprice.checks import require
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.loop import descend
+from shadowprice.responses.uplift.networks import OutcomeNetwork
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 
 
 class RankingNetwork(OutcomeNetwork):

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from research.models.uplift.networks import OutcomeNetwork, SharedTrunk
-from research.models.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 from shadowprice.checks import require
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.processes import this_process
+from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 
 LEAST_PROPENSITY = 0.02
 
@@ -35,7 +35,7 @@ class DragonNetModel(TwoOutcomeModel):
 
     Options:
         alpha: weight of the propensity; beta: of the targeted regularisation.
-        others: see :class:`~research.models.uplift.two_outcome.TwoOutcomeModel`.
+        others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
     def __init__(

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 
 from research.data.misspecified import World
-from research.models import make
 from research.summary import Summary
 from research.table import Primary, Rows, Table
 from research.tables.s4.end_to_end import uniform_value, value_at_spend
+from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 
 CONFOUNDED, NUISANCE, FIRST = "confounded", "confounded, with a nuisance", "the same, larger trial, small network"

@@ -8,9 +8,9 @@ import numpy as np
 
 from research.data.misspecified import SimulatedTrial, World
 from research.measures.truth import true_value_at_spend
-from research.models import make
 from research.summary import Summary
 from research.table import Primary, Rows, Table
+from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 
 TWO_STAGE, END_TO_END, PLAIN = "two-stage (S-learner)", "end to end", "end to end, no baseline"

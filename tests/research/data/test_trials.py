@@ -10,9 +10,9 @@ import pytest
 
 from research.data import trials
 from research.data.trials.layout import LAYOUTS
-from research.models import make
 from shadowprice.errors import InvalidTable, NotFound
 from shadowprice.evaluation import metrics
+from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 
 ROWS = 400

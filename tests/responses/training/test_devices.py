@@ -60,7 +60,7 @@ def test_steps_in_bfloat16_reach_the_loss_of_float32_within_two_per_cent(name: s
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("name", ["hazard", "dipn"])
+@pytest.mark.parametrize("name", ["hazard", "dipn", "s_learner"])
 def test_a_gpu_that_is_not_there_is_said_to_be_missing(name: str) -> None:
     with pytest.raises(InvalidInput, match="device: torch finds no GPU here"):
         train(name, TrainingConfig(epochs=1, device="cuda"))

@@ -158,7 +158,7 @@ def fitted(name: str) -> np.ndarray:
     return make(name, levels=LEVELS, training=WHOLE, **options).fit(requests()).curve(requests()).response
 
 
-@pytest.mark.parametrize("name", ["graph", "dipn", "dmbgn", "esdpm"])
+@pytest.mark.parametrize("name", ["graph", "dipn", "s_learner", "dmbgn", "esdpm"])
 def test_two_processes_with_half_of_the_rows_each_take_the_steps_of_one_with_all(name: str, pair: Pair) -> None:
     one = Recorder()
     with trained_by(one):
@@ -196,8 +196,8 @@ def test_steps_of_several_processes_are_equally_many(count: int, pair: Pair) -> 
     team = pair if count == 2 else Recorder()
     quick = TrainingConfig(learning_rate=5e-3, epochs=40, batch_rows=100)
     with trained_by(team):
-        found = make("dnn_level", levels=LEVELS, training=quick).fit(requests()).curve(requests()).response
-    alone = make("dnn_level", levels=LEVELS, training=quick).fit(requests()).curve(requests()).response
+        found = make("s_learner", levels=LEVELS, training=quick).fit(requests()).curve(requests()).response
+    alone = make("s_learner", levels=LEVELS, training=quick).fit(requests()).curve(requests()).response
     if count == 1:
         np.testing.assert_array_equal(found, alone)
     assert np.corrcoef(found.ravel(), alone.ravel())[0, 1] > 0.98

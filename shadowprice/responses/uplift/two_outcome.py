@@ -12,8 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from research.models.uplift.networks import NETWORKS, OutcomeNetwork
-from research.models.uplift.outcomes import Outcome
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
@@ -27,6 +25,8 @@ from shadowprice.responses.training.devices import placed
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.training.team import share_out
+from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
+from shadowprice.responses.uplift.outcomes import Outcome
 from shadowprice.responses.weights import means_by_level
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from research.models.goal import estimator_names, make_estimator
-from research.models.goal.estimator import hard_matched, spread
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.responses.goal import estimator_names, make_estimator
+from shadowprice.responses.goal.estimator import hard_matched, spread
 
 NAMES = estimator_names()
 every = pytest.mark.parametrize("name", NAMES)

@@ -18,16 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from research.models.goal.end_to_end import EndToEndModel
-from research.models.goal.goals import Goal
-from research.models.goal.implicit import flat, hypergradient
-from research.models.goal.model import goal_unit
-from research.models.goal.trial import Trial
-from research.models.uplift.networks import OutcomeNetwork
-from research.models.uplift.two_outcome import LabelledRows
 from shadowprice.checks import require
+from shadowprice.responses.goal.end_to_end import EndToEndModel
+from shadowprice.responses.goal.goals import Goal
+from shadowprice.responses.goal.implicit import flat, hypergradient
+from shadowprice.responses.goal.model import goal_unit
+from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import train_epochs
+from shadowprice.responses.uplift.networks import OutcomeNetwork
+from shadowprice.responses.uplift.two_outcome import LabelledRows
 
 ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=40, patience=15)
 LARGEST_LOWER = 20_000
@@ -60,7 +60,7 @@ class BiDfclModel(EndToEndModel):
         solver_steps: conjugate-gradient steps of the implicit differentiation.
         damping: of the lower Hessian.
         fine_tuning: epochs are rounds of inner steps and one step of the bridge, whose learning rate it holds.
-        others: see :class:`~research.models.goal.model.GoalModel`.
+        others: see :class:`~shadowprice.responses.goal.model.GoalModel`.
     """
 
     def __init__(

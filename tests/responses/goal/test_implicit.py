@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from research.models.goal.implicit import conjugate_gradient, flat, hypergradient
+from shadowprice.responses.goal.implicit import conjugate_gradient, flat, hypergradient
 
 
 def matrix(size: int, seed: int = 0) -> torch.Tensor:

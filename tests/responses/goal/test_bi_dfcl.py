@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from research.data.misspecified import World
-from research.models import make
-from research.models.goal.bi_dfcl import BiDfclModel, BridgeNetwork, _Rounds
-from research.models.goal.goals import BudgetGoal
-from research.models.uplift.two_outcome import labelled_rows
 from shadowprice.errors import InvalidInput
+from shadowprice.responses import make
+from shadowprice.responses.goal.bi_dfcl import BiDfclModel, BridgeNetwork, _Rounds
+from shadowprice.responses.goal.goals import BudgetGoal
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.uplift.two_outcome import labelled_rows
 
 LEVELS = (0, 100, 200, 300)
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from research.models.goal.goals import Goal, LagrangianGoal
-from research.models.goal.model import GoalModel, default_budgets
-from research.models.goal.path import outcome_path
-from research.models.goal.trial import Trial
+from shadowprice.responses.goal.goals import Goal, LagrangianGoal
+from shadowprice.responses.goal.model import GoalModel, default_budgets
+from shadowprice.responses.goal.path import outcome_path
+from shadowprice.responses.goal.trial import Trial
 
 
 class DfclModel(GoalModel):

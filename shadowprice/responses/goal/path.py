@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from research.models.goal.estimator import hard_matched
-from research.models.goal.trial import Trial
+from shadowprice.responses.goal.estimator import hard_matched
+from shadowprice.responses.goal.trial import Trial
 
 SAMPLE = 4000
 """Rows whose critical prices make the grid."""

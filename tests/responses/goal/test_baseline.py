@@ -10,17 +10,17 @@ import pytest
 from torch import Tensor
 
 from research.data.misspecified import LEVELS, World
-from research.models import make
-from research.models.goal.baseline import row_baselines
-from research.models.goal.bi_dfcl import BiDfclModel
-from research.models.goal.dfcl import DfclPolicyModel
-from research.models.goal.end_to_end import EndToEndModel
-from research.models.goal.goals import Goal
-from research.models.goal.model import GoalModel
-from research.models.goal.trial import Trial
-from research.models.uplift.two_outcome import held_out_rows
 from shadowprice.errors import InvalidInput
+from shadowprice.responses import make
+from shadowprice.responses.goal.baseline import row_baselines
+from shadowprice.responses.goal.bi_dfcl import BiDfclModel
+from shadowprice.responses.goal.dfcl import DfclPolicyModel
+from shadowprice.responses.goal.end_to_end import EndToEndModel
+from shadowprice.responses.goal.goals import Goal
+from shadowprice.responses.goal.model import GoalModel
+from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.uplift.two_outcome import held_out_rows
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=10, patience=10)
 NO_ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=1)

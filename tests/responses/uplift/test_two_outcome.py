@@ -12,12 +12,12 @@ from research.data.misspecified import World
 from research.models import make
 from research.models.uplift.cfrnet import squared_mmd, wasserstein
 from research.models.uplift.direct_ranking import DirectRankingModel, RankingNetwork
-from research.models.uplift.outcomes import Outcome
-from research.models.uplift.two_outcome import LabelledRows, TwoOutcomeModel, labelled_rows
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.uplift.outcomes import Outcome
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, labelled_rows
 from shadowprice.responses.weights import inverse_propensity
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=60, patience=20, decay=0.98)

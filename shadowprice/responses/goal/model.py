@@ -12,17 +12,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from research.models.goal.baseline import row_baselines
-from research.models.goal.estimator import make_estimator
-from research.models.goal.goals import Goal
-from research.models.goal.path import outcome_path
-from research.models.goal.trial import Trial
-from research.models.uplift.networks import NETWORKS, OutcomeNetwork
-from research.models.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 from shadowprice.checks import require, require_one_of
+from shadowprice.responses.goal.baseline import row_baselines
+from shadowprice.responses.goal.estimator import make_estimator
+from shadowprice.responses.goal.goals import Goal
+from shadowprice.responses.goal.path import outcome_path
+from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import descend
+from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 
 FINE_TUNING = TrainingConfig(learning_rate=2e-3, epochs=150, patience=50, weight_decay=1e-5)
 BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)
@@ -44,7 +44,7 @@ class GoalModel(TwoOutcomeModel):
         baseline: subtract from each row's outcome a prediction of its mean over the levels, a control variate.
         folds: of accounts; the baseline of a fold comes from first stages fitted on the other folds.
         fine_tuning: how to train jointly.
-        others: see :class:`~research.models.uplift.two_outcome.TwoOutcomeModel`.
+        others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
     def __init__(

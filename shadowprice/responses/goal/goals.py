@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from research.models.goal.estimator import GradientEstimator, hard_matched
-from research.models.goal.path import OutcomePath, outcome_path
-from research.models.goal.trial import Trial
 from shadowprice.checks import require
+from shadowprice.responses.goal.estimator import GradientEstimator, hard_matched
+from shadowprice.responses.goal.path import OutcomePath, outcome_path
+from shadowprice.responses.goal.trial import Trial
 
 
 @dataclass(frozen=True, eq=False)

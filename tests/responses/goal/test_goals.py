@@ -10,12 +10,12 @@ import torch
 
 from research.data.misspecified import World
 from research.measures.truth import true_value_at_spend
-from research.models.goal import make_estimator
-from research.models.goal.goals import BudgetGoal, LagrangianGoal
-from research.models.goal.path import outcome_path
-from research.models.goal.trial import Trial
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
+from shadowprice.responses.goal import make_estimator
+from shadowprice.responses.goal.goals import BudgetGoal, LagrangianGoal
+from shadowprice.responses.goal.path import outcome_path
+from shadowprice.responses.goal.trial import Trial
 
 
 def simulated(rows: int, seed: int = 0, nuisance: float = 0.0):

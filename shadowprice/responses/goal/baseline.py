@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from research.models.uplift.two_outcome import TwoOutcomeModel
 from shadowprice.evaluation.policy.off_policy import cross_fitted
 from shadowprice.responses.training.config import TrainingConfig
+from shadowprice.responses.uplift.two_outcome import TwoOutcomeModel
 
 
 def row_baselines(

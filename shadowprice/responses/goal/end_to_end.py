@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from research.models.goal.goals import BudgetGoal, Goal
-from research.models.goal.model import GoalModel, default_budgets
-from research.models.goal.trial import Trial
+from shadowprice.responses.goal.goals import BudgetGoal, Goal
+from shadowprice.responses.goal.model import GoalModel, default_budgets
+from shadowprice.responses.goal.trial import Trial
 
 
 class EndToEndModel(GoalModel):

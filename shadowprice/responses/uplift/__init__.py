@@ -1,0 +1,1 @@
+"""Networks with two outcomes per level, what a request brings and what it costs, and their baselines."""
