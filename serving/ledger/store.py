@@ -35,9 +35,12 @@ class Store(Protocol):
     a lost answer, sending the same again is right. Each raises :class:`~shadowprice.errors.Unavailable`
     where the store cannot be used; whether the call was recorded is then not known.
 
-    ``at`` is the date of the records, microseconds since 1970 (UTC). Expiry is judged by ledger time alone
-    (:mod:`serving.ledger.clock`).
+    ``at`` is the date of the records, microseconds since 1970 (UTC), by :meth:`date`. Expiry is judged by ledger time
+    alone (:mod:`serving.ledger.clock`).
     """
+
+    def date(self) -> int:
+        """Return the date by which records are dated and limits count; see :class:`serving.ledger.clock.Calendar`."""
 
     @property
     def alive(self) -> bool:

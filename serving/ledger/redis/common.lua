@@ -8,21 +8,26 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
+local function server_time()
+    local time = redis.call('TIME')
+    return time[1] * 1000000 + time[2]
+end
+
 -- Ledger time, after it has advanced by what this caller and Redis have both seen pass since each last looked. So
 -- neither a jump of Redis' clock nor a caller's clock that is too fast expires anything early.
-local function tick(elapsed)
+local function tick(elapsed, date)
     local kept = redis.call('HMGET', SUMS, 'ledger_time', 'server_time')
     local ledger_time, seen = tonumber(kept[1]), tonumber(kept[2])
     if elapsed > 0 then
-        local time = redis.call('TIME')
-        local server_time = time[1] * 1000000 + time[2]
-        ledger_time = ledger_time + math.max(math.min(elapsed, server_time - seen), 0)
-        redis.call('HSET', SUMS, 'ledger_time', whole(ledger_time), 'server_time', whole(server_time))
+        local now = server_time()
+        ledger_time = ledger_time + math.max(math.min(elapsed, now - seen), 0)
+        redis.call('HSET', SUMS, 'ledger_time', whole(ledger_time), 'server_time', whole(now), 'date', whole(date))
     end
     return ledger_time
 end
 
 -- Fields that the runner appends to the arguments of every call when it is sent; the last is popped first.
+local DATE = tonumber(table.remove(ARGV))
 local ELAPSED = tonumber(table.remove(ARGV))
 local SEEN_OWN = tonumber(table.remove(ARGV))
 local WRITER = 'writer|' .. table.remove(ARGV)
@@ -40,7 +45,7 @@ end
 -- Before anything is written: a store that lost records would grant their money again. Another process may have
 -- written as many as were lost, so the records of this process are counted apart.
 local held = {records()}
-local epoch, own = unpack(redis.call('HMGET', SUMS, 'epoch', WRITER))
+local epoch, own, newest = unpack(redis.call('HMGET', SUMS, 'epoch', WRITER, 'date'))
 own = tonumber(string.match(own or '', '^%d+') or '0')
 local went_back = epoch ~= SEEN_EPOCH or own < SEEN_OWN
 for place, count in ipairs(held) do
@@ -49,7 +54,13 @@ end
 if went_back then
     return {'went_back', held[1], held[2], held[3], own}
 end
-local NOW = tick(ELAPSED)
+-- Replicas agree on the date: it never goes back, and no clock of a ledger moves it beyond that of Redis.
+local TOLERANCE = 300000000
+newest = tonumber(newest or '0')
+if DATE < newest - TOLERANCE or (DATE > newest + TOLERANCE and DATE > server_time() + TOLERANCE) then
+    return {'date', whole(newest)}
+end
+local NOW = tick(ELAPSED, math.max(DATE, newest))
 
 -- Note what this process has written after the script; returns the numbers of records, and that of this process.
 local function written()

@@ -13,7 +13,7 @@ from uuid import uuid4
 import redis
 from redis.exceptions import NoScriptError
 
-from serving.ledger.clock import Clock, Stopwatch
+from serving.ledger.clock import Calendar, Clock, Stopwatch, time_of
 from serving.ledger.groups import Group
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import NotDurable
@@ -68,12 +68,14 @@ class Call:
     """A script to run; ``read`` makes the result of what it answers, or raises.
 
     keys  keys that it reads beside those of the campaign
+    date  that its sums of limits are of; None: it has none
     """
 
     script: str
     arguments: Sequence[str | int | bytes]
     read: Callable[[Any], Any]
     keys: Sequence[str] = ()
+    date: int | None = None
 
 
 class Runner:
@@ -89,6 +91,7 @@ class Runner:
         clock: Clock,
         seen: Seen,
         condition: Condition,
+        calendar: Calendar,
         replicas: int = 0,
     ) -> None:
         self._client = client
@@ -96,6 +99,7 @@ class Runner:
         self._stopwatch = Stopwatch(clock)
         self._uncounted = 0
         self._condition = condition
+        self._calendar = calendar
         self.replicas = replicas
         self.seen = seen
         self.own = Own(uuid4().hex, 0)
@@ -124,13 +128,16 @@ class Runner:
         """Answer of each script, or an error for its caller.
 
         Raises:
-            Unavailable: Redis lost records, or too few replicas have them.
+            Unavailable: Redis lost records, or too few replicas have them; or it has another date than this process.
         """
         answers: list[Any] = []
-        lost = None
+        lost = newest = None
         for answer in self._run(calls):
             if isinstance(answer, redis.RedisError):
                 answers.append(Unavailable(f"the ledger's Redis refuses to write: {answer}"))
+                continue
+            if answer[0] == b"date":
+                newest = int(answer[1])
                 continue
             first, *counts, written = answer
             if first == b"went_back":
@@ -142,6 +149,13 @@ class Runner:
         if lost is not None:
             self._condition.went_back = lost
             raise Unavailable(lost)
+        if newest is not None:
+            date = time_of(self._calendar.now())
+            self._calendar.restart(newest)
+            raise Unavailable(
+                f"the ledger's date {date.isoformat()} is before {time_of(newest).isoformat()}, the newest in its "
+                "Redis, or ahead of the clock of Redis; set both clocks right and send the call again"
+            )
         return answers
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
@@ -163,11 +177,13 @@ class Runner:
 
     def _send(self, calls: Sequence[Call]) -> list[Any]:
         replicas = self.replicas
+        date = self._calendar.now()
         elapsed, self._uncounted = self._uncounted + self._stopwatch.elapsed(), 0
         with self._client.pipeline(transaction=False) as pipeline:
             for place, call in enumerate(calls):
                 keys = (*self._keys, *call.keys)
                 arguments = (*keys, *call.arguments, *self._stamp(elapsed if place == 0 else 0))
+                arguments += (date if call.date is None else call.date,)
                 pipeline.evalsha(digest(call.script), len(keys), *arguments)
             if replicas:
                 # WAIT is about writes of its own connection; a call that is repeated on a new one writes nothing else.

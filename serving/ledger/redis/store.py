@@ -13,7 +13,7 @@ import redis
 from redis.client import Pipeline
 from redis.exceptions import ResponseError
 
-from serving.ledger.clock import Clock, monotonic
+from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
 from serving.ledger.records import (
@@ -83,6 +83,7 @@ class RedisStore:
         clock: Clock = monotonic,
         durability: Durability | None = None,
         kept: Collection[str] | None = None,
+        wall: Clock = wall,
     ) -> None:
         durability = durability or Durability()
         self._campaign = campaign
@@ -102,7 +103,10 @@ class RedisStore:
         self._shared = None if kept is None else SharedLimits(self._client, campaign, kept)
         self._read(lambda _: self._check_shared())
         self._replicas = durability.replicas
-        self._runner = Runner(self._client, own, clock, found, self._condition, self._read(self._acknowledging))
+        newest: Any = self._read(lambda client: client.hget(self._key["sums"], "date"))
+        self._calendar = Calendar(int(newest or 0), clock, wall)
+        replicas = self._read(self._acknowledging)
+        self._runner = Runner(self._client, own, clock, found, self._condition, self._calendar, replicas)
         self._groups = Groups("ledger-redis", self._runner)
         self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
 
@@ -115,6 +119,10 @@ class RedisStore:
     def trouble(self) -> str | None:
         """Reason why writes fail."""
         return self._condition.trouble
+
+    def date(self) -> int:
+        """Date that every script compares with that of Redis."""
+        return self._calendar.now()
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
@@ -135,7 +143,9 @@ class RedisStore:
                 for call, found in zip(calls, answer, strict=True)
             ]
 
-        return self._groups.submit(Call("authorise", arguments, read, shared_keys(ceiling)))
+        # Of a recovery the dates are old, and nothing is limited.
+        date = None if ceiling is None else at
+        return self._groups.submit(Call("authorise", arguments, read, shared_keys(ceiling), date))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""

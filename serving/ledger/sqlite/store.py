@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from serving.ledger.clock import Clock, monotonic
+from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
-from serving.ledger.sqlite.database import create, keep_ledger_time, read_seen
+from serving.ledger.sqlite.database import create, keep_time, read_seen
 from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
@@ -52,6 +52,7 @@ class SqliteStore:
         clock: Clock = monotonic,
         peers: Peers | None = None,
         witness: Path | None = None,
+        wall: Clock = wall,
     ) -> None:
         self._peers = Peers() if peers is None else peers
         self._campaign = campaign
@@ -59,7 +60,9 @@ class SqliteStore:
         self._clock = clock
         self._claim = Claim(path)
         try:
-            self._origin = create(path, campaign) - clock()
+            ledger_time, newest = create(path, campaign, wall())
+            self._origin = ledger_time - clock()
+            self._calendar = Calendar(newest, clock, wall)
             self._health = Health(path, self._claim)
             self._health.check_whole()
             self._reader = Reader(path, self._health)
@@ -82,6 +85,10 @@ class SqliteStore:
         """Reason why writes fail."""
         return self._health.trouble
 
+    def date(self) -> int:
+        """Date that goes on from the newest of the file."""
+        return self._calendar.now()
+
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
         return self._writer.submit(Authorise(calls, ceiling, at, self._now(), self._peers))
@@ -100,7 +107,7 @@ class SqliteStore:
 
     def expire(self, at: int) -> Future[int]:
         """Release what is due."""
-        return self._writer.submit(Expire(at, self._now()))
+        return self._writer.submit(Expire(at, self._now(), self.date()))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
@@ -163,7 +170,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Finish writing, keep the ledger time and let go of the file."""
-        self._writer.submit(partial(keep_ledger_time, now=self._now()))
+        self._writer.submit(partial(keep_time, now=self._now(), date=self.date()))
         self._writer.close()
         with suppress(Unavailable):
             self._note()

@@ -44,6 +44,7 @@ def keys(path):
         "campaign",
         "schema",
         "ledger_time",
+        "date",
         "terms",
         "epoch",
     }
@@ -143,8 +144,8 @@ def test_a_lone_decision_writes_few_kilobytes_and_an_old_files_pages_stay_as_the
 
 def test_a_file_belongs_to_one_campaign_and_one_process(path):
     with pytest.raises(Conflict, match="autumn"):
-        create(path, Campaign(**SPRING | {"name": "autumn"}))
-    create(path, Campaign(**SPRING))
+        create(path, Campaign(**SPRING | {"name": "autumn"}), 0)
+    create(path, Campaign(**SPRING), 0)
     claim = Claim(path)
     with pytest.raises(Conflict, match="another process"):
         Claim(path)
