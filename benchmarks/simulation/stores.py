@@ -58,6 +58,8 @@ class Operation:
 class World(Protocol):
     """What a store's steps need of the world around them."""
 
+    full: bool
+
     def soon(self, step: Callable[[], None]) -> None:
         """Take a step a little later."""
 
@@ -244,9 +246,10 @@ class Pipes:
         if cut:
             del stack[world.upto(len(calls) - 1) :]
         count = len(stack)
-        stack[:0] = [(("DEL", CLOCK), {}), (("RPUSH", CLOCK, *divmod(world.server_time, 1_000_000)), {})]
+        before = [(each, {}) for each in clock(world)]
+        stack[:0] = before
         stack.append((("HGET", sums, "ledger_time"), {}))
-        _, _, *answers, ledger_time = Pipes.execute(pipe, raise_on_error=False)
+        *answers, ledger_time = Pipes.execute(pipe, raise_on_error=False)[len(before) :]
         for call, answer in zip(calls, answers, strict=False):
             if isinstance(answer, redis.RedisError) or answer[0] in (b"went_back", b"date"):
                 continue
@@ -269,7 +272,7 @@ class Server:
 
     def __init__(self, url: str, campaign: Campaign, world: World) -> None:
         self._client = redis.Redis.from_url(url)
-        self._standby = redis.Redis.from_url(url, db=1)
+        self._standby = redis.Redis.from_url(url.replace("/0", "/1"))
         self._keys = keys(campaign.name)
         self._world = world
         self._client.flushall()
@@ -277,8 +280,8 @@ class Server:
 
     def set_clock(self) -> None:
         """Let the scripts see the time."""
-        self._client.delete(CLOCK)
-        self._client.rpush(CLOCK, *divmod(self._world.server_time, 1_000_000))
+        for command in clock(self._world):
+            self._client.execute_command(*command)
 
     def records(self) -> tuple[int, int, int]:
         """Numbers of decisions, outcomes and corrections."""
@@ -298,13 +301,21 @@ class Server:
 
     def fill(self, full: bool) -> None:
         """Leave no room for writing, or enough."""
-        self._client.config_set("maxmemory", 1 if full else 0)
+        self._world.full = full
+        self.set_clock()
 
     def close(self) -> None:
         """Hang up."""
         self.fill(False)
         self._client.close()
         self._standby.close()
+
+
+def clock(world: World) -> list[tuple[Any, ...]]:
+    """Return the commands that set the clock of a Redis, which is set also where there is no room for anything else."""
+    room = ("CONFIG", "SET", "maxmemory")
+    time = divmod(world.server_time, 1_000_000)
+    return [(*room, 0), ("DEL", CLOCK), ("RPUSH", CLOCK, *time), (*room, int(world.full))]
 
 
 def writer_of(store: Store, world: World) -> Steps:

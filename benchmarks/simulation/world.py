@@ -61,7 +61,7 @@ class World:
         self.calm = True
         self.wrong = [0, 0]
         self.server_wrong = 0
-        self.promoted = False
+        self.promoted = self.full = False
         self.hard_stop = self.dice.random() < 0.85
         self.campaign = make_campaign(self.dice)
         limit = int(self.campaign.budget.limit) if self.hard_stop else None

@@ -22,20 +22,6 @@ def monotonic() -> int:
     return time.clock_gettime_ns(_SOURCE) // 1000
 
 
-class Stopwatch:
-    """Hands out each elapsed microsecond once. For one thread."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last = clock()
-
-    def elapsed(self) -> int:
-        """Microseconds since this was last read; never negative."""
-        now = self._clock()
-        passed, self._last = now - self._last, now
-        return max(passed, 0)
-
-
 class Calendar:
     """Dates of records, and of the periods of further limits; microseconds since 1970 (UTC).
 

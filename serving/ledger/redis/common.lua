@@ -13,14 +13,14 @@ local function server_time()
     return time[1] * 1000000 + time[2]
 end
 
--- Ledger time, after it has advanced by what this caller and Redis have both seen pass since each last looked. So
--- neither a jump of Redis' clock nor a caller's clock that is too fast expires anything early.
-local function tick(elapsed, date)
+-- Ledger time, after it has advanced by what Redis has seen pass since any caller, but not beyond the latest that this
+-- caller knows it can be. So neither a jump of Redis' clock nor a caller's clock that is too fast expires anything early.
+local function tick(latest, date)
     local kept = redis.call('HMGET', SUMS, 'ledger_time', 'server_time')
     local ledger_time, seen = tonumber(kept[1]), tonumber(kept[2])
-    if elapsed > 0 then
+    if latest > 0 then
         local now = server_time()
-        ledger_time = ledger_time + math.max(math.min(elapsed, now - seen), 0)
+        ledger_time = math.max(math.min(latest, ledger_time + now - seen), ledger_time)
         redis.call('HSET', SUMS, 'ledger_time', whole(ledger_time), 'server_time', whole(now), 'date', whole(date))
     end
     return ledger_time
@@ -28,7 +28,7 @@ end
 
 -- Fields that the runner appends to the arguments of every call when it is sent; the last is popped first.
 local DATE = tonumber(table.remove(ARGV))
-local ELAPSED = tonumber(table.remove(ARGV))
+local LATEST = tonumber(table.remove(ARGV))
 local SEEN_OWN = tonumber(table.remove(ARGV))
 local WRITER = 'writer|' .. table.remove(ARGV)
 local SEEN = {}
@@ -52,7 +52,7 @@ for place, count in ipairs(held) do
     went_back = went_back or count < SEEN[place]
 end
 if went_back then
-    return {'went_back', held[1], held[2], held[3], own}
+    return {'went_back', held[1], held[2], held[3], own, 0}
 end
 -- Replicas agree on the date: it never goes back, and no clock of a ledger moves it beyond that of Redis.
 local TOLERANCE = 300000000
@@ -60,16 +60,17 @@ newest = tonumber(newest or '0')
 if DATE < newest - TOLERANCE or (DATE > newest + TOLERANCE and DATE > server_time() + TOLERANCE) then
     return {'date', whole(newest)}
 end
-local NOW = tick(ELAPSED, math.max(DATE, newest))
+local NOW = tick(LATEST, math.max(DATE, newest))
 
--- Note what this process has written after the script; returns the numbers of records, and that of this process.
+-- Note what this process has written after the script; returns the numbers of records, that of this process, and the
+-- ledger time.
 local function written()
     local decisions, outcomes, corrections = records()
     own = own + decisions + outcomes + corrections - held[1] - held[2] - held[3]
     if own > 0 then
         redis.call('HSET', SUMS, WRITER, whole(own) .. '\n' .. whole(NOW))
     end
-    return decisions, outcomes, corrections, own
+    return decisions, outcomes, corrections, own, NOW
 end
 
 local function side_and_reserved(request_id)

@@ -103,10 +103,11 @@ class RedisStore:
         self._shared = None if kept is None else SharedLimits(self._client, campaign, kept)
         self._read(lambda _: self._check_shared())
         self._replicas = durability.replicas
-        newest: Any = self._read(lambda client: client.hget(self._key["sums"], "date"))
-        self._calendar = Calendar(int(newest or 0), clock, wall)
+        kept_time: Any = self._read(lambda client: client.hmget(self._key["sums"], ["date", "ledger_time"]))
+        newest, ledger_time = (int(each or 0) for each in kept_time)
+        self._calendar = Calendar(newest, clock, wall)
         replicas = self._read(self._acknowledging)
-        self._runner = Runner(self._client, own, clock, found, self._condition, self._calendar, replicas)
+        self._runner = Runner(self._client, own, clock, found, self._condition, self._calendar, ledger_time, replicas)
         self._groups = Groups("ledger-redis", self._runner)
         self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
 

@@ -26,7 +26,7 @@ SPRING = {
 @pytest.fixture
 def path(tmp_path):
     file = tmp_path / "ledger.db"
-    create(file, Campaign(**SPRING))
+    create(file, Campaign(**SPRING), 0)
     return file
 
 
@@ -216,4 +216,4 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     file = tmp_path / "ledger.db"
     file.write_text("this is not a database, but it is long enough to look like one" * 20)
     with pytest.raises(Unavailable, match=r"ledger\.db"):
-        create(file, Campaign(**SPRING))
+        create(file, Campaign(**SPRING), 0)
