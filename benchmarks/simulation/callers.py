@@ -78,7 +78,6 @@ class Callers:
         self._dice = world.dice
         self._until = operations
         self._names: list[str] = []
-        self._owners: dict[str, tuple[str, str, str]] = {}
         self._serial = 0
         Connection.world = world
 
@@ -159,7 +158,8 @@ class Callers:
         dice = self._dice
         if self._names and dice.random() < 0.1:
             name = dice.choice(self._names)
-            account, side, partner = self._owners[name]
+            known = self.world.reference.requests[name]
+            account, side, partner = known.account, known.side, ""
             if dice.random() < 0.05:
                 account = "somebody else"
         else:
@@ -168,7 +168,6 @@ class Callers:
             name = f"request-{self._serial}"
             account = "ada" if dice.random() < 0.1 else f"account-{int(dice.paretovariate(0.5)) % 300}"
             side, partner = dice.choice(("customer", "customer", "merchant")), dice.choice(PARTNERS)
-            self._owners.setdefault(name, (account, side, partner))
         levels = LEVELS[side]
         level = dice.randrange(len(levels))
         shares = [0.0] * len(levels)
@@ -208,7 +207,7 @@ class Callers:
         return lambda ledger: ledger.correct(changes, "desk")
 
     def _event(self, name: str, place: int) -> Event:
-        dice, (_, side, _) = self._dice, self._owners[name]
+        dice, side = self._dice, self.world.reference.requests[name].side
         incentive = self.told[name][1]
         cost = dice.choice((0, incentive, incentive, incentive // 2))
         redeemed = bool(cost) if side == "customer" else None

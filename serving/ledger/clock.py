@@ -25,7 +25,7 @@ def monotonic() -> int:
 class Calendar:
     """Dates of records, and of the periods of further limits; microseconds since 1970 (UTC).
 
-    It starts at the wall clock, or at the newest date that the store has where that is later, and goes on by a
+    It starts at the wall clock, or at the newest date of the store where that is later, and goes on by a
     monotonic clock. So a wall clock that jumps does not change it, and one that was set back never begins a day twice.
     """
 

@@ -77,7 +77,7 @@ def workspace(tmp_path: Path, features: Path, campaign: Campaign, price: PriceRe
     digests = file_digests(place / "model")
     (place / "model" / "model.json").write_text(json.dumps({"model_version": "m1", "files": digests}))
     PriceStore(place / "prices").publish(price.sealed())
-    create_ledger(place / "ledger.db", campaign, 0)
+    create_ledger(place / "ledger.db", campaign)
     return place
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
-from serving.ledger.sqlite.database import keep_time
+from serving.ledger.sqlite.database import keep_ledger_time
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.rows import DECISION, find, values
 from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
@@ -269,11 +269,10 @@ class Expire:
 
     at: int
     now: int
-    date: int
 
     def __call__(self, database: sqlite3.Connection) -> int:
-        """Release what is due, and keep the time."""
-        keep_time(database, self.now, self.date)
+        """Release what is due, and keep the ledger time."""
+        keep_ledger_time(database, self.now)
         return _expire(database, self.at, self.now)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
+from serving.ledger.clock import microseconds
 from serving.ledger.seen import EPOCH, Seen
 from serving.ledger.terms import check_terms, noted_terms
 from serving.ledger.traffic import QUARTER
@@ -210,11 +212,10 @@ LOG_BYTES = 4 * 2**20
 """Length of the write-ahead log at which it is copied into the file."""
 
 
-def create(path: Path, campaign: Campaign, date: int) -> tuple[int, int]:
+def create(path: Path, campaign: Campaign) -> int:
     """Make the tables if there are none, and make sure that the file belongs to the campaign.
 
-    Returns the ledger time of the file, which a new one begins with ``date``, and the newest date that it has, 0 for a
-    file without any.
+    Returns the ledger time of the file; that of a new one is the wall clock's.
 
     Tables of a schema in :data:`UPGRADES` are brought up to this one, for good; it reads each row once.
 
@@ -237,8 +238,9 @@ def create(path: Path, campaign: Campaign, date: int) -> tuple[int, int]:
                     raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
             _note_terms(database, campaign)
             database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (EPOCH, uuid4().hex))
-            database.execute("INSERT OR IGNORE INTO about (key, value) VALUES ('ledger_time', ?), ('date', 0)", (date,))
-            return int(_about(database, "ledger_time")), int(_about(database, "date"))
+            start = microseconds(datetime.now(UTC))
+            database.execute("INSERT OR IGNORE INTO about (key, value) VALUES ('ledger_time', ?)", (start,))
+            return int(_about(database, "ledger_time"))
         finally:
             database.close()
     except sqlite3.Error as error:
@@ -266,12 +268,9 @@ def read_seen(database: sqlite3.Connection) -> Seen:
     return Seen(_about(database, EPOCH), *counts)
 
 
-def keep_time(database: sqlite3.Connection, now: int, date: int) -> None:
-    """Note the ledger time and the date from which the next process goes on."""
-    database.execute(
-        "UPDATE about SET value = CASE key WHEN 'date' THEN ?1 ELSE ?2 END WHERE key IN ('date', 'ledger_time')",
-        (date, now),
-    )
+def keep_ledger_time(database: sqlite3.Connection, now: int) -> None:
+    """Note the ledger time from which the next process goes on."""
+    database.execute("UPDATE about SET value = ? WHERE key = 'ledger_time'", (now,))
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

@@ -14,7 +14,7 @@ from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
-from serving.ledger.sqlite.database import create, keep_time, read_seen
+from serving.ledger.sqlite.database import create, keep_ledger_time, read_seen
 from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
@@ -60,12 +60,11 @@ class SqliteStore:
         self._clock = clock
         self._claim = Claim(path)
         try:
-            ledger_time, newest = create(path, campaign, wall())
-            self._origin = ledger_time - clock()
-            self._calendar = Calendar(newest, clock, wall)
+            self._origin = create(path, campaign) - clock()
             self._health = Health(path, self._claim)
             self._health.check_whole()
             self._reader = Reader(path, self._health)
+            self._calendar = Calendar(self.dates().recorded or 0, clock, wall)
             self._witness = Witness(witness, campaign.name)
             self._witness.check(self._reader.read(read_seen))
             self._note()
@@ -86,7 +85,7 @@ class SqliteStore:
         return self._health.trouble
 
     def date(self) -> int:
-        """Date that goes on from the newest of the file."""
+        """Date that is not before that of any decision."""
         return self._calendar.now()
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
@@ -107,7 +106,7 @@ class SqliteStore:
 
     def expire(self, at: int) -> Future[int]:
         """Release what is due."""
-        return self._writer.submit(Expire(at, self._now(), self.date()))
+        return self._writer.submit(Expire(at, self._now()))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
@@ -170,7 +169,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Finish writing, keep the ledger time and let go of the file."""
-        self._writer.submit(partial(keep_time, now=self._now(), date=self.date()))
+        self._writer.submit(partial(keep_ledger_time, now=self._now()))
         self._writer.close()
         with suppress(Unavailable):
             self._note()

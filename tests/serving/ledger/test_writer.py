@@ -26,7 +26,7 @@ SPRING = {
 @pytest.fixture
 def path(tmp_path):
     file = tmp_path / "ledger.db"
-    create(file, Campaign(**SPRING), 0)
+    create(file, Campaign(**SPRING))
     return file
 
 
@@ -44,7 +44,6 @@ def keys(path):
         "campaign",
         "schema",
         "ledger_time",
-        "date",
         "terms",
         "epoch",
     }
@@ -144,8 +143,8 @@ def test_a_lone_decision_writes_few_kilobytes_and_an_old_files_pages_stay_as_the
 
 def test_a_file_belongs_to_one_campaign_and_one_process(path):
     with pytest.raises(Conflict, match="autumn"):
-        create(path, Campaign(**SPRING | {"name": "autumn"}), 0)
-    create(path, Campaign(**SPRING), 0)
+        create(path, Campaign(**SPRING | {"name": "autumn"}))
+    create(path, Campaign(**SPRING))
     claim = Claim(path)
     with pytest.raises(Conflict, match="another process"):
         Claim(path)
@@ -216,4 +215,4 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     file = tmp_path / "ledger.db"
     file.write_text("this is not a database, but it is long enough to look like one" * 20)
     with pytest.raises(Unavailable, match=r"ledger\.db"):
-        create(file, Campaign(**SPRING), 0)
+        create(file, Campaign(**SPRING))
