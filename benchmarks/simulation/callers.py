@@ -7,6 +7,7 @@ replica, its timeouts and its repetitions; its connections lead into the simulat
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
@@ -208,10 +209,12 @@ class Callers:
 
     def _event(self, name: str, place: int) -> Event:
         dice, side = self._dice, self.world.reference.requests[name].side
-        incentive = self.told[name][1]
-        cost = dice.choice((0, incentive, incentive, incentive // 2))
-        redeemed = bool(cost) if side == "customer" else None
-        response = float(cost > 0) if side == "customer" else dice.choice((0.0, 0.5, 3.0))
+        incentive, terms = self.told[name][1], self.world.campaign.terms(side)
+        response = dice.choice((0.0, 1.0) if side == "customer" else (0.0, 0.5, 2.0, 5.0))
+        units = min(response, terms.most_units) if terms.cost_basis == "on_response" else 1.0
+        most = math.ceil(incentive * units)
+        cost = dice.choice((0, most, most, most // 2)) if side == "merchant" or response else 0
+        redeemed = bool(response) if side == "customer" else None
         self._serial += dice.random() < 0.98
         observed_at = self.world.now - timedelta(seconds=dice.choice((0, 30)))
         return Event(

@@ -38,11 +38,12 @@ def check(found: object, wanted: object, what: str) -> None:
 
 @dataclass
 class Request:
-    """State of one request; ``sums`` are those of the limits that it counts for."""
+    """State of one request; ``held`` is the most that it can cost, ``sums`` are those of the limits that it counts for."""
 
     account: str
     side: str
     given: Given
+    held: int
     sums: tuple[str, ...]
     state: str = "free"
     until: int = 0
@@ -54,7 +55,7 @@ class Request:
     def use(self) -> tuple[int, int]:
         """Amount and count that it adds to the sums of its limits now."""
         if self.state == "open":
-            return self.given[1], 1
+            return self.held, 1
         if self.standing is None:
             return 0, 0
         return self.standing[1], int(self.standing[1] > 0 or not self.late)
@@ -187,20 +188,21 @@ class Reference:
     def _decide(self, row: Entry, left: int | None, now: int, date: datetime) -> int | None:
         wanted = row.wanted
         level, incentive, reason, name = wanted.level, wanted.incentive, "tie", ""
+        units = self.campaign.terms(wanted.side).most_units
         counted = self._sums(wanted.account_id, wanted.side, wanted.partner_id, date)
         if left is not None:
             rest, why, tightest = self._room(counted, left)
-            if incentive > max(rest, 0):
+            if incentive * units > max(rest, 0):
                 levels = self.campaign.terms(wanted.side).levels
                 level, incentive, reason, name = (0 if levels[0] == 0 else -1), 0, why, tightest
-            left -= incentive
+            left -= incentive * units
         given = (level, incentive, reason, name)
-        made = Request(wanted.account_id, wanted.side, given, counted if incentive else ())
+        made = Request(wanted.account_id, wanted.side, given, incentive * units, counted if incentive else ())
         self.requests[wanted.request_id] = made
         if incentive:
             made.until = now + row.ttl
             heapq.heappush(self._due, (made.until, wanted.request_id))
-            self.sums["open"] += incentive
+            self.sums["open"] += made.held
             self._move(made, state="open")
         return left
 
@@ -311,7 +313,7 @@ class Reference:
 
     def _report(self, request: Request, values: tuple[float, int], late: bool) -> None:
         if request.state == "open":
-            self.sums["open"] -= request.given[1]
+            self.sums["open"] -= request.held
         state = request.state if late else "captured"
         self._move(request, state=state, late=late, reported=values, standing=values)
 
@@ -321,7 +323,7 @@ class Reference:
             self._close(name, "expired")
 
     def _close(self, name: str, cause: str) -> None:
-        held = self.requests[name].given[1]
+        held = self.requests[name].held
         self.sums["open"] -= held
         self.sums[cause] += held
         self._move(self.requests[name], state=cause)

@@ -260,7 +260,7 @@ class Pipes:
             if id(call) in Pipes.noted:
                 world.saw(Pipes.noted[id(call)], result, int(ledger_time), world.microseconds)
         if cut or world.chance("answer of Redis lost"):
-            if world.chance("killed while it writes"):
+            if world.chance("killed meanwhile"):
                 raise Killed
             raise redis.ConnectionError("the answer was lost")
         assert len(answers) == count

@@ -26,6 +26,10 @@ from shadowprice.limits import Cap, GroupBudget, Limits
 
 START = microseconds(datetime(2024, 5, 1, 9, tzinfo=UTC))
 LEVELS = {"customer": (0, 50, 130), "merchant": (20, 60)}
+MERCHANTS = (
+    Terms(levels=LEVELS["merchant"], cost_basis="on_grant"),
+    Terms(levels=LEVELS["merchant"], cost_basis="on_response", most_units=3),
+)
 TTL_HOURS = 2
 TOLERANCE = 300_000_000
 """Microseconds that clocks may differ where replicas agree on a date."""
@@ -40,6 +44,7 @@ RATES = {
     "lost before Redis": 0.004,
     "cut before Redis": 0.004,
     "answer of Redis lost": 0.004,
+    "killed meanwhile": 0.2,
 }
 """Chance of each fault that may happen at any message or statement."""
 STORM = 20
@@ -274,7 +279,7 @@ def make_campaign(dice: random.Random) -> Campaign:
         name="simulated",
         sides={
             "customer": Terms(levels=LEVELS["customer"]),
-            "merchant": Terms(levels=LEVELS["merchant"], cost_basis="on_grant"),
+            "merchant": dice.choice(MERCHANTS),
         },
         budget=Budget(form="total", limit=dice.choice([2_000, 50_000, 500_000])),
         late_reserve=dice.choice([0, 0, 300]),
