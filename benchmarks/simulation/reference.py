@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from serving.http.limits import MAX_SWEEP
 from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
-from serving.ledger.store import SWEEP, Store
+from serving.ledger.store import Store
 from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.campaign import Campaign
 from shadowprice.limits import Cap, GroupBudget
@@ -118,7 +119,7 @@ class Reference:
     def expire(self, now: int) -> int:
         """Return how many expired, of one sweep."""
         count = 0
-        while self._due and self._due[0][0] <= now and count < SWEEP:
+        while self._due and self._due[0][0] <= now and count < MAX_SWEEP:
             _, name = heapq.heappop(self._due)
             if self.requests[name].state == "open":
                 self._close(name, "expired")

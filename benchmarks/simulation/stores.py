@@ -19,7 +19,8 @@ from unittest.mock import patch
 import redis
 from redis.client import Pipeline
 
-from serving.ledger.groups import GROUP, Group
+from serving.http.limits import MAX_GROUP
+from serving.ledger.groups import Group
 from serving.ledger.redis import connection, layout, scripts
 from serving.ledger.redis import store as redis_store
 from serving.ledger.redis.layout import keys
@@ -154,7 +155,7 @@ class Steps:
         """Commit the next group, if any job waits."""
         if not self.alive or not self._jobs:
             return
-        taken = [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
+        taken = [self._jobs.popleft() for _ in range(min(MAX_GROUP, len(self._jobs)))]
         Pipes.noted = {id(job): operation for job, _, operation in taken if operation is not None}
         Statements.committed = False
         try:

@@ -24,10 +24,6 @@ from serving.ledger.traffic import Traffic
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
-SWEEP = 1000
-"""Authorizations released by one call at most, so that no caller waits for a long queue of them."""
-
-
 class Store(Protocol):
     """Ledger database of one campaign. Safe to share between threads.
 
@@ -66,7 +62,7 @@ class Store(Protocol):
         With a ``ceiling`` what is reserved for open authorizations plus what is spent never exceeds its limit: the
         decision recorded is :meth:`Entry.at` of the tightest of :meth:`Ceiling.grantable` and the further limits. The
         sums of an authorization's limits change in the same step, here and in every later call. Authorizations that
-        have expired are released first, at most :data:`SWEEP` of them.
+        have expired are released first, at most :data:`~serving.http.limits.MAX_SWEEP` of them.
         """
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
@@ -100,7 +96,7 @@ class Store(Protocol):
         """
 
     def expire(self, at: int) -> Future[int]:
-        """Release up to :data:`SWEEP` authorizations that have expired, and keep the ledger time; returns how many."""
+        """Release up to :data:`~serving.http.limits.MAX_SWEEP` authorizations that have expired, and keep the ledger time; returns how many."""
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

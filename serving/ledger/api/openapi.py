@@ -16,7 +16,7 @@ from serving.ledger.api.events import Envelope
 from serving.ledger.api.messages import Authorizations, Releases
 from serving.ledger.api.usage import OwnersNow
 from serving.ledger.records import Counted
-from serving.ledger.traffic import MAX_SAMPLE
+from serving.http.limits import MAX_SAMPLE
 
 REFERENCE = "#/components/schemas/{model}"
 

@@ -48,7 +48,7 @@ from serving.ledger.redis.seen import read_seen, went_back
 from serving.ledger.redis.writers import forget_writers, records_of
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
 from serving.ledger.seen import EPOCH, Seen
-from serving.ledger.store import SWEEP
+from serving.http.limits import MAX_SWEEP
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from serving.ledger.witness import Witness
@@ -127,7 +127,7 @@ class RedisStore:
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
-        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, SWEEP]
+        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, MAX_SWEEP]
         wanted = [row for call in calls for row in call]
         reserved = {row.wanted.side: row.reserved for row in wanted if not isinstance(row, Known)}
         arguments += [",".join(map(str, reserved.get(side, ()))) for side in SIDES]
@@ -195,7 +195,7 @@ class RedisStore:
 
     def expire(self, at: int) -> Future[int]:
         """Release what is due."""
-        return self._groups.submit(Call("expire", [at, SWEEP], int))
+        return self._groups.submit(Call("expire", [at, MAX_SWEEP], int))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
