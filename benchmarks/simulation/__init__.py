@@ -1,1 +1,1 @@
-"""Simulation of the path of money in virtual time: real stores and clients, seeded faults, a reference for each step."""
+"""Simulation of the path of money in virtual time: real stores, seeded faults, and a reference for each step."""

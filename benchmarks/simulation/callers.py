@@ -129,11 +129,11 @@ class Callers:
             columns["request_id"], columns["level"], columns["incentive"], columns["reason"], columns["limited_by"],
             strict=True,
         ):  # fmt: skip
-            told: Given = tuple(given)  # type: ignore[assignment]
+            told: Given = tuple(given)
             if self.told.setdefault(name, told) != told:
                 raise Violation(f"request {name} was answered with {self.told[name]}, and then with {told}")
         self.world.note("heard", columns["request_id"])
-        self._names = [name for name in columns["request_id"]] + self._names[:200]
+        self._names = columns["request_id"] + self._names[:200]
 
     def _message(self) -> Message:
         """Return the proposals of some calls, and requests to look up."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from benchmarks.simulation.loop import VirtualLoop
 from benchmarks.simulation.stores import Watched, World, abandon, writer_of
 from serving.ledger.api.ledger import Ledger
 from serving.ledger.durability import Durability
@@ -24,7 +25,7 @@ class Surroundings(World, Protocol):
 
     campaign: Campaign
     hard_stop: bool
-    loop: asyncio.AbstractEventLoop
+    loop: VirtualLoop
     folder: Path
     url: str
 

@@ -13,7 +13,7 @@ from serving.http.limits import MAX_SWEEP
 from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
 from serving.ledger.store import Store
 from serving.ledger.traffic import HOUR, QUARTER
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import Cap, GroupBudget
 
 ADA = 'account.c_name == "ada"'
@@ -39,10 +39,10 @@ def check(found: object, wanted: object, what: str) -> None:
 
 @dataclass
 class Request:
-    """State of one request; ``held`` is the most that it can cost, ``sums`` are those of the limits that it counts for."""
+    """State of one request; ``held`` is the most that it can cost, ``sums`` those of the limits that count it."""
 
     account: str
-    side: str
+    side: Side
     given: Given
     held: int
     sums: tuple[str, ...]
@@ -152,7 +152,9 @@ class Reference:
             for name in each.sums:
                 again[name] = (again[name][0] + amount, again[name][1] + count)
         # The sums that are kept with each step, and the same by adding up every request.
-        check({name: use for name, use in self.usage.items() if any(use)}, {k: v for k, v in again.items() if any(v)}, "")
+        check(
+            {name: use for name, use in self.usage.items() if any(use)}, {k: v for k, v in again.items() if any(v)}, ""
+        )
         kept = store.usage(list(again))
         check({name: tuple(kept.get(name, (0, 0))) for name in again}, dict(again), "sums of limits")
         decisions = store.decisions_after(0, 10**9)
@@ -162,7 +164,9 @@ class Reference:
         hours = Counter(((row.decided_at - since) // HOUR, row.side) for row in decisions)
         check(sum(each.requests for each in store.traffic(since, 1).hours), sum(hours.values()), "traffic")
         reported = {name: each.reported for name, each in self.requests.items() if each.reported is not None}
-        check({row.request_id: (row.response, row.cost) for row in store.outcomes_after(0, 10**9)}, reported, "outcomes")
+        check(
+            {row.request_id: (row.response, row.cost) for row in store.outcomes_after(0, 10**9)}, reported, "outcomes"
+        )
         rows = store.corrections_after(0, 10**9)
         check([row.event_id for row in rows], self.corrected, "corrections")
         standing = {name: each.standing for name, each in self.requests.items() if each.standing is not None}

@@ -89,8 +89,8 @@ def simulate(
                     _round(world, server, min(size, operations - result.operations), planted or {})
                 except Violation as error:
                     raise Violation(
-                        f"seed {seed}, {kind}, round {number}, after {result.operations + world.operations} operations: "
-                        f"{error}"
+                        f"seed {seed}, {kind}, round {number}, after {result.operations + world.operations} "
+                        f"operations: {error}"
                     ) from error
                 result.operations += world.operations
                 result.counts += world.counts

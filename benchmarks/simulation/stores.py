@@ -1,8 +1,8 @@
 """The real stores, committed step by step, with what may go wrong between any two steps.
 
-Both stores run as they do in a service. Replaced are only the thread of their writer, by steps of the event loop, and
-for Redis its clock: the scripts read the time from a key that the simulation sets. Every job that a store carried out is
-shown to the world in the order of its commit, whether or not its caller ever gets the answer.
+Both stores run as in a service. Replaced are only the thread of their writer, by steps of the event loop, and the clock
+of Redis: its scripts read the time from a key that the simulation sets. Every job that a store carried out is shown to
+the world in the order of its commit, whether or not its caller ever gets the answer.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class Pipes:
         if cut:
             del stack[world.upto(len(calls) - 1) :]
         count = len(stack)
-        before = [(each, {}) for each in clock(world)]
+        before: list[Any] = [(each, {}) for each in clock(world)]
         stack[:0] = before
         stack.append((("HGET", sums, "ledger_time"), {}))
         *answers, ledger_time = Pipes.execute(pipe, raise_on_error=False)[len(before) :]
@@ -282,7 +282,7 @@ class Server:
     def set_clock(self) -> None:
         """Let the scripts see the time."""
         for command in clock(self._world):
-            self._client.execute_command(*command)
+            self._client.execute_command(*command)  # type: ignore[no-untyped-call]
 
     def records(self) -> tuple[int, int, int]:
         """Numbers of decisions, outcomes and corrections."""
@@ -293,7 +293,7 @@ class Server:
         """Bring the standby up to date."""
         self._standby.flushdb()
         for key in self._keys:
-            self._client.copy(key, key, destination_db=1)
+            self._client.copy(key, key, destination_db="1")
 
     def swap(self) -> None:
         """Let the standby answer, and the server be the standby."""

@@ -24,8 +24,8 @@ def open_store(
 ) -> Store:
     """Redis at the address ``redis`` where there is one, the sqlite file ``db`` otherwise.
 
-    ``clock`` is what ledger time and dates advance by, ``wall`` what dates start at. ``peers`` are the campaigns of this process and their files. With them,
-    a store in Redis compares shared limits with the running ledgers of other processes.
+    Ledger time and dates advance by ``clock``; dates start at ``wall``. ``peers`` are the campaigns of this process and
+    their files. With them, a store in Redis compares shared limits with the running ledgers of other processes.
 
     Raises:
         Conflict: the ledger belongs to another campaign or has other levels, or it holds fewer records than the
@@ -36,7 +36,8 @@ def open_store(
     if redis:
         from serving.ledger.redis.store import RedisStore
 
-        return RedisStore(redis, password, campaign, clock, durability, None if peers is None else peers.files, wall)
+        kept = None if peers is None else peers.files
+        return RedisStore(redis, password, campaign, clock, durability, kept, wall)
     from serving.ledger.sqlite.store import SqliteStore
 
     return SqliteStore(db, campaign, clock, peers, None if durability is None else durability.witness, wall)

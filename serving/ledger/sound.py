@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
+from shadowprice.campaign import Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import Unavailable
 from shadowprice.limits.usage import Usage
@@ -62,7 +63,7 @@ def check_added(before: int, added: int, after: int) -> None:
         raise Unavailable(f"{added} minor units were added to {before} open or spent, and the sums are {after}; {MEND}")
 
 
-def check_sums(sums: Mapping[str, Mapping[object, float]]) -> None:
+def check_sums(sums: Mapping[str, Mapping[Side, int]]) -> None:
     """Make sure that no sum of a kind and side is negative.
 
     Raises:

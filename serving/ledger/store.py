@@ -24,6 +24,7 @@ from serving.ledger.traffic import Traffic
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
+
 class Store(Protocol):
     """Ledger database of one campaign. Safe to share between threads.
 
@@ -96,7 +97,10 @@ class Store(Protocol):
         """
 
     def expire(self, at: int) -> Future[int]:
-        """Release up to :data:`~serving.http.limits.MAX_SWEEP` authorizations that have expired, and keep the ledger time; returns how many."""
+        """Release authorizations that have expired, and keep the ledger time; returns how many.
+
+        At most :data:`~serving.http.limits.MAX_SWEEP`.
+        """
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

@@ -48,9 +48,10 @@ class Totals:
     corrections: Mapping[tuple[Side, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sums = {"authorised": self.authorised, "outstanding": self.outstanding, "spent": self.spent}
+        sums = {"authorised": self.authorised, "outstanding": self.outstanding, "spent": self.spent, "late": self.late}
+        check_sums({**sums, "outcomes": self.outcomes})
         kept = {side: paid - self.refunded.get(side, 0) for side, paid in self.spent.items()}
-        check_sums({**sums, "spent less refunded": kept, "outcomes": self.outcomes, "late": self.late})
+        check_sums({"spent less refunded": kept})
 
     @property
     def net_spent(self) -> int:

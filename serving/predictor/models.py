@@ -16,7 +16,6 @@ from shadowprice.decision import decide
 from shadowprice.errors import Unavailable
 
 
-
 class Models:
     """Loads models by version, from the folder that ``pointer`` leads to or from ``models/<version>`` beside it.
 

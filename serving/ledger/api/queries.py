@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pydantic import AwareDatetime, TypeAdapter
 from starlette.requests import Request
 
-from serving.ledger.clock import microseconds
 from serving.http.limits import MAX_SAMPLE
+from serving.ledger.clock import microseconds
 from serving.ledger.traffic import QUARTER
 from shadowprice.errors import InvalidRequest
 

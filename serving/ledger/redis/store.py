@@ -13,6 +13,7 @@ import redis
 from redis.client import Pipeline
 from redis.exceptions import ResponseError
 
+from serving.http.limits import MAX_SWEEP
 from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
@@ -48,7 +49,6 @@ from serving.ledger.redis.seen import read_seen, went_back
 from serving.ledger.redis.writers import forget_writers, records_of
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
 from serving.ledger.seen import EPOCH, Seen
-from serving.http.limits import MAX_SWEEP
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from serving.ledger.witness import Witness

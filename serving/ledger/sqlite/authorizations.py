@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from serving.http.limits import MAX_SWEEP
 from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sound import check_added
@@ -16,7 +17,6 @@ from serving.ledger.sqlite.database import keep_ledger_time
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.rows import DECISION, find, values
 from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
-from serving.http.limits import MAX_SWEEP
 from serving.ledger.traffic import QUARTER
 from shadowprice.limits.usage import Left, Usage, exceeded, tightest
 from shadowprice.pacing.decision_log.records import Decision

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from serving.http.limits import MAX_ID_LENGTH, MAX_ITEMS
-from serving.http.limits import MAX_CONTEXT
+from serving.http.limits import MAX_CONTEXT, MAX_ID_LENGTH, MAX_ITEMS
 from serving.protocol import ACCEPTED, CONTEXT, INPUTS, OPTIONAL, OUTPUTS
 from shadowprice.campaign import SIDES
 
