@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -59,7 +59,7 @@ def simulate(
 
     Args:
         seed: of everything that is drawn.
-        operations: at least so many.
+        operations: at least so many; the last round is whole.
         kind: of store.
         planted: faults of the scripts, by the text that they replace.
         size: operations of a round.
@@ -86,7 +86,7 @@ def simulate(
                 world = World(f"{seed}/{kind}/{number}", place, server)
                 world.lines = lines
                 try:
-                    _round(world, server, min(size, operations - result.operations), planted or {})
+                    _round(world, server, size, planted or {})
                 except Violation as error:
                     raise Violation(
                         f"seed {seed}, {kind}, round {number}, after {result.operations + world.operations} "
@@ -110,7 +110,6 @@ def _round(world: World, server: RedisServer | None, operations: int, planted: M
         simulated(world, planted),
         patch.object(client, "connect", connect),
         patch.object(ledger_api, "run_in_threadpool", inline),
-        nullcontext(),
     ):
         world.until_over(_story(world, server, operations))
 
