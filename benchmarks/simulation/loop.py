@@ -20,7 +20,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @property
     def microseconds(self) -> int:
-        """The same in microseconds."""
+        """Microseconds since the loop was made."""
         return round(self._now * 1e6)
 
     def select(self, timeout: float | None) -> list[Any]:

@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 
 class Surroundings(World, Protocol):
-    """What a process needs of the world."""
+    """Part of the world that a process needs."""
 
     campaign: Campaign
     hard_stop: bool

@@ -11,8 +11,6 @@ from typing import Any
 
 from serving.http.limits import MAX_SWEEP
 from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
-from serving.ledger.store import Store
-from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import Cap, GroupBudget
 
@@ -64,7 +62,7 @@ class Request:
 
 @dataclass
 class Reference:
-    """What each operation does to a ledger. ``limit`` is None without the hard stop."""
+    """State of a ledger, changed by each operation. ``limit`` is None without the hard stop."""
 
     campaign: Campaign
     limit: int | None
@@ -135,42 +133,6 @@ class Reference:
         """Raise :class:`Violation` where more is open or spent than was allowed."""
         if self.limit is not None and self.committed > self.limit + self.sums["overridden"]:
             raise Violation(f"{self.committed} are open or spent of {self.limit}")
-
-    def compare(self, store: Store) -> None:
-        """Compare everything that can be read. O(requests)."""
-        totals = store.totals()
-        check(sum(totals.outstanding.values()), self.sums["open"], "open")
-        for name in ("spent", "refunded", "late", "overridden"):
-            check(sum(getattr(totals, name).values()), self.sums[name], name)
-        for cause in ("expired", "returned"):
-            check(sum(value for (_, of), value in totals.released.items() if of == cause), self.sums[cause], cause)
-        tally = Counter((each.side, each.given[0], each.given[2]) for each in self.requests.values())
-        check({key: count for key, count in totals.decisions.items() if count}, dict(tally), "decisions")
-        again: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-        for each in self.requests.values():
-            amount, count = each.use
-            for name in each.sums:
-                again[name] = (again[name][0] + amount, again[name][1] + count)
-        # The sums that are kept with each step, and the same by adding up every request.
-        check(
-            {name: use for name, use in self.usage.items() if any(use)}, {k: v for k, v in again.items() if any(v)}, ""
-        )
-        kept = store.usage(list(again))
-        check({name: tuple(kept.get(name, (0, 0))) for name in again}, dict(again), "sums of limits")
-        decisions = store.decisions_after(0, 10**9)
-        found = [(row.request_id, (row.level, row.incentive, row.reason, row.limited_by)) for row in decisions]
-        check(found, [(name, each.given) for name, each in self.requests.items()], "decisions in order")
-        since = min((row.decided_at // QUARTER * QUARTER for row in decisions), default=0)
-        hours = Counter(((row.decided_at - since) // HOUR, row.side) for row in decisions)
-        check(sum(each.requests for each in store.traffic(since, 1).hours), sum(hours.values()), "traffic")
-        reported = {name: each.reported for name, each in self.requests.items() if each.reported is not None}
-        check(
-            {row.request_id: (row.response, row.cost) for row in store.outcomes_after(0, 10**9)}, reported, "outcomes"
-        )
-        rows = store.corrections_after(0, 10**9)
-        check([row.event_id for row in rows], self.corrected, "corrections")
-        standing = {name: each.standing for name, each in self.requests.items() if each.standing is not None}
-        check(reported | {row.request_id: (row.response, row.cost) for row in rows}, standing, "outcomes as they stand")
 
     def _all_or_none(self, outcomes: Sequence[Outcome], step: Callable[[int], bool]) -> tuple[int, int]:
         """Take the steps of a call, or leave everything as it was."""
@@ -314,6 +276,7 @@ class Reference:
         self.sums["spent"] += max(dearer, 0)
         self.sums["refunded"] += max(-dearer, 0)
         self.sums["overridden"] += max(dearer, 0) if correction.override else 0
+        self.sums[correction.kind] += 1
         return True
 
     def _report(self, request: Request, values: tuple[float, int], late: bool) -> None:

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.simulation.callers import Callers, check_told, connect
+from benchmarks.simulation.compare import compare
 from benchmarks.simulation.faults import Faults
 from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.stores import simulated
@@ -140,7 +141,7 @@ async def _end(world: World, faults: Faults, callers: Callers) -> None:
     stores = [process.store for process in world.processes]
     for store in stores:
         assert store is not None
-        world.reference.compare(store)
+        compare(world.reference, store)
     check_told(callers.told, [(name, each.given) for name, each in world.reference.requests.items()])
     # A message that was late may still come; then a whole time to live passes.
     await asyncio.sleep(3600.0 * (TTL_HOURS + 3))
@@ -148,6 +149,6 @@ async def _end(world: World, faults: Faults, callers: Callers) -> None:
         assert store is not None
         while await asyncio.wrap_future(store.expire(store.date())):
             pass
-        world.reference.compare(store)
+        compare(world.reference, store)
     if world.reference.sums["open"]:
         raise Violation(f"{world.reference.sums['open']} minor units never expire")

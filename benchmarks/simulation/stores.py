@@ -57,7 +57,7 @@ class Operation:
 
 
 class World(Protocol):
-    """What a store's steps need of the world around them."""
+    """Part of the world that the steps of a store need."""
 
     full: bool
 
