@@ -1,7 +1,7 @@
 """Time that was witnessed: a wall clock that jumps expires nothing, and moves no decision into another period.
 
 Ledger time is a number of microseconds that a store keeps. It advances by the elapsed time of a monotonic clock while
-a ledger runs. Downtime does not count: an authorization may be held longer than its time to live, never shorter.
+a ledger runs. Downtime does not count: an authorization may be held longer than its time to live.
 Its zero is 1970 for a new store, and drifts away from it; no date is made from it. Dates are those of a
 :class:`Calendar`.
 """
