@@ -16,6 +16,8 @@ from shadowprice.limits import Cap, GroupBudget
 
 ADA = 'account.c_name == "ada"'
 """The one condition of a simulated budget: it counts the requests of one account."""
+LONGEST = 1000
+"""Characters of each part of an error."""
 PERIODS = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
 Given = tuple[int, int, str, str]
 """Level, incentive, reason and the limit of a decision."""
@@ -32,7 +34,7 @@ class Refused(Exception):
 def check(found: object, wanted: object, what: str) -> None:
     """Raise :class:`Violation` where two differ."""
     if found != wanted:
-        raise Violation(f"{what}: the ledger has {found!r}, the reference {wanted!r}")
+        raise Violation(f"{what[:LONGEST]}: the ledger has {found!r:.{LONGEST}}, the reference {wanted!r:.{LONGEST}}")
 
 
 @dataclass
