@@ -12,6 +12,8 @@ DATA ?=
 OPTIONS ?= {}
 SEED ?= 0
 RECIPE ?=
+OPERATIONS ?= 1000000
+STORE ?=
 CURVE_REPAIR ?=
 CALIBRATION ?=
 WEIGHTING ?= none
@@ -93,6 +95,10 @@ bench-scale: install ## The whole loop at 10⁵ to 10⁷ accounts, step by step;
 .PHONY: bench
 bench: install ## The benchmarks; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks
+
+.PHONY: simulate
+simulate: install ## The path of money in virtual time, with faults from a seed [SEED=0] [OPERATIONS=1000000] [STORE=sqlite|redis]
+	$(BIN)/python -m benchmarks.simulation --seed $(SEED) --operations $(OPERATIONS) $(if $(STORE),--store $(STORE))
 
 .PHONY: reproduce
 reproduce: install ## The papers' tables, ours beside theirs, to docs/results [QUICK=1] [TABLES="name …"]

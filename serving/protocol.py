@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.http.limits import IDENTIFIER_RULE, is_identifier
+from serving.http.limits import IDENTIFIER_RULE, MAX_CONTEXT, is_identifier
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidRequest
 
@@ -21,8 +21,6 @@ CONTEXT = "context"
 ACCEPTED = (*INPUTS, *OPTIONAL)
 CONTEXT_TYPES = {"x_": "FP64", "c_": "BYTES"}
 """Prefix of a context value's name → its data type: numbers and texts. The active model says which names it reads."""
-MAX_CONTEXT = 64
-"""Context values of one request."""
 OUTPUTS = {
     "incentive": "INT64",
     "level": "INT32",

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli.doctor import files, machine, services, workspace
+from cli.doctor import bounds, files, machine, services, workspace
 from cli.doctor.finding import Finding, Findings, Target
 from cli.status import status_of
 
@@ -66,8 +66,12 @@ def doctor(
     ] = None,
     free_gb: Annotated[float, typer.Option(help="least free space of the disk")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    limits: Annotated[bool, typer.Option("--limits", help="print the bounds of the services instead")] = False,
 ) -> None:
     """Check the installation, and what is named; exit 1 where a fault is found."""
+    if limits:
+        print(json.dumps([each._asdict() for each in bounds.bounds()]) if as_json else bounds.table())
+        return
     found = examine(
         Target(
             place=place,

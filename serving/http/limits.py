@@ -1,4 +1,8 @@
-"""Limits on what callers may send, the same for the predictor and the ledger."""
+"""Bounds on what callers may send and on everything that grows with them: the one place of these numbers.
+
+``shadowprice doctor --limits`` prints each with the text below it. Bounds of a campaign file are in
+:mod:`shadowprice.limits`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ MAX_ID_LENGTH = MOST_CHARACTERS
 """Characters of a request, account or event identifier."""
 MAX_CONTEXT_LENGTH = 32 * 1024
 """Characters of one request's context values, as JSON."""
+MAX_CONTEXT = 64
+"""Context values of one request."""
 MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Bytes of a request's body."""
 MAX_ITEMS = 1000
 """Instances, authorisations or events in one call, unless configured otherwise."""
 MAX_OPENINGS = 64 * MAX_ITEMS
@@ -25,6 +32,7 @@ MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 SMALL_BODY = 64 * 1024
 """Bytes of a body that are always admitted: the number of connections bounds their sum."""
 MAX_CONNECTIONS = 1000
+"""Connections of one process. With :data:`MAX_PIPELINED` it bounds the calls that wait for the ledger's store."""
 MAX_STRANGERS = MAX_CONNECTIONS // 4
 """Connections of one peer that wait for a request and have had none admitted."""
 MAX_HEAD_BYTES = 64 * 1024
@@ -73,3 +81,18 @@ CONFLICT_SECONDS = 0.2
 """Pause before a conflict is answered: it has cost the ledger as much as a decision."""
 PAUSE_BYTES = 1024 * 1024
 """A refused body of so many bytes is answered after a pause of a second; one of :data:`SMALL_BODY` after none."""
+
+MAX_WAITING = 20_000
+"""Requests that may wait in the predictor; more are refused, since their callers would have given up before."""
+MAX_REMEMBERED = 50_000
+"""Accounts of one generation of the memory of features, which has two."""
+MAX_MODELS = 2
+"""Models that stay loaded."""
+MAX_GROUP = 64
+"""Calls of the ledger that share a commit."""
+MAX_SWEEP = 1000
+"""Authorizations released by one call, so that no caller waits for a long queue of them."""
+MAX_SAMPLE = 10_000
+"""Requests in one answer about the traffic."""
+MAX_SEGMENT_ROWS = 50_000
+"""Rows of one segment of the decision log."""

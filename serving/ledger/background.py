@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
 from threading import Event, Thread
 
-from serving.ledger.clock import microseconds
-from serving.ledger.store import SWEEP, Store
+from serving.http.limits import MAX_SWEEP
+from serving.ledger.store import Store
 from shadowprice.errors import Conflict, Unavailable
 
 logger = logging.getLogger("serving")
@@ -51,7 +50,7 @@ def sweeping(store: Store, every_seconds: float) -> AbstractContextManager[None]
     """Release what is due, now and ``every_seconds``, on a thread of its own, until the context ends."""
 
     def step() -> bool:
-        return store.expire(microseconds(datetime.now(UTC))).result() >= SWEEP
+        return store.expire(store.date()).result() >= MAX_SWEEP
 
     meanwhile = "expired authorizations are still held for now"
     return repeating(step, every_seconds, name="ledger-sweep", meanwhile=meanwhile)

@@ -1,8 +1,9 @@
-"""Time that was witnessed: expiry is judged in it, so a wall clock that jumps expires nothing.
+"""Time that was witnessed: a wall clock that jumps expires nothing, and moves no decision into another period.
 
 Ledger time is a number of microseconds that a store keeps. It advances by the elapsed time of a monotonic clock while
-a ledger runs. Downtime does not count: an authorization may be held longer than its time to live, never shorter.
-Its zero is 1970 for a new store, and drifts away from it; no date is made from it.
+a ledger runs. Downtime does not count: an authorization may be held longer than its time to live.
+Its zero is 1970 for a new store, and drifts away from it; no date is made from it. Dates are those of a
+:class:`Calendar`.
 """
 
 from __future__ import annotations
@@ -21,18 +22,25 @@ def monotonic() -> int:
     return time.clock_gettime_ns(_SOURCE) // 1000
 
 
-class Stopwatch:
-    """Hands out each elapsed microsecond once. For one thread."""
+class Calendar:
+    """Dates of records, and of the periods of further limits; microseconds since 1970 (UTC).
 
-    def __init__(self, clock: Clock) -> None:
+    It starts at the wall clock, or at the newest date of the store where that is later, and goes on by a
+    monotonic clock. So a wall clock that jumps does not change it, and one that was set back never begins a day twice.
+    """
+
+    def __init__(self, newest: int, clock: Clock, wall: Clock) -> None:
         self._clock = clock
-        self._last = clock()
+        self._wall = wall
+        self.restart(newest)
 
-    def elapsed(self) -> int:
-        """Microseconds since this was last read; never negative."""
-        now = self._clock()
-        passed, self._last = now - self._last, now
-        return max(passed, 0)
+    def restart(self, newest: int) -> None:
+        """Start it again, where the store has refused its date."""
+        self._origin = max(self._wall(), newest) - self._clock()
+
+    def now(self) -> int:
+        """Return the date."""
+        return self._origin + self._clock()
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,6 +49,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def microseconds(at: datetime) -> int:
     """Microseconds since 1970 (UTC) of an aware time, exactly."""
     return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def wall() -> int:
+    """Microseconds since 1970 (UTC) by the wall clock."""
+    return microseconds(datetime.now(UTC))
 
 
 def time_of(microseconds: int) -> datetime:

@@ -9,9 +9,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
+from serving.http.limits import MAX_GROUP
+
 logger = logging.getLogger("serving")
-GROUP = 64
-"""Most jobs in one group."""
 Group = list[tuple[Any, "Future[Any]"]]
 
 
@@ -65,7 +65,7 @@ class Groups:
         entry = self._jobs.get()
         while entry is not None:
             group.append(entry)
-            if len(group) == GROUP:
+            if len(group) == MAX_GROUP:
                 return group, True
             try:
                 entry = self._jobs.get_nowait()

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from serving.http.limits import MAX_SEGMENT_ROWS
 from serving.ledger.background import repeating
 from serving.ledger.store import Store
 from shadowprice.errors import Conflict, Unavailable
@@ -26,8 +27,6 @@ from shadowprice.pacing.decision_log.compaction import compact
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, segments
 
 logger = logging.getLogger("serving")
-ROWS = 50_000
-"""Most rows of one segment."""
 LEASE_SECONDS = 10.0
 """Shortest time that a process keeps the log for itself, longer than a segment takes to write.
 
@@ -40,7 +39,7 @@ class LogWriter:
 
     store: Store
     folder: Path
-    rows: int = ROWS
+    rows: int = MAX_SEGMENT_ROWS
     trouble: str | None = field(default=None, init=False)
     """Why the store cannot be the one that was logged; None where it can."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from serving.ledger.clock import Clock, monotonic
+from serving.ledger.clock import Clock, monotonic, wall
 from serving.ledger.durability import Durability
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
@@ -18,13 +18,14 @@ def open_store(
     password: str | None = None,
     clock: Clock = monotonic,
     *,
+    wall: Clock = wall,
     durability: Durability | None = None,
     peers: Peers | None = None,
 ) -> Store:
     """Redis at the address ``redis`` where there is one, the sqlite file ``db`` otherwise.
 
-    ``clock`` is what ledger time advances by. ``peers`` are the campaigns of this process and their files. With them,
-    a store in Redis compares shared limits with the running ledgers of other processes.
+    Ledger time and dates advance by ``clock``; dates start at ``wall``. ``peers`` are the campaigns of this process and
+    their files. With them, a store in Redis compares shared limits with the running ledgers of other processes.
 
     Raises:
         Conflict: the ledger belongs to another campaign or has other levels, or it holds fewer records than the
@@ -35,7 +36,8 @@ def open_store(
     if redis:
         from serving.ledger.redis.store import RedisStore
 
-        return RedisStore(redis, password, campaign, clock, durability, None if peers is None else peers.files)
+        kept = None if peers is None else peers.files
+        return RedisStore(redis, password, campaign, clock, durability, kept, wall)
     from serving.ledger.sqlite.store import SqliteStore
 
-    return SqliteStore(db, campaign, clock, peers, None if durability is None else durability.witness)
+    return SqliteStore(db, campaign, clock, peers, None if durability is None else durability.witness, wall)

@@ -24,9 +24,6 @@ from serving.ledger.traffic import Traffic
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
-SWEEP = 1000
-"""Authorizations released by one call at most, so that no caller waits for a long queue of them."""
-
 
 class Store(Protocol):
     """Ledger database of one campaign. Safe to share between threads.
@@ -35,9 +32,12 @@ class Store(Protocol):
     a lost answer, sending the same again is right. Each raises :class:`~shadowprice.errors.Unavailable`
     where the store cannot be used; whether the call was recorded is then not known.
 
-    ``at`` is the date of the records, microseconds since 1970 (UTC). Expiry is judged by ledger time alone
-    (:mod:`serving.ledger.clock`).
+    ``at`` is the date of the records, microseconds since 1970 (UTC), by :meth:`date`. Expiry is judged by ledger time
+    alone (:mod:`serving.ledger.clock`).
     """
+
+    def date(self) -> int:
+        """Return the date by which records are dated and limits count; see :class:`serving.ledger.clock.Calendar`."""
 
     @property
     def alive(self) -> bool:
@@ -63,7 +63,7 @@ class Store(Protocol):
         With a ``ceiling`` what is reserved for open authorizations plus what is spent never exceeds its limit: the
         decision recorded is :meth:`Entry.at` of the tightest of :meth:`Ceiling.grantable` and the further limits. The
         sums of an authorization's limits change in the same step, here and in every later call. Authorizations that
-        have expired are released first, at most :data:`SWEEP` of them.
+        have expired are released first, at most :data:`~serving.http.limits.MAX_SWEEP` of them.
         """
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
@@ -97,7 +97,10 @@ class Store(Protocol):
         """
 
     def expire(self, at: int) -> Future[int]:
-        """Release up to :data:`SWEEP` authorizations that have expired, and keep the ledger time; returns how many."""
+        """Release authorizations that have expired, and keep the ledger time; returns how many.
+
+        At most :data:`~serving.http.limits.MAX_SWEEP`.
+        """
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

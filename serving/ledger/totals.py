@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from serving.ledger.sound import check_sums
 from shadowprice.campaign import Campaign, Side
 from shadowprice.pacing.budgets.in_hand import remaining_budget
 from shadowprice.pacing.spend import SpendReport
@@ -27,6 +28,9 @@ class Totals:
     overridden   part of ``spent`` that corrections with override booked, whatever the limit
     corrections  (side, kind) → corrections recorded
     misdated     outcomes whose date cannot be right
+
+    Raises:
+        Unavailable: a sum is negative.
     """
 
     decisions: Mapping[tuple[Side, int, str], int]
@@ -42,6 +46,12 @@ class Totals:
     withdrawn: Mapping[Side, float] = field(default_factory=dict)
     overridden: Mapping[Side, int] = field(default_factory=dict)
     corrections: Mapping[tuple[Side, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sums = {"authorised": self.authorised, "outstanding": self.outstanding, "spent": self.spent, "late": self.late}
+        check_sums({**sums, "outcomes": self.outcomes})
+        kept = {side: paid - self.refunded.get(side, 0) for side, paid in self.spent.items()}
+        check_sums({"spent less refunded": kept})
 
     @property
     def net_spent(self) -> int:

@@ -12,7 +12,6 @@ from serving.ledger.clock import time_of
 HOUR = 3_600_000_000
 QUARTER = 900_000_000
 """Microseconds of a quarter of an hour, for which requests are counted; a quarter is numbered from 1970 (UTC)."""
-MAX_SAMPLE = 10_000
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from serving.http.limits import MAX_WAITING
 from serving.protocol import Answers, Requests
 from shadowprice.errors import Unavailable
 
@@ -17,8 +18,6 @@ AT_ONCE = 3
 """Micro-batches in flight: while one waits for the ledger, another is decided."""
 ENOUGH = 16
 """Waiting requests that start another micro-batch beside those in flight; for fewer, its own cost exceeds its gain."""
-MAX_WAITING = 20_000
-"""Requests that may wait; more are refused, since their callers would have given up before their turn."""
 
 Call = tuple[Requests, "asyncio.Future[Answers]"]
 

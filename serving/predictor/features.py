@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from feature_repo.columns import Profiles
 from feature_repo.names import CONFIG_FILE
+from serving.http.limits import MAX_REMEMBERED
 from serving.predictor.recent import Recent
 from shadowprice.campaign import Side
 
 logger = logging.getLogger("serving")
 
 ReaderName = Literal["auto", "sdk", "packed"]
-REMEMBERED = 50_000
-"""Accounts of one generation of the memory."""
 STORE_SECONDS = 2.0
 """An online store that takes longer counts as one that fails: who waits for it keeps others waiting."""
 
@@ -137,7 +136,7 @@ class Features:
         self._cold_starts = cold_starts
         self._max_age = max_age_seconds
         self._clock = clock
-        self._recent: Recent[Known] | None = Recent(cache_seconds, REMEMBERED) if cache_seconds > 0 else None
+        self._recent: Recent[Known] | None = Recent(cache_seconds, MAX_REMEMBERED) if cache_seconds > 0 else None
         self._complained = -np.inf
 
     async def fetch(self, side: Side, account_ids: Sequence[str]) -> Embeddings:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
+from serving.http.limits import MAX_MODELS
 from serving.predictor.active import ServedModel
 from serving.predictor.bundle import Bundle, find_bundle, load_bundle, read_version
 from serving.predictor.context import as_stored
@@ -13,9 +14,6 @@ from serving.predictor.features import Features
 from shadowprice.campaign import Campaign
 from shadowprice.decision import decide
 from shadowprice.errors import Unavailable
-
-KEEP = 2
-"""Models that stay loaded."""
 
 
 class Models:
@@ -50,7 +48,7 @@ class Models:
                 bundle = load_bundle(find_bundle(self._pointer, version), self._campaign)
                 served = ServedModel(version, bundle.heads, self._open_features(bundle), bundle.towers)
                 self._kept[version] = self._warm(served)
-                self._kept = dict(list(self._kept.items())[-KEEP:])
+                self._kept = dict(list(self._kept.items())[-MAX_MODELS:])
             return self._kept[version]
 
     def _warm(self, model: ServedModel) -> ServedModel:

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from rendering import CHART, ROOT, merged, render, values_of
 from serving.ledger.api.headroom import HeadroomCollector
 from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.api.watch import WatchCollector
+from serving.ledger.clock import wall
 from serving.ledger.records import Storage
 from serving.ledger.totals import Totals
 from serving.predictor.metrics import PredictorMetrics
@@ -59,7 +61,8 @@ def exported() -> set[str]:
     )
     storage = Storage(used_bytes=0, limit_bytes=0, decisions=0, outcomes=0)
     registry.register(HeadroomCollector("c", lambda: storage, {"store": Path()}))
-    registry.register(LedgerCollector(campaign, lambda: totals, lambda _: {}, lambda: 0.0))
+    store = SimpleNamespace(totals=lambda: totals, usage=lambda _: {}, date=wall)
+    registry.register(LedgerCollector(campaign, store, lambda: 0.0))
     registry.register(WatchCollector(campaign, Path("absent")))
     names = set()
     for family in registry.collect():

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from rendering import CHART, render, values_of
 from benchmarks.faults.redis_server import RedisServer
 from serving.client.client import LedgerClient, Outcome
 from serving.ledger.api.metrics import LedgerCollector
+from serving.ledger.clock import wall
 from serving.ledger.totals import Totals
 from serving.local.launch import Service, free_port
 from serving.predictor.ledger.client import Authoriser, Proposals
@@ -97,7 +99,8 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
     books = [TOTALS]
     registry = CollectorRegistry()
     predictor = PredictorMetrics(CAMPAIGN, registry)
-    registry.register(LedgerCollector(CAMPAIGN, lambda: books[0], lambda _: {}, lambda: 0.0))
+    store = SimpleNamespace(totals=lambda: books[0], usage=lambda _: {}, date=wall)
+    registry.register(LedgerCollector(CAMPAIGN, store, lambda: 0.0))
     curves = Curves(np.array([10, 100]), np.linspace([0.1, 0.3], [0.4, 0.9], 50).T)
     with predictor.stage("total"):
         predictor.degraded("features", 1)

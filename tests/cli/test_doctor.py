@@ -18,9 +18,11 @@ import pytest
 
 import cli.main as command
 from benchmarks.faults.redis_server import RedisServer
+from cli.doctor.bounds import bounds
 from cli.doctor.command import CHECKS, examine
 from cli.doctor.finding import Target
 from operations.common.workspace import read_campaign
+from serving.http import limits
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.responses.layers.heads import FILE
 
@@ -241,3 +243,14 @@ def test_a_redis_without_a_replica_is_noted_and_is_no_fault(tool, tmp_path):
         server.kill()
     assert noted.note
     assert "has no replica" in noted.fault
+
+
+def test_every_bound_of_the_services_is_printed_with_its_number_and_its_meaning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command.main(["doctor", "--limits"]) == 0
+    table = capsys.readouterr().out
+    assert "MAX_BODY_BYTES                   4,194,304  Bytes of a request's body.\n" in table
+    numbers = {name for name, value in vars(limits).items() if name.isupper() and not isinstance(value, str)}
+    # One is imported from the campaign's identifiers.
+    assert {each.name for each in bounds() if each.meaning.endswith(".")} == numbers - {"MOST_CHARACTERS"}

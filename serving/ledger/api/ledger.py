@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +26,7 @@ from serving.ledger.api.settle import outcomes
 from serving.ledger.api.skew import ClockSkew
 from serving.ledger.api.usage import limits_now, owners_now
 from serving.ledger.api.watch import WatchCollector
-from serving.ledger.clock import microseconds
+from serving.ledger.clock import time_of
 from serving.ledger.records import Counted
 from serving.ledger.store import Store
 from serving.ledger.terms import offered
@@ -61,16 +60,16 @@ class Ledger:
         self._ceiling = ceiling(campaign, hard_stop)
         # One at a time, so that callers of the traffic never take all threads.
         self._traffic_turn = asyncio.Semaphore(1)
-        self._collector = LedgerCollector(campaign, store.totals, store.usage, ClockSkew(store.dates).seconds)
+        self._collector = LedgerCollector(campaign, store, ClockSkew(store.dates).seconds)
         self.collectors: list[Collector] = [self._collector, HeadroomCollector(campaign.name, store.storage, volumes)]
         if verdict is not None:
             self.collectors.append(WatchCollector(campaign, verdict))
 
     async def authorise(self, batch: Authorizations) -> bytes:
         """Record the decisions of a message."""
-        now = datetime.now(UTC)
-        wanted = calls(batch, entries(self.campaign, batch, now))
-        answers = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, microseconds(now)))
+        at = self.store.date()
+        wanted = calls(batch, entries(self.campaign, batch, time_of(at)))
+        answers = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, at))
         recorded, places = recorded_rows(batch, answers)
         for each in recorded:
             if each.repeat:
@@ -79,17 +78,17 @@ class Ledger:
 
     async def settle(self, events: Sequence[Event], caller: str) -> Counted:
         """Capture outcomes; ``caller`` is the name of the token that was shown."""
-        now = datetime.now(UTC)
+        at = self.store.date()
         decided = await run_in_threadpool(self.store.find, [event.request_id for event in events])
-        made = outcomes(self.campaign, events, decided, now, caller)
-        return await asyncio.wrap_future(self.store.settle(made, self._ceiling, microseconds(now)))
+        made = outcomes(self.campaign, events, decided, time_of(at), caller)
+        return await asyncio.wrap_future(self.store.settle(made, self._ceiling, at))
 
     async def correct(self, events: Sequence[CorrectionEvent], caller: str) -> Counted:
         """Correct outcomes; ``caller`` is the name of the token that was shown."""
-        now = datetime.now(UTC)
+        at = self.store.date()
         decided = await run_in_threadpool(self.store.find, [each.event.request_id for each in events])
-        made = corrections(self.campaign, events, decided, now, caller)
-        return await asyncio.wrap_future(self.store.correct(made, self._ceiling, microseconds(now)))
+        made = corrections(self.campaign, events, decided, time_of(at), caller)
+        return await asyncio.wrap_future(self.store.correct(made, self._ceiling, at))
 
     async def release(self, given: Releases) -> Counted:
         """Return authorizations that will not be used."""
@@ -98,11 +97,11 @@ class Ledger:
         for index, request_id in enumerate(given.request_ids):
             if request_id not in decided:
                 raise NotFound(f"request_ids[{index}]: request {request_id!r} was never decided")
-        return await asyncio.wrap_future(self.store.release(wanted, microseconds(datetime.now(UTC))))
+        return await asyncio.wrap_future(self.store.release(wanted, self.store.date()))
 
     async def totals(self) -> dict[str, Any]:
         """Return the sums."""
-        now = datetime.now(UTC)
+        now = time_of(self.store.date())
         totals = await run_in_threadpool(self.store.totals)
         limits = await run_in_threadpool(limits_now, self.campaign, self.store.usage, now)
         return {
@@ -136,7 +135,7 @@ class Ledger:
 
     async def usage(self, request: Request) -> dict[str, Any]:
         """Return the use of a limit by its owners."""
-        wanted, now = wanted_of(request), datetime.now(UTC)
+        wanted, now = wanted_of(request), time_of(self.store.date())
         async with self._traffic_turn:
             return asdict(await run_in_threadpool(owners_now, self.campaign, self.store.owners, wanted, now))
 

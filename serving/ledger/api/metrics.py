@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -11,8 +10,10 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from serving.ledger.api.usage import ReadUsage, limits_now
+from serving.ledger.api.usage import limits_now
+from serving.ledger.clock import time_of
 from serving.ledger.records import CAUSES
+from serving.ledger.store import Store
 from serving.ledger.totals import Totals
 from serving.protocol import RECORDED_REASONS
 from shadowprice.campaign import Campaign, Side
@@ -29,12 +30,9 @@ class LedgerCollector(Collector):
     store records a decision once.
     """
 
-    def __init__(
-        self, campaign: Campaign, totals: Callable[[], Totals], usage: ReadUsage, skew: Callable[[], float]
-    ) -> None:
+    def __init__(self, campaign: Campaign, store: Store, skew: Callable[[], float]) -> None:
         self._campaign = campaign
-        self._totals = totals
-        self._usage = usage
+        self._store = store
         self._skew = skew
         self._repeats: dict[tuple[Side, int], int] = {}
 
@@ -44,7 +42,7 @@ class LedgerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families of one scrape."""
-        totals, now = self._totals(), datetime.now(UTC)
+        totals, now = self._store.totals(), time_of(self._store.date())
         sides, budget = list(self._campaign.sides), self._campaign.budget.name
         counter, gauge = CounterMetricFamily, GaugeMetricFamily
         yield self._family(
@@ -95,7 +93,7 @@ class LedgerCollector(Collector):
             {(): self._skew()},
         )
         # Apart from the main budget's metrics: limits overlap, so a sum over them has no meaning.
-        limits = limits_now(self._campaign, self._usage, now)
+        limits = limits_now(self._campaign, self._store.usage, now)
         yield self._family(
             gauge,
             "limit_minor_units",

@@ -9,14 +9,13 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from serving.http.described import Described, answered, refused
-from serving.http.limits import MAX_ITEMS
+from serving.http.limits import MAX_ITEMS, MAX_SAMPLE
 from serving.ledger.api.corrections import CorrectionEnvelope
 from serving.ledger.api.described import Alive, Authorized, Ready, TotalsNow, TrafficNow
 from serving.ledger.api.events import Envelope
 from serving.ledger.api.messages import Authorizations, Releases
 from serving.ledger.api.usage import OwnersNow
 from serving.ledger.records import Counted
-from serving.ledger.traffic import MAX_SAMPLE
 
 REFERENCE = "#/components/schemas/{model}"
 

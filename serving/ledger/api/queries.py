@@ -7,8 +7,9 @@ from typing import NamedTuple
 from pydantic import AwareDatetime, TypeAdapter
 from starlette.requests import Request
 
+from serving.http.limits import MAX_SAMPLE
 from serving.ledger.clock import microseconds
-from serving.ledger.traffic import MAX_SAMPLE, QUARTER
+from serving.ledger.traffic import QUARTER
 from shadowprice.errors import InvalidRequest
 
 TIME = TypeAdapter(AwareDatetime)

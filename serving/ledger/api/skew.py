@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
-from serving.ledger.clock import Clock, microseconds, monotonic
+from serving.ledger.clock import Clock, monotonic, wall
 from serving.ledger.records import Dates
-
-
-def wall() -> int:
-    """Microseconds since 1970 (UTC) by the wall clock."""
-    return microseconds(datetime.now(UTC))
 
 
 class ClockSkew:
     """Measures the wall clock against a monotonic clock since the start, and against the dates of a store.
 
-    Money does not depend on it; the dates of decisions and outcomes do.
+    Neither money nor dates follow it while the ledger runs; the date of its start does.
     """
 
     def __init__(self, dates: Callable[[], Dates], clock: Clock = monotonic, wall: Clock = wall) -> None:

@@ -82,10 +82,10 @@ for size in string.gmatch(ARGV[7], '[^,]+') do
     start = start + count * FIELDS
 end
 expire(at, ARGV[4])
-local left = nil
-if limit ~= '' then
-    left = tonumber(limit) - committed() - math.max(0, tonumber(late_reserve) - sum('late'))
+local function grantable()
+    return tonumber(limit) - committed() - math.max(0, tonumber(late_reserve) - sum('late'))
 end
+local left = limit ~= '' and grantable() or nil
 -- What the tightest of the limits leaves, and that limit; nil for the main budget.
 local function tightest(sums)
     local least, found = left, nil
@@ -166,5 +166,8 @@ for index, call in ipairs(calls) do
         end
         answers[index] = rows
     end
+end
+if left and left ~= grantable() then
+    error('the sums have not grown by what was recorded; restore the ledger or recover it')
 end
 return answers

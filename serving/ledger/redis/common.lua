@@ -8,22 +8,27 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
--- Ledger time, after it has advanced by what this caller and Redis have both seen pass since each last looked. So
--- neither a jump of Redis' clock nor a caller's clock that is too fast expires anything early.
-local function tick(elapsed)
+local function server_time()
+    local time = redis.call('TIME')
+    return time[1] * 1000000 + time[2]
+end
+
+-- Ledger time, after it has advanced by what Redis has seen pass since any caller, but not beyond the latest that this
+-- caller knows it can be. So neither a jump of Redis' clock nor a caller's clock that is too fast expires anything early.
+local function tick(latest, date)
     local kept = redis.call('HMGET', SUMS, 'ledger_time', 'server_time')
     local ledger_time, seen = tonumber(kept[1]), tonumber(kept[2])
-    if elapsed > 0 then
-        local time = redis.call('TIME')
-        local server_time = time[1] * 1000000 + time[2]
-        ledger_time = ledger_time + math.max(math.min(elapsed, server_time - seen), 0)
-        redis.call('HSET', SUMS, 'ledger_time', whole(ledger_time), 'server_time', whole(server_time))
+    if latest > 0 then
+        local now = server_time()
+        ledger_time = math.max(math.min(latest, ledger_time + now - seen), ledger_time)
+        redis.call('HSET', SUMS, 'ledger_time', whole(ledger_time), 'server_time', whole(now), 'date', whole(date))
     end
     return ledger_time
 end
 
 -- Fields that the runner appends to the arguments of every call when it is sent; the last is popped first.
-local ELAPSED = tonumber(table.remove(ARGV))
+local DATE = tonumber(table.remove(ARGV))
+local LATEST = tonumber(table.remove(ARGV))
 local SEEN_OWN = tonumber(table.remove(ARGV))
 local WRITER = 'writer|' .. table.remove(ARGV)
 local SEEN = {}
@@ -40,25 +45,32 @@ end
 -- Before anything is written: a store that lost records would grant their money again. Another process may have
 -- written as many as were lost, so the records of this process are counted apart.
 local held = {records()}
-local epoch, own = unpack(redis.call('HMGET', SUMS, 'epoch', WRITER))
+local epoch, own, newest = unpack(redis.call('HMGET', SUMS, 'epoch', WRITER, 'date'))
 own = tonumber(string.match(own or '', '^%d+') or '0')
 local went_back = epoch ~= SEEN_EPOCH or own < SEEN_OWN
 for place, count in ipairs(held) do
     went_back = went_back or count < SEEN[place]
 end
 if went_back then
-    return {'went_back', held[1], held[2], held[3], own}
+    return {'went_back', held[1], held[2], held[3], own, 0}
 end
-local NOW = tick(ELAPSED)
+-- Replicas agree on the date: it never goes back, and no clock of a ledger moves it beyond that of Redis.
+local TOLERANCE = 300000000
+newest = tonumber(newest or '0')
+if DATE < newest - TOLERANCE or (DATE > newest + TOLERANCE and DATE > server_time() + TOLERANCE) then
+    return {'date', whole(newest)}
+end
+local NOW = tick(LATEST, math.max(DATE, newest))
 
--- Note what this process has written after the script; returns the numbers of records, and that of this process.
+-- Note what this process has written after the script; returns the numbers of records, that of this process, and the
+-- ledger time.
 local function written()
     local decisions, outcomes, corrections = records()
     own = own + decisions + outcomes + corrections - held[1] - held[2] - held[3]
     if own > 0 then
         redis.call('HSET', SUMS, WRITER, whole(own) .. '\n' .. whole(NOW))
     end
-    return decisions, outcomes, corrections, own
+    return decisions, outcomes, corrections, own, NOW
 end
 
 local function side_and_reserved(request_id)

@@ -10,6 +10,7 @@ import redis
 from serving.ledger.records import Ceiling, Owners
 from serving.ledger.redis.layout import keys
 from serving.ledger.redis.rows import find
+from serving.ledger.sound import sound_usage
 from shadowprice.errors import InvalidRequest
 from shadowprice.limits.usage import Left, Usage, reason_of
 
@@ -87,4 +88,4 @@ def read_usage(client: redis.Redis, key: Mapping[str, str], sums: Sequence[str])
         pipeline.hmget(key["limit_count"], list(sums))
         amounts, counts = pipeline.execute()
     rows = zip(sums, amounts, counts, strict=True)
-    return {name: Usage(int(amount or 0), int(count or 0)) for name, amount, count in rows}
+    return sound_usage({name: Usage(int(amount or 0), int(count or 0)) for name, amount, count in rows})

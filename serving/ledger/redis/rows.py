@@ -9,6 +9,7 @@ import orjson
 import redis
 
 from serving.ledger.records import Known, Recorded, Row
+from serving.ledger.sound import sound_decision, sound_outcome
 from shadowprice.limits.usage import Left
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 
@@ -32,7 +33,7 @@ def arguments(row: Row) -> list[str | int | bytes]:
     """Arguments of one row; those of a decision are empty where there is none to record."""
     if isinstance(row, Known):
         return [*row, *[""] * DECISION_ARGUMENTS]
-    wanted, spare = row.wanted, row.spare
+    wanted, spare = sound_decision(row.wanted), row.spare
     return [
         wanted.request_id,
         wanted.account_id,
@@ -79,7 +80,7 @@ def decision(kept: bytes) -> Decision:
     row: list[Any] = orjson.loads(kept.split(b"\n", 3)[3])
     row[PROPENSITY] = float(row[PROPENSITY])
     row[PROPENSITY + 1] = tuple(map(float, row[PROPENSITY + 1]))
-    return Decision(*row)
+    return sound_decision(Decision(*row))
 
 
 def outcome(request_id: str, kept: bytes) -> OutcomeRow:
@@ -87,4 +88,6 @@ def outcome(request_id: str, kept: bytes) -> OutcomeRow:
     late, response, cost, recorded_at, row = kept.split(b"\n", 4)
     # Outcomes of earlier releases end with observed_at or misdated.
     side, observed_at, *rest = orjson.loads(row)
-    return OutcomeRow(request_id, side, float(response), int(cost), late == b"1", observed_at, int(recorded_at), *rest)
+    return sound_outcome(
+        OutcomeRow(request_id, side, float(response), int(cost), late == b"1", observed_at, int(recorded_at), *rest)
+    )

@@ -13,7 +13,7 @@ from uuid import uuid4
 import redis
 from redis.exceptions import NoScriptError
 
-from serving.ledger.clock import Clock, Stopwatch
+from serving.ledger.clock import Calendar, Clock, time_of
 from serving.ledger.groups import Group
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import NotDurable
@@ -68,12 +68,14 @@ class Call:
     """A script to run; ``read`` makes the result of what it answers, or raises.
 
     keys  keys that it reads beside those of the campaign
+    date  that its sums of limits are of; None: it has none
     """
 
     script: str
     arguments: Sequence[str | int | bytes]
     read: Callable[[Any], Any]
     keys: Sequence[str] = ()
+    date: int | None = None
 
 
 class Runner:
@@ -89,13 +91,17 @@ class Runner:
         clock: Clock,
         seen: Seen,
         condition: Condition,
+        calendar: Calendar,
+        ledger_time: int,
         replicas: int = 0,
     ) -> None:
         self._client = client
         self._keys = keys
-        self._stopwatch = Stopwatch(clock)
-        self._uncounted = 0
+        self._clock = clock
+        # Ledger time, and when it was that.
+        self._told = ledger_time, clock()
         self._condition = condition
+        self._calendar = calendar
         self.replicas = replicas
         self.seen = seen
         self.own = Own(uuid4().hex, 0)
@@ -124,24 +130,35 @@ class Runner:
         """Answer of each script, or an error for its caller.
 
         Raises:
-            Unavailable: Redis lost records, or too few replicas have them.
+            Unavailable: Redis lost records, or too few replicas have them; or it has another date than this process.
         """
         answers: list[Any] = []
-        lost = None
+        lost = newest = None
         for answer in self._run(calls):
             if isinstance(answer, redis.RedisError):
                 answers.append(Unavailable(f"the ledger's Redis refuses to write: {answer}"))
                 continue
-            first, *counts, written = answer
+            if answer[0] == b"date":
+                newest = int(answer[1])
+                continue
+            first, *counts, written, ledger_time = answer
             if first == b"went_back":
                 lost = went_back(self.seen, counts, self.own, written)
                 continue
             self.seen = self.seen.joined(counts)
             self.own = self.own._replace(records=max(self.own.records, written))
+            self._told = ledger_time, self._sent_at
             answers.append(first)
         if lost is not None:
             self._condition.went_back = lost
             raise Unavailable(lost)
+        if newest is not None:
+            date = time_of(self._calendar.now())
+            self._calendar.restart(newest)
+            raise Unavailable(
+                f"the ledger's date {date.isoformat()} is before {time_of(newest).isoformat()}, the newest in its "
+                "Redis, or ahead of the clock of Redis; set both clocks right and send the call again"
+            )
         return answers
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
@@ -163,19 +180,22 @@ class Runner:
 
     def _send(self, calls: Sequence[Call]) -> list[Any]:
         replicas = self.replicas
-        elapsed, self._uncounted = self._uncounted + self._stopwatch.elapsed(), 0
+        date = self._calendar.now()
+        # An answer that is lost tells nothing, so a group that is sent again counts no time twice.
+        ledger_time, told_at = self._told
+        self._sent_at = self._clock()
+        latest = ledger_time + self._sent_at - told_at
         with self._client.pipeline(transaction=False) as pipeline:
             for place, call in enumerate(calls):
                 keys = (*self._keys, *call.keys)
-                arguments = (*keys, *call.arguments, *self._stamp(elapsed if place == 0 else 0))
+                arguments = (*keys, *call.arguments, *self._stamp(latest if place == 0 else 0))
+                arguments += (date if call.date is None else call.date,)
                 pipeline.evalsha(digest(call.script), len(keys), *arguments)
             if replicas:
                 # WAIT is about writes of its own connection; a call that is repeated on a new one writes nothing else.
                 pipeline.incr(f"{self._keys[0]}:sent")
                 pipeline.wait(replicas, REPLICA_MILLISECONDS)
             answers: list[Any] = pipeline.execute(raise_on_error=False)
-        if isinstance(answers[0], NoScriptError):
-            self._uncounted = elapsed
         if replicas:
             *answers, written, acknowledged = answers
             for each in (written, acknowledged):
@@ -187,13 +207,12 @@ class Runner:
                 )
         return answers
 
-    def _stamp(self, elapsed: int) -> tuple[str | int, ...]:
+    def _stamp(self, latest: int) -> tuple[str | int, ...]:
         """Return the fields that every call gets when it is sent, after its own; ``common.lua`` takes them off.
 
-        elapsed  microseconds since the last group was sent, for the first call of a group; 0 for the others. A group
-                 that is sent again has only those since, because the first sending may have been counted.
+        latest  ledger time that it may be at most, for the first call of a group; 0 for the others, which keep that
         """
-        return (*self.seen, *self.own, elapsed)
+        return (*self.seen, *self.own, latest)
 
 
 def unavailable(error: redis.RedisError | Unavailable) -> Unavailable:

@@ -13,7 +13,8 @@ import redis
 from redis.client import Pipeline
 from redis.exceptions import ResponseError
 
-from serving.ledger.clock import Clock, monotonic
+from serving.http.limits import MAX_SWEEP
+from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
 from serving.ledger.records import (
@@ -48,7 +49,6 @@ from serving.ledger.redis.seen import read_seen, went_back
 from serving.ledger.redis.writers import forget_writers, records_of
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
 from serving.ledger.seen import EPOCH, Seen
-from serving.ledger.store import SWEEP
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from serving.ledger.witness import Witness
@@ -83,6 +83,7 @@ class RedisStore:
         clock: Clock = monotonic,
         durability: Durability | None = None,
         kept: Collection[str] | None = None,
+        wall: Clock = wall,
     ) -> None:
         durability = durability or Durability()
         self._campaign = campaign
@@ -102,7 +103,11 @@ class RedisStore:
         self._shared = None if kept is None else SharedLimits(self._client, campaign, kept)
         self._read(lambda _: self._check_shared())
         self._replicas = durability.replicas
-        self._runner = Runner(self._client, own, clock, found, self._condition, self._read(self._acknowledging))
+        kept_time: Any = self._read(lambda client: client.hmget(self._key["sums"], ["date", "ledger_time"]))
+        newest, ledger_time = (int(each or 0) for each in kept_time)
+        self._calendar = Calendar(newest, clock, wall)
+        replicas = self._read(self._acknowledging)
+        self._runner = Runner(self._client, own, clock, found, self._condition, self._calendar, ledger_time, replicas)
         self._groups = Groups("ledger-redis", self._runner)
         self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
 
@@ -116,9 +121,13 @@ class RedisStore:
         """Reason why writes fail."""
         return self._condition.trouble
 
+    def date(self) -> int:
+        """Date that every script compares with that of Redis."""
+        return self._calendar.now()
+
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
-        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, SWEEP]
+        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, MAX_SWEEP]
         wanted = [row for call in calls for row in call]
         reserved = {row.wanted.side: row.reserved for row in wanted if not isinstance(row, Known)}
         arguments += [",".join(map(str, reserved.get(side, ()))) for side in SIDES]
@@ -135,7 +144,9 @@ class RedisStore:
                 for call, found in zip(calls, answer, strict=True)
             ]
 
-        return self._groups.submit(Call("authorise", arguments, read, shared_keys(ceiling)))
+        # Of a recovery the dates are old, and nothing is limited.
+        date = None if ceiling is None else at
+        return self._groups.submit(Call("authorise", arguments, read, shared_keys(ceiling), date))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
@@ -184,7 +195,7 @@ class RedisStore:
 
     def expire(self, at: int) -> Future[int]:
         """Release what is due."""
-        return self._groups.submit(Call("expire", [at, SWEEP], int))
+        return self._groups.submit(Call("expire", [at, MAX_SWEEP], int))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

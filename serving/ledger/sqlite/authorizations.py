@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from serving.http.limits import MAX_SWEEP
 from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
+from serving.ledger.sound import check_added
 from serving.ledger.sqlite.database import keep_ledger_time
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.rows import DECISION, find, values
 from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
-from serving.ledger.store import SWEEP
 from serving.ledger.traffic import QUARTER
 from shadowprice.limits.usage import Left, Usage, exceeded, tightest
 from shadowprice.pacing.decision_log.records import Decision
@@ -36,7 +37,8 @@ class Authorise:
         _expire(database, self.at, self.now)
         decided = find(database, [asked(row).request_id for call in self.calls for row in call])
         ceiling = self.ceiling
-        left = None if ceiling is None else Left(ceiling.grantable(*committed(database)), ceiling.name)
+        had = (0, 0) if ceiling is None else committed(database)
+        left = None if ceiling is None else Left(ceiling.grantable(*had), ceiling.name)
         bounds = {} if ceiling is None else ceiling.by_name
         entries = [row for call in self.calls for row in call if isinstance(row, Entry)]
         usage = read_usage(database, (each for row in entries for each in row.sums))
@@ -72,6 +74,8 @@ class Authorise:
                     recorded.append(Recorded(decision, repeat=False))
             answers.append(recorded)
         _record(database, new)
+        if ceiling is not None:
+            check_added(had[0], sum(decision.reserved for decision, _ in new), committed(database)[0])
         note_shares(database, shares)
         add_usage(database, [(name, *change) for name, change in added.items()])
         return answers
@@ -277,7 +281,7 @@ class Expire:
 
 
 def _expire(database: sqlite3.Connection, at: int, now: int) -> int:
-    due = f"request_id IN (SELECT request_id FROM promise WHERE expires_at <= ? ORDER BY expires_at LIMIT {SWEEP})"
+    due = f"request_id IN (SELECT request_id FROM promise WHERE expires_at <= ? ORDER BY expires_at LIMIT {MAX_SWEEP})"
     return _close(database, due, (now,), "expired", at)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from serving.ledger.sound import sound_decision, sound_outcome
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow, columns
 
 DECISION = ", ".join(Decision._fields)
@@ -18,6 +19,7 @@ OUTCOME = ", ".join(column.name for column in columns(OutcomeRow))
 
 def values(decision: Decision) -> tuple[Any, ...]:
     """The row of a decision, in the order of :data:`DECISION`."""
+    sound_decision(decision)
     return (*decision[:VECTOR], orjson.dumps(decision.propensities).decode(), *decision[VECTOR + 1 :])
 
 
@@ -40,7 +42,7 @@ def outcomes_after(database: sqlite3.Connection, sequence: int, limit: int) -> l
     """The outcomes with the next numbers."""
     query = f"SELECT {OUTCOME} FROM outcome WHERE sequence > ? ORDER BY sequence LIMIT ?"
     return [
-        replace(row, late=bool(row.late), misdated=bool(row.misdated))
+        sound_outcome(replace(row, late=bool(row.late), misdated=bool(row.misdated)))
         for row in (OutcomeRow(*values) for values in database.execute(query, (sequence, limit)))
     ]
 
@@ -57,4 +59,4 @@ def kept(database: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:
-    return Decision._make((*row[:VECTOR], tuple(orjson.loads(row[VECTOR])), *row[VECTOR + 1 :]))
+    return sound_decision(Decision._make((*row[:VECTOR], tuple(orjson.loads(row[VECTOR])), *row[VECTOR + 1 :])))

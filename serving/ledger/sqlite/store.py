@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from serving.ledger.clock import Clock, monotonic
+from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
@@ -52,6 +52,7 @@ class SqliteStore:
         clock: Clock = monotonic,
         peers: Peers | None = None,
         witness: Path | None = None,
+        wall: Clock = wall,
     ) -> None:
         self._peers = Peers() if peers is None else peers
         self._campaign = campaign
@@ -63,6 +64,7 @@ class SqliteStore:
             self._health = Health(path, self._claim)
             self._health.check_whole()
             self._reader = Reader(path, self._health)
+            self._calendar = Calendar(self.dates().recorded or 0, clock, wall)
             self._witness = Witness(witness, campaign.name)
             self._witness.check(self._reader.read(read_seen))
             self._note()
@@ -81,6 +83,10 @@ class SqliteStore:
     def trouble(self) -> str | None:
         """Reason why writes fail."""
         return self._health.trouble
+
+    def date(self) -> int:
+        """Date that is not before that of any decision."""
+        return self._calendar.now()
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""

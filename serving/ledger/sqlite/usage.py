@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import orjson
 
 from serving.ledger.records import Owners
+from serving.ledger.sound import sound_usage
 from shadowprice.limits.usage import Usage
 
 
@@ -20,7 +21,7 @@ def read_usage(database: sqlite3.Connection, sums: Iterable[str]) -> dict[str, U
         "SELECT name, amount, count FROM limit_usage WHERE name IN (SELECT value FROM json_each(?))",
         (orjson.dumps(wanted).decode(),),
     )
-    return {name: Usage(amount, count) for name, amount, count in rows}
+    return sound_usage({name: Usage(amount, count) for name, amount, count in rows})
 
 
 def read_owners(database: sqlite3.Connection, begin: str, after: str, limit: int) -> Owners:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from serving.http.limits import MAX_ID_LENGTH, MAX_ITEMS
-from serving.protocol import ACCEPTED, CONTEXT, INPUTS, MAX_CONTEXT, OPTIONAL, OUTPUTS
+from serving.http.limits import MAX_CONTEXT, MAX_ID_LENGTH, MAX_ITEMS
+from serving.protocol import ACCEPTED, CONTEXT, INPUTS, OPTIONAL, OUTPUTS
 from shadowprice.campaign import SIDES
 
 _IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}

@@ -18,7 +18,7 @@ from serving.ledger.api.corrections import CorrectionEvent, corrections
 from serving.ledger.api.events import Event
 from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.api.settle import outcomes
-from serving.ledger.clock import microseconds
+from serving.ledger.clock import microseconds, time_of
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
 from serving.ledger.records import Known, lone
@@ -110,11 +110,12 @@ class Ledger:
     Time passes where ``at``, the wall clock, is moved on; ``wrong`` is added to what that shows.
     """
 
-    def __init__(self, store: Store, campaign: Campaign, watch: Watch) -> None:
-        self.store = store
+    store: Store
+
+    def __init__(self, campaign: Campaign, watch: Watch, wrong: timedelta) -> None:
         self.campaign = campaign
         self.watch = watch
-        self.wrong = timedelta(0)
+        self.wrong = wrong
         self._right = NOW
         self._open = True
 
@@ -136,6 +137,11 @@ class Ledger:
             with redis.Redis(**self.store._client.get_connection_kwargs()) as client:
                 client.hincrby(keys(self.campaign.name)[KEYS.index("sums")], "server_time", -microseconds)
 
+    @property
+    def date(self) -> datetime:
+        """The date of what is recorded now."""
+        return time_of(self.store.date())
+
     def close(self):
         if self._open:
             self.store.close()
@@ -149,7 +155,7 @@ class Ledger:
         """Record calls of items and of :class:`Known` requests; the answer of each."""
         own = campaign or self.campaign
         rows = [[row if isinstance(row, Known) else self._entry(row, own, changes) for row in call] for call in calls]
-        return self.store.authorise(rows, ceiling(own, hard_stop), microseconds(self.at)).result(20)
+        return self.store.authorise(rows, ceiling(own, hard_stop), self.store.date()).result(20)
 
     def _entry(self, item, campaign, changes):
         columns = {name: [getattr(item, name)] for name in Items.model_fields if hasattr(item, name)}
@@ -157,29 +163,29 @@ class Ledger:
             **{"campaign": self.campaign.name, "model_version": "m", "price_version": 1, "items": Items(**columns)}
             | changes
         )
-        (entry,) = entries(campaign, batch, self.at)
+        (entry,) = entries(campaign, batch, self.date)
         return entry
 
     def settle(self, *events, hard_stop=True):
         placed = [replace(each, where=f"[{index}]") for index, each in enumerate(events)]
         decided = self.store.find([each.request_id for each in placed])
-        made = outcomes(self.campaign, placed, decided, self.at, "shop-a")
-        done = self.store.settle(made, ceiling(self.campaign, hard_stop), microseconds(self.at)).result(20)
+        made = outcomes(self.campaign, placed, decided, self.date, "shop-a")
+        done = self.store.settle(made, ceiling(self.campaign, hard_stop), self.store.date()).result(20)
         return done.accepted, done.repeated
 
     def correct(self, *events, hard_stop=True):
         placed = [replace(each, event=replace(each.event, where=f"[{index}]")) for index, each in enumerate(events)]
         decided = self.store.find([each.event.request_id for each in placed])
-        made = corrections(self.campaign, placed, decided, self.at, "refunds-desk")
-        done = self.store.correct(made, ceiling(self.campaign, hard_stop), microseconds(self.at)).result(20)
+        made = corrections(self.campaign, placed, decided, self.date, "refunds-desk")
+        done = self.store.correct(made, ceiling(self.campaign, hard_stop), self.store.date()).result(20)
         return done.accepted, done.repeated
 
     def release(self, *request_ids):
-        done = self.store.release(request_ids, microseconds(self.at)).result(20)
+        done = self.store.release(request_ids, self.store.date()).result(20)
         return done.accepted, done.repeated
 
     def sweep(self):
-        return self.store.expire(microseconds(self.at)).result(20)
+        return self.store.expire(self.store.date()).result(20)
 
     def money(self):
         totals = self.store.totals()
@@ -192,9 +198,12 @@ def open_with_watch(
     url: str = "",
     durability: Durability | None = None,
     peers: Peers | None = None,
+    wrong: timedelta = timedelta(0),
 ) -> Ledger:
-    watch = Watch()
-    return Ledger(open_store(campaign, db, url, clock=watch, durability=durability, peers=peers), campaign, watch)
+    ledger = Ledger(campaign, watch := Watch(), wrong)
+    options = {"clock": watch, "wall": lambda: microseconds(ledger.at), "durability": durability, "peers": peers}
+    ledger.store = open_store(campaign, db, url, **options)
+    return ledger
 
 
 @pytest.fixture(scope="session")
@@ -213,9 +222,9 @@ def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Call
     url = request.getfixturevalue("durable_redis").url if request.param == "redis" else ""
     opened: list[Ledger] = []
 
-    def opening(campaign: Campaign | None = None, **changes) -> Ledger:
+    def opening(campaign: Campaign | None = None, wrong: timedelta = timedelta(0), **changes) -> Ledger:
         own = campaign or make_campaign(**changes)
-        opened.append(open_with_watch(own, tmp_path / f"{own.name}.db", url))
+        opened.append(open_with_watch(own, tmp_path / f"{own.name}.db", url, wrong=wrong))
         return opened[-1]
 
     yield opening

@@ -145,7 +145,7 @@ def test_an_administrator_books_what_was_given_back_or_has_no_room_and_it_shows(
     assert ledger.correct(kit.correction("a", 130, override=True)) == (0, 1)
     assert sums(ledger) == (260, 0, 2.0, 0.0, 130)
     assert ledger.store.totals().money_left(ledger.campaign, ledger.at) == -130
-    collector = LedgerCollector(ledger.campaign, ledger.store.totals, ledger.store.usage, skew=lambda: 0.0)
+    collector = LedgerCollector(ledger.campaign, ledger.store, skew=lambda: 0.0)
     found = {
         (sample.name, sample.labels.get("reason", "")): sample.value
         for family in collector.collect()

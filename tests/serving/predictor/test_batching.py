@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from serving.predictor.batching import MAX_WAITING, MicroBatcher
+from serving.http.limits import MAX_WAITING
+from serving.predictor.batching import MicroBatcher
 from serving.protocol import Requests
 from shadowprice.errors import Conflict, Unavailable
 

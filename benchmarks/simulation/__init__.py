@@ -1,0 +1,1 @@
+"""Simulation of the path of money in virtual time: real stores, seeded faults, and a reference for each step."""

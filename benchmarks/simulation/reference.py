@@ -1,0 +1,320 @@
+"""A ledger in plain Python, one step after the other: the simulation compares every answer with it."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from serving.http.limits import MAX_SWEEP
+from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
+from shadowprice.campaign import Campaign, Side
+from shadowprice.limits import Cap, GroupBudget
+
+ADA = 'account.c_name == "ada"'
+"""The one condition of a simulated budget: it counts the requests of one account."""
+LONGEST = 1000
+"""Characters of each part of an error."""
+PERIODS = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+Given = tuple[int, int, str, str]
+"""Level, incentive, reason and the limit of a decision."""
+
+
+class Violation(AssertionError):
+    """The ledger did what the reference does not."""
+
+
+class Refused(Exception):
+    """The reference refuses the whole call."""
+
+
+def check(found: object, wanted: object, what: str) -> None:
+    """Raise :class:`Violation` where two differ."""
+    if found != wanted:
+        raise Violation(f"{what[:LONGEST]}: the ledger has {found!r:.{LONGEST}}, the reference {wanted!r:.{LONGEST}}")
+
+
+@dataclass
+class Request:
+    """State of one request; ``held`` is the most that it can cost, ``sums`` those of the limits that count it."""
+
+    account: str
+    side: Side
+    given: Given
+    held: int
+    sums: tuple[str, ...]
+    state: str = "free"
+    until: int = 0
+    late: bool = False
+    reported: tuple[float, int] | None = None
+    standing: tuple[float, int] | None = None
+
+    @property
+    def use(self) -> tuple[int, int]:
+        """Amount and count that it adds to the sums of its limits now."""
+        if self.state == "open":
+            return self.held, 1
+        if self.standing is None:
+            return 0, 0
+        return self.standing[1], int(self.standing[1] > 0 or not self.late)
+
+
+@dataclass
+class Reference:
+    """State of a ledger, changed by each operation. ``limit`` is None without the hard stop."""
+
+    campaign: Campaign
+    limit: int | None
+    requests: dict[str, Request] = field(default_factory=dict)
+    events: dict[str, str] = field(default_factory=dict)
+    corrected: list[str] = field(default_factory=list)
+    sums: Counter[str] = field(default_factory=Counter)
+    usage: defaultdict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
+    _due: list[tuple[int, str]] = field(default_factory=list)
+
+    def authorise(self, calls: Sequence[Sequence[Row]], now: int, date: datetime) -> list[Any]:
+        """Return per call None where it is refused, or per row None or its decision and whether it was known."""
+        self.expire(now)
+        left = None
+        if self.limit is not None:
+            reserve = self.campaign.late_reserve
+            left = self.limit - self.committed - max(0, reserve - self.sums["late"])
+        answers: list[Any] = []
+        for call in calls:
+            if self._in_conflict(call):
+                answers.append(None)
+                continue
+            answer: list[tuple[Given, bool] | None] = []
+            for row in call:
+                request_id = asked(row).request_id
+                before = self.requests.get(request_id)
+                if before is None and isinstance(row, Entry):
+                    left = self._decide(row, left, now, date)
+                found = self.requests.get(request_id)
+                answer.append(None if found is None else (found.given, before is not None))
+            answers.append(answer)
+        return answers
+
+    def settle(self, outcomes: Sequence[Outcome], now: int) -> tuple[int, int]:
+        """Return how many were new and how many were repeats."""
+        return self._all_or_none(outcomes, lambda place: self._capture(outcomes[place], now))
+
+    def correct(self, corrections: Sequence[Correction], now: int) -> tuple[int, int]:
+        """Return how many were new and how many were repeats."""
+        made = [each.outcome for each in corrections]
+        return self._all_or_none(made, lambda place: self._change(corrections[place], now))
+
+    def release(self, names: Sequence[str]) -> tuple[int, int]:
+        """Return how many were returned and how many were not open any more."""
+        if any(self.requests[name].reported for name in names):
+            raise Refused
+        given = [name for name in names if self.requests[name].state == "open"]
+        for name in given:
+            self._close(name, "returned")
+        return len(given), len(names) - len(given)
+
+    def expire(self, now: int) -> int:
+        """Return how many expired, of one sweep."""
+        count = 0
+        while self._due and self._due[0][0] <= now and count < MAX_SWEEP:
+            _, name = heapq.heappop(self._due)
+            if self.requests[name].state == "open":
+                self._close(name, "expired")
+                count += 1
+        return count
+
+    @property
+    def committed(self) -> int:
+        """Minor units open or spent."""
+        return self.sums["open"] + self.sums["spent"] - self.sums["refunded"]
+
+    def check_bounds(self) -> None:
+        """Raise :class:`Violation` where more is open or spent than was allowed."""
+        if self.limit is not None and self.committed > self.limit + self.sums["overridden"]:
+            raise Violation(f"{self.committed} are open or spent of {self.limit}")
+
+    def _all_or_none(self, outcomes: Sequence[Outcome], step: Callable[[int], bool]) -> tuple[int, int]:
+        """Take the steps of a call, or leave everything as it was."""
+        before = {each.request_id: replace(self.requests[each.request_id]) for each in outcomes}
+        usage = {name: self.usage[name] for request in before.values() for name in request.sums}
+        sums, corrected = self.sums.copy(), len(self.corrected)
+        events = [each.event_id for each in outcomes if each.event_id not in self.events]
+        try:
+            new = sum(step(place) for place in range(len(outcomes)))
+        except Refused:
+            self.requests |= before
+            self.usage |= usage
+            self.sums = sums
+            del self.corrected[corrected:]
+            for name in events:
+                self.events.pop(name, None)
+            raise
+        return new, len(outcomes) - new
+
+    def _decide(self, row: Entry, left: int | None, now: int, date: datetime) -> int | None:
+        wanted = row.wanted
+        level, incentive, reason, name = wanted.level, wanted.incentive, "tie", ""
+        units = self.campaign.terms(wanted.side).most_units
+        counted = self._sums(wanted.account_id, wanted.side, wanted.partner_id, date)
+        if left is not None:
+            rest, why, tightest = self._room(counted, left)
+            if incentive * units > max(rest, 0):
+                levels = self.campaign.terms(wanted.side).levels
+                level, incentive, reason, name = (0 if levels[0] == 0 else -1), 0, why, tightest
+            left -= incentive * units
+        given = (level, incentive, reason, name)
+        made = Request(wanted.account_id, wanted.side, given, incentive * units, counted if incentive else ())
+        self.requests[wanted.request_id] = made
+        if incentive:
+            made.until = now + row.ttl
+            heapq.heappush(self._due, (made.until, wanted.request_id))
+            self.sums["open"] += made.held
+            self._move(made, state="open")
+        return left
+
+    def _in_conflict(self, call: Sequence[Row]) -> bool:
+        own: dict[str, tuple[str, str]] = {}
+        for row in call:
+            request: Known = asked(row)
+            mine = (request.account_id, request.side)
+            before = self.requests.get(request.request_id)
+            kept = (before.account, before.side) if before is not None else own.get(request.request_id, mine)
+            if kept != mine:
+                return True
+            if isinstance(row, Entry):
+                own[request.request_id] = mine
+        return False
+
+    def _sums(self, account: str, side: str, partner: str, date: datetime) -> tuple[str, ...]:
+        found = []
+        for each in self.campaign.limits.every:
+            owner = _owner(each, account, side, partner)
+            if owner is not None:
+                found.append(f"{each.name}|{date.strftime(PERIODS[each.period])}|{owner}")
+        return tuple(found)
+
+    def _room(self, sums: Sequence[str], left: int) -> tuple[int, str, str]:
+        """Return what the tightest limit leaves, the answer's reason, and the limit; the first of equals."""
+        found = (left, "budget_exhausted", "budget")
+        limits = {each.name: each for each in self.campaign.limits.every}
+        for name in sums:
+            amount, uses = self.usage[name]
+            limit = limits[name.split("|")[0]]
+            bound = limit.bound
+            rest = [] if bound.most_amount is None else [bound.most_amount - amount]
+            rest += [0] if bound.most_count is not None and uses >= bound.most_count else []
+            if rest and min(rest) < found[0] and (min(rest) < 0 or found[0] > 0):
+                reason = "capped" if isinstance(limit, Cap) else "budget_exhausted"
+                found = (min(rest), reason, limit.name)
+        return found
+
+    def _full(self, request: Request, amount: int, count: int) -> bool:
+        limits = {each.name: each for each in self.campaign.limits.every}
+        for name in request.sums:
+            used, uses = self.usage[name]
+            bound = limits[name.split("|")[0]].bound
+            if (bound.most_amount is not None and used + amount > bound.most_amount) or (
+                bound.most_count is not None and count and uses + count > bound.most_count
+            ):
+                return True
+        return False
+
+    def _is_repeat(self, outcome: Outcome) -> bool:
+        known = self.events.get(outcome.event_id)
+        if known not in (None, outcome.content):
+            raise Refused
+        return known is not None
+
+    def _capture(self, outcome: Outcome, now: int) -> bool:
+        request, values = self.requests[outcome.request_id], (outcome.response, outcome.cost)
+        if self._is_repeat(outcome):
+            return False
+        if request.reported is not None:
+            if values not in (request.reported, request.standing):
+                raise Refused
+            return False
+        self._expire_one(outcome.request_id, now)
+        closed = request.state in ("expired", "returned")
+        if closed and outcome.cost:
+            no_room = self.limit is not None and outcome.cost > self.limit - self.committed
+            if request.state == "returned" or no_room:
+                raise Refused
+            if self.limit is not None and self._full(request, outcome.cost, 1):
+                raise Refused
+        self.events[outcome.event_id] = outcome.content
+        self._report(request, values, closed)
+        self.sums["spent"] += outcome.cost
+        self.sums["late"] += outcome.cost if closed else 0
+        return True
+
+    def _change(self, correction: Correction, now: int) -> bool:
+        outcome = correction.outcome
+        request = self.requests[outcome.request_id]
+        if self._is_repeat(outcome):
+            return False
+        if request.standing is None:
+            if not correction.override:
+                raise Refused
+            self._expire_one(outcome.request_id, now)
+            self._report(request, (0.0, 0), request.state in ("expired", "returned"))
+        assert request.standing is not None
+        response, cost = request.standing
+        dearer = outcome.cost - cost
+        if correction.kind != "reversal" and (outcome.response > response or dearer > 0):
+            raise Refused
+        if dearer > 0 and not correction.override:
+            if request.state == "returned":
+                raise Refused
+            if self.limit is not None and dearer > self.limit - self.committed:
+                raise Refused
+            if self.limit is not None and self._full(request, dearer, int(request.late and cost == 0)):
+                raise Refused
+        self.events[outcome.event_id] = outcome.content
+        self._move(request, standing=(outcome.response, outcome.cost))
+        self.corrected.append(outcome.event_id)
+        self.sums["spent"] += max(dearer, 0)
+        self.sums["refunded"] += max(-dearer, 0)
+        self.sums["overridden"] += max(dearer, 0) if correction.override else 0
+        self.sums[correction.kind] += 1
+        return True
+
+    def _report(self, request: Request, values: tuple[float, int], late: bool) -> None:
+        if request.state == "open":
+            self.sums["open"] -= request.held
+        state = request.state if late else "captured"
+        self._move(request, state=state, late=late, reported=values, standing=values)
+
+    def _expire_one(self, name: str, now: int) -> None:
+        request = self.requests[name]
+        if request.state == "open" and request.until <= now:
+            self._close(name, "expired")
+
+    def _close(self, name: str, cause: str) -> None:
+        held = self.requests[name].held
+        self.sums["open"] -= held
+        self.sums[cause] += held
+        self._move(self.requests[name], state=cause)
+
+    def _move(self, request: Request, **changes: Any) -> None:
+        """Change a request, and the sums of its limits with it."""
+        amount, count = request.use
+        for name, value in changes.items():
+            setattr(request, name, value)
+        more, uses = request.use
+        for name in request.sums:
+            used = self.usage[name]
+            self.usage[name] = (used[0] + more - amount, used[1] + uses - count)
+
+
+def _owner(limit: GroupBudget | Cap, account: str, side: str, partner: str) -> str | None:
+    """Return the part of a sum's name that tells whose it is; None where the limit does not cover the request."""
+    if limit.side not in (None, side):
+        return None
+    if isinstance(limit, Cap):
+        return (account if limit.per == "account" else partner) or None
+    if (limit.partners and partner not in limit.partners) or (limit.where and account != "ada"):
+        return None
+    return ""

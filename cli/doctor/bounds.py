@@ -1,0 +1,41 @@
+"""Bounds of the services as a table: name, number and meaning of each."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import NamedTuple
+
+from serving.http import limits
+
+
+class Bound(NamedTuple):
+    """One bound; ``meaning`` is the text below it in :mod:`serving.http.limits`."""
+
+    name: str
+    value: float
+    meaning: str
+
+
+def bounds() -> list[Bound]:
+    """Return every bound, in the order of the module.
+
+    >>> next(each for each in bounds() if each.name == "MAX_GROUP")
+    Bound(name='MAX_GROUP', value=64, meaning='Calls of the ledger that share a commit.')
+    """
+    found: list[Bound] = []
+    for line in ast.parse(inspect.getsource(limits)).body:
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id.isupper():
+            value = getattr(limits, line.targets[0].id)
+            if not isinstance(value, str):
+                found.append(Bound(line.targets[0].id, value, ""))
+        elif isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and found:
+            text = str(line.value.value).replace(":data:", "").replace("`", "")
+            found[-1] = found[-1]._replace(meaning=" ".join(text.split()))
+    return found
+
+
+def table() -> str:
+    """Return the bounds as text, one a line."""
+    numbers = {each: f"{each.value:,}" if isinstance(each.value, int) else f"{each.value:g}" for each in bounds()}
+    return "\n".join(f"{each.name:<20} {number:>21}  {each.meaning}" for each, number in numbers.items())
