@@ -320,8 +320,8 @@ TABLE = Table(
     f"hourly prices and the hard stop, {CENTS} cents of budget a request; value is the true mean; simulated, without "
     "services. Every customer wants an incentive that rises by so many cents a day, over 28 days; the model is trained "
     "again every week on all rows, and 1 % explores unless stated. The last rows are a week, with a model every night "
-    "of the last three days and 10 % explored. Budget, drifts and exploration were chosen on seeds 0 to 5; the gate has "
-    "the limits that the guide gives for retrains, the canary those of the job `promote`",
+    "of the last three days and 10 % explored. Budget, drifts and exploration were chosen on seeds 0 to 5; the gate "
+    "has the limits that the guide gives for retrains, the canary those of the job `promote`",
     run=run,
     reading=reading,
     primary=Primary(GAIN, f"{NAMED.name}: {GATED}", f"{NAMED.name}: {FROZEN}", effect=1.5, spread=1.3),
