@@ -88,7 +88,7 @@ def evidence() -> tuple[SideEvidence, ...]:
         shared = shares(level, np.full(6000, 1 / len(levels)), len(levels))
         paid = np.array(levels)[level] * y
         one = side_evidence(side, levels, LevelMeans(level, len(levels)), y, paid, shared)
-        found.append(replace(one, sentence=f"The sentence of {side}s.", plan="" if rise else "shadowprice plan RUN"))
+        found.append(replace(one, claim=f"The sentence of {side}s.", plan="" if rise else "shadowprice plan RUN"))
     return tuple(found)
 
 

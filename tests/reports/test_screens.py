@@ -17,15 +17,13 @@ from playwright.sync_api import Page
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
-from shadowprice.curves import Curves
-from shadowprice.pacing.what_if import WhatIf
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.report import render, write_report
 
 
 def whole(example: ReportData) -> ReportData:
-    """Every section of a report, with a mix of many levels and a budget curve."""
+    """Every section of a report, with a mix of many levels."""
     rng = np.random.default_rng(0)
     levels = np.arange(20, 201, 20)
     campaign = Campaign(
@@ -34,15 +32,12 @@ def whole(example: ReportData) -> ReportData:
         budget=Budget(limit=500_000),
         starts_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
-    response = -np.expm1(-np.exp(rng.normal(-1, 0.6, 1000)) * levels[:, None] / 100)
-    alone = dataclasses.replace(campaign, sides={"customer": campaign.sides["customer"]})
-    curve = tuple(WhatIf(alone, {"customer": Curves(levels, response)}, {"customer": 9000.0}).budgets())
     cells = [(hour, level, part) for hour in range(24) for level in range(-1, 10) for part in ("least responsive", "x")]
     hour, level, segment = (np.array(each) for each in zip(*cells, strict=True))
     paid = np.where(level < 0, 0, levels[level])
     requests = rng.integers(1, 4000, len(cells))
     mix = Mix(np.full(len(cells), "customer"), segment, hour, level, paid, requests, 0.3 * requests, paid * requests)
-    return dataclasses.replace(example, campaign=campaign, curve=curve, mix=mix)
+    return dataclasses.replace(example, campaign=campaign, mix=mix)
 
 
 @pytest.fixture(scope="module")
