@@ -85,7 +85,7 @@ def _cells(found: SideEvidence, currency: Currency, confounders: Sequence[str]) 
 
 def _response(found: SideEvidence, level: LevelEvidence) -> str:
     value = _value(found, level.response.value)
-    return f"{value} responded" if found.side == "customer" else f"the mean response was {value}"
+    return f"{value} responded" if found.side == "customer" else f"shares were {value} times those before"
 
 
 def _value(found: SideEvidence, value: float) -> str:
@@ -110,7 +110,7 @@ def _each(top: LevelEvidence, currency: Currency) -> str:
     if top.cost_each is None:
         return f"The cost of one extra response has no interval: {top.why_no_cost}."
     low, high = currency.write(top.cost_each.low), currency.write(top.cost_each.high)
-    return f"One extra response costs {currency.write(top.cost_each.value)} ({low} to {high})."
+    return f"One extra response there costs {currency.write(top.cost_each.value)} ({low} to {high})."
 
 
 def _chance(top: LevelEvidence) -> str:

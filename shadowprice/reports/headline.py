@@ -62,20 +62,12 @@ def worth_sentence(data: ReportData) -> str:
     """Worth of personalizing in words; empty where nothing is claimed."""
     if data.worth is None or "worth" in data.absent:
         return ""
-    now, unit = data.worth.at(1.0), value_unit(data)
+    now = data.worth.at(1.0)
     each = "" if data.campaign is None else EACH[data.campaign.budget.form]
     told = f"With the campaign's budget of {money(now.budget, data.currency)}{each}, "
     if _same(now.lowest):
         return f"{told}every account gets {lowest(data.campaign)}: the budget does not pay for more."
-    wrong = any(each.verdict == "wrong way" for each in data.evidence)
-    why = "the trial shows fewer where more is offered" if wrong else "its curves expect a gain that these rows lack"
-    told += _more(now.lowest, unit, f"{lowest(data.campaign)} for every request", why) + ". "
-    if _same(now.flat):
-        told += f"So does {FLAT}."
-    elif now.flat.low > 0:
-        told += f"That is {rounded(now.flat.value)} more {interval(now.flat)} than {FLAT}."
-    else:
-        told += f"{_more(now.flat, unit, FLAT, 'the accounts that it prefers gain less than others').capitalize()}."
+    told += f"{over_lowest(data, now)}. {over_flat(data, now)}"
     if data.campaign is not None and data.campaign.budget.form == "total" and now.cost.low > now.budget:
         cost = f"{money(now.cost.value, data.currency)} {_bounds(now.cost, data.currency)}"
         told += f" They cost {cost}, more than the budget: the curves expect too little."
@@ -86,10 +78,39 @@ def worth_sentence(data: ReportData) -> str:
     )
 
 
+def over_lowest(data: ReportData, at: WorthAt) -> str:
+    """Difference to the lowest level for every request at a budget, with the reason where it is a loss."""
+    wrong = any(each.verdict == "wrong way" for each in data.evidence)
+    why = "the trial shows fewer where more is offered" if wrong else "its curves expect a gain that these rows lack"
+    return _more(at.lowest, value_unit(data), f"{lowest(data.campaign)} for every request", why)
+
+
+def over_flat(data: ReportData, at: WorthAt) -> str:
+    """Difference to the best flat mixture at a budget as a sentence of its own, after :func:`over_lowest`."""
+    if _same(at.flat):
+        return f"So does {FLAT}."
+    if at.flat.low > 0:
+        return f"That is {rounded(at.flat.value)} more {interval(at.flat)} than {FLAT}."
+    told = _more(at.flat, value_unit(data), FLAT, "the accounts that it prefers gain less than others")
+    return f"{told[0].upper()}{told[1:]}."
+
+
 def value_unit(data: ReportData) -> str:
     """Unit of the value: that of the side where there is one, else the sum of the sides by their weights."""
     sides = list(data.campaign.sides) if data.campaign is not None else []
     return UNITS[sides[0]] if len(sides) == 1 else f"weighted {data.value_unit}"
+
+
+def weights_in_words(campaign: Campaign | None) -> str:
+    """Unit of the value of two sides as a sentence; empty of one side."""
+    sides = {} if campaign is None else campaign.sides
+    if len(sides) < 2:
+        return ""
+    units = (
+        f"{number(1 / terms.weight, 3)} {ONE[side] if terms.weight == 1 else UNITS[side]}"
+        for side, terms in sides.items()
+    )
+    return f"A weighted response is worth {' or '.join(units)}; shares count in multiples of those in the period before."
 
 
 def _more(found: Estimate, unit: str, other: str, why: str) -> str:

@@ -68,10 +68,9 @@ def _contents(data: ReportData) -> dict[str, str]:
         "worth": data.worth is not None,
         "model": bool(data.gate is not None or data.sides),
         "rehearsal": bool(data.scenarios or data.mix is not None or data.solves),
-        "run": bool(data.campaign or data.facts or data.steps or data.serving or data.versions),
+        "run": bool(data.notes or data.campaign or data.facts or data.steps or data.serving or data.versions),
     }
-    contents: dict[str, str] = {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
-    return contents | ({"notes": "Notes"} if data.notes else {})
+    return {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
 
 
 def _figures(data: ReportData) -> dict[str, str]:

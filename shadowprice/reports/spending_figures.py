@@ -25,7 +25,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
     """Arrivals, price of money and money spent so far, by hour, as SVG with one panel each."""
     count = len(scenario.arrivals)
     edges = np.arange(count + 1, dtype=np.float64)
-    with svg.figure(10.6, 6.4, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
+    with svg.figure(10.6, 5.2, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
         arrivals.bar(edges[:-1] + 0.5, scenario.arrivals, width=0.82, color=svg.MUTED, alpha=0.55)
         arrivals.set_ylim(bottom=0)
         _price(price, scenario, currency, edges)

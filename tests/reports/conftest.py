@@ -112,7 +112,7 @@ def worth() -> Worth:
             true_lowest=4300 * gain,
             true_flat=120 * gain,
         )
-        for share, gain in ((0.0, 0.0), (0.5, 0.7), (1.0, 1.0), (1.5, 1.2), (2.0, 1.3))
+        for share, gain in ((0.0, 0.0), (0.5, 0.7), (0.8, 0.9), (1.0, 1.0), (1.2, 1.1), (1.5, 1.2), (2.0, 1.3))
     )
     return Worth(
         points=points,

@@ -117,7 +117,7 @@ def test_the_closing_lines_state_the_evidence_first_and_no_share_of_a_gain_that_
     pacing["measured"]["lowest"]["responses"]["low"] = 0.1
     pacing["incremental_share"] = 0.981
     assert "98.1 % of the extra value possible in hindsight" in closing_lines(summary)[1]
-    assert summary["worth"]["points"][2]["flat"] == pytest.approx(
+    assert summary["worth"]["points"][3]["flat"] == pytest.approx(
         {"value": 112.4, "low": 52.4, "high": 172.4, "level": 0.95}
     )
 

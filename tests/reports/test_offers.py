@@ -87,7 +87,7 @@ def test_the_page_names_offers_and_has_no_sign_of_money(page: ReportData) -> Non
     assert all(text.count(name) > 2 for name in NAMES)
     assert "No E-Mail (costs 0 offers), Mens E-Mail (costs 1 offer) and Womens E-Mail (costs 1 offer)" in text
     assert "Each shade is an offer." in text
-    assert "λ per offer" in text
+    assert "One more offer brings" in text
     assert "lowest incentive" not in text
     assert "Reversed pairs" not in text
 

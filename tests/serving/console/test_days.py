@@ -73,7 +73,7 @@ def price(version: int, window: datetime, at: int, spent: int, rate: float) -> P
         at=float(at),
         requests=10 * at,
         expected=240.0 - 10 * at,
-        plan=tuple(np.linspace(spent, 719_200, 26 - max(at, 1)).tolist()),
+        plan=tuple(np.linspace(spent, 719_200 if version < 4 else 718_000, 26 - max(at, 1)).tolist()),
     ).sealed()
 
 
