@@ -110,7 +110,7 @@ def weights_in_words(campaign: Campaign | None) -> str:
         f"{number(1 / terms.weight, 3)} {ONE[side] if terms.weight == 1 else UNITS[side]}"
         for side, terms in sides.items()
     )
-    return f"A weighted response is worth {' or '.join(units)}; shares count in multiples of those in the period before."
+    return f"A weighted response is worth {' or '.join(units)}; shares are counted in multiples of those before."
 
 
 def _more(found: Estimate, unit: str, other: str, why: str) -> str:

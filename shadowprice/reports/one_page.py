@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from shadowprice.campaign import Side
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evidence.sentences import IMBALANCE
 from shadowprice.files import write_whole
 from shadowprice.reports import wording
 from shadowprice.reports.data import ReportData
-from shadowprice.reports.headline import lowest, over_flat, over_lowest, value_unit, weights_in_words
+from shadowprice.reports.headline import EACH, lowest, over_flat, over_lowest, value_unit, weights_in_words
 from shadowprice.reports.report import environment, level_names
 
 FILE = "summary.html"
@@ -119,14 +118,17 @@ def budgets(data: ReportData) -> list[Budget]:
 def given(data: ReportData) -> dict[str, str]:
     """Say what most requests of each segment were given, and what share of the money went there."""
     found: dict[str, str] = {}
-    for side in () if data.mix is None else data.mix.sides():
+    if data.mix is None:
+        return found
+    for side in data.mix.sides():
         names, cells = level_names(data, side), data.mix.by(side, "segment", "level")
         for segment, rows in cells.groupby("segment"):
-            top = rows.loc[rows["requests"].idxmax()]
-            name = names[int(top["level"])] if top["level"] >= 0 else "nothing"
-            share = wording.percent(top["requests"] / rows["requests"].sum(), 0)
-            paid = wording.percent(rows["cost"].sum() / max(data.mix.cost.sum(), 1), 0)
-            found[f"{side.capitalize()}s, {segment}"] = f"{share} got {name}; {paid} of all that was paid"
+            requests, level = rows["requests"].to_numpy(), rows["level"].to_numpy()
+            most = int(requests.argmax())
+            name = names[int(level[most])] if level[most] >= 0 else "nothing"
+            share = wording.percent(float(requests[most] / requests.sum()), 0)
+            paid = wording.percent(float(rows["cost"].sum() / max(data.mix.cost.sum(), 1)), 0)
+            found[f"{_people(side)}, {segment!s}"] = f"{share} got {name}; {paid} of all that was paid"
     return found
 
 
@@ -137,10 +139,10 @@ def on_plan(data: ReportData) -> str:
     run = data.scenarios[0]
     ours = run.policies[0]
     paid, limit = wording.money(run.used(ours), data.currency), wording.money(run.budget.limit, data.currency)
-    each = {"total": "of its budget of", "per_account": "per request, of at most", "per_response": "per response, of at most"}
+    each = "of its budget of" if run.budget.form == "total" else f"{EACH[run.budget.form].strip()}, of at most"
     word = "No" if run.overspent(ours) else "Yes"
     day = "a rehearsed day, with drawn outcomes," if run.simulated else "the day"
-    return f"{word}: {day} paid {paid} {each[run.budget.form]} {limit}. The console shows the running campaign."
+    return f"{word}: {day} paid {paid} {each} {limit}. The console shows the running campaign."
 
 
 def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
@@ -172,5 +174,5 @@ def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
         yield False, "The data come from a generator and not from people."
 
 
-def _people(side: Side) -> str:
+def _people(side: str) -> str:
     return f"{side.capitalize()}s"

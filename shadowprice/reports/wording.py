@@ -90,7 +90,7 @@ def _padded(value: float, digits: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes and seconds, hours and minutes, or days from two of them on; a dash where it was not measured."""
+    """Seconds, minutes, hours or days: the largest unit of which there are two; a dash where it was not measured."""
     if not math.isfinite(seconds):
         return "–"
     if seconds >= 172_800:

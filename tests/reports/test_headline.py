@@ -66,8 +66,9 @@ def test_a_gain_over_the_lowest_level_that_is_not_shown_has_no_cost_of_one(examp
 
 def test_fewer_responses_are_told_with_the_reason(example):
     fewer = at_the_budget(example, lowest=Estimate(-286.0, -400.0, -172.0))
-    assert "bring 286 fewer weighted responses [−400, −172] than the lowest incentive for every request: its curves " in (
-        headline(fewer).sentence
+    assert (
+        "bring 286 fewer weighted responses [−400, −172] than the lowest incentive for every request: its curves "
+        in (headline(fewer).sentence)
     )
     wrong = dataclasses.replace(example.evidence[0], verdict="wrong way")
     told = headline(dataclasses.replace(fewer, evidence=(wrong,))).sentence

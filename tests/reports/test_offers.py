@@ -98,7 +98,7 @@ def test_the_headline_counts_offers_from_the_control(page: ReportData) -> None:
     assert "offers, personal incentives bring" in told.sentence
     assert "than No E-Mail for every request" in told.sentence
     assert "over No E-Mail" in told.tiles[0].aside
-    # Offers that ascend, as the ratios of a matching gift, and a campaign of two sides are counted from their names too.
+    # Offers that ascend, as the ratios of a matching gift, and offers on one of two sides.
     ratios = dataclasses.replace(TERMS, ordered=True, offers=("no match", "1:1", "2:1"))
     assert lowest(dataclasses.replace(CAMPAIGN, sides={"customer": ratios})) == "no match"
     both = {"customer": TERMS, "merchant": Terms(levels=(20, 60))}

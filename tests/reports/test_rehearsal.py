@@ -19,7 +19,8 @@ def changed(example, at: int, **entries):
 
 def cells(example, row: str) -> str:
     """Text of the first row of the page's tables that begins with a name."""
-    (found,) = re.findall(rf'<tr[^>]*><th scope="row">(?:<span[^>]*></span>)?{row}</th>(.*?)</tr>', render(example), re.S)
+    start = rf'<tr[^>]*><th scope="row">(?:<span[^>]*></span>)?{row}</th>'
+    found = re.findall(rf"{start}(.*?)</tr>", render(example), re.DOTALL)[0]
     return " ".join(re.sub(r"<[^>]+>", " ", found).split())
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.mix import Mix
+from shadowprice.reports.one_page import write_one_page
 from shadowprice.reports.report import render, write_report
 
 
@@ -53,6 +55,36 @@ def page(example: ReportData, tool: Callable[[str], str], tmp_path_factory: pyte
 def test_the_report_has_no_faults(page: Page, width: int, look: Look) -> None:
     show(page, width, look)
     assert faults(page) == []
+
+
+@pytest.mark.parametrize(("width", "look"), LOOKS)
+def test_the_summary_has_no_faults_and_paper_has_every_budget(
+    example: ReportData, page: Page, tmp_path: Path, width: int, look: Look
+) -> None:
+    assert page.context.browser is not None
+    summary = page.context.browser.new_page()
+    summary.goto(write_one_page(whole(example), tmp_path, "report.html").as_uri())
+    show(summary, width, look)
+    assert faults(summary) == []
+    shown = [each.is_visible() for each in summary.locator(".choice p").all()]
+    assert shown == ([True] * 3 if look == "print" else [False, True, False])
+    summary.close()
+
+
+def test_the_buttons_of_the_summary_show_what_another_budget_brings(
+    example: ReportData, page: Page, tmp_path: Path
+) -> None:
+    assert page.context.browser is not None
+    summary = page.context.browser.new_page()
+    summary.goto(write_one_page(whole(example), tmp_path, "report.html").as_uri())
+    summary.locator("label").first.click()
+    assert "fewer than today; each of them saves $" in summary.inner_text(".choice")
+    # The buttons are one stop of the Tab key; arrows choose.
+    summary.reload()
+    for key in ("Tab", "Tab", "ArrowRight"):
+        summary.keyboard.press(key)
+    assert "more than today; each of them costs $" in summary.inner_text(".choice")
+    summary.close()
 
 
 def test_a_report_in_yen_has_no_decimals_and_no_dollars_in_any_section(example: ReportData) -> None:

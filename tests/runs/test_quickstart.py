@@ -44,7 +44,7 @@ SHOTS = os.environ.get("SHADOWPRICE_SCREENSHOTS", "")
 """Folder that gets the pictures of the docs; empty: none are taken."""
 PICTURES = {
     ("summary.html", 1400, "light"): "summary",
-    ("report.html", 1400, "light"): "report",
+    ("report.html", 1400, "light"): "report who-got-what",
     ("world", 1400, "light"): "console",
     ("world", 1400, "dark"): "console-spend",
     ("mix", 1400, "light"): "console-mix",
@@ -54,7 +54,9 @@ PICTURES = {
     ("arms", 390, "light"): "console-arms",
     ("requests", 390, "dark"): "console-request",
 }
-"""Page, width and look → name of its picture; that of the spend is the figure alone."""
+"""Page, width and look → names of its pictures."""
+FIGURES = {"console-spend": "figure", "who-got-what": "figure:has([aria-label^='Who got what'])"}
+"""Picture of a figure alone → its selector."""
 KEYS = {
     "dataset",
     "rows",
@@ -366,11 +368,11 @@ def test_every_page_of_report_and_console_is_well_made_on_a_phone_and_a_desk_in_
             for width, look in LOOKS[:4]:
                 show(shown, width, look)
                 assert faults(shown) == [], (address, width, look)
-                picture = PICTURES.get((address.rpartition("/")[2].partition("?")[0], width, look))
-                if SHOTS and picture:
+                pictures = PICTURES.get((address.rpartition("/")[2].partition("?")[0], width, look), "")
+                for picture in pictures.split() if SHOTS else ():
                     shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = false })")
                     path = Path(SHOTS, f"{picture}.png")
-                    (shown.locator("figure").first if picture == "console-spend" else shown).screenshot(path=path)
+                    (shown.locator(FIGURES[picture]).first if picture in FIGURES else shown).screenshot(path=path)
                     Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
     assert "These sums are those of the ledger" in texts["mix"]
     assert f"{units:,}" in texts["arms"]

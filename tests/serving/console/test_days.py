@@ -99,7 +99,9 @@ def pages(folder: Path, age: float, reported: Campaign | None = None) -> dict[st
         each=None,
         effective_rows={},
     )
-    worth = Worth(points=(at_budget,), lowest=point, flat=point, rows={"customer": 9}, accounts={"customer": 9}, stages=1)
+    worth = Worth(
+        points=(at_budget,), lowest=point, flat=point, rows={"customer": 9}, accounts={"customer": 9}, stages=1
+    )
     data = ReportData(
         title="t",
         dataset="world",
@@ -119,7 +121,7 @@ def pages(folder: Path, age: float, reported: Campaign | None = None) -> dict[st
     async def read() -> dict[str, str]:
         found = {}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            for path in ("", "/mix", "/arms", "/curves", "/budget", "/changes", "/requests"):
+            for path in ("", "/mix", "/arms", "/changes", "/requests"):
                 found[path] = words((await client.get(f"/campaigns/spring{path}")).text)
             found["all"] = words((await client.get("/")).text)
         return found
