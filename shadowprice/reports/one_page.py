@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from shadowprice.reports.headline import EACH, lowest, over_flat, over_lowest, v
 from shadowprice.reports.report import environment, level_names
 
 FILE = "summary.html"
+VERDICT = re.compile(r"^(Identified|Not identified|The wrong way): ")
+"""Word that a verdict begins with, for those who know the method."""
 SHARES = {"20 % less": 0.8, "today's budget": 1.0, "20 % more": 1.2}
 """Name of a budget → its share of the campaign's."""
 
@@ -44,7 +47,7 @@ def render_one_page(data: ReportData, report: str) -> str:
         .render(
             data=data,
             report=report,
-            brought=[f"{_people(each.side)}: {each.sentence.removeprefix('Identified: ')}" for each in data.evidence],
+            brought=[f"{_people(each.side)}: {VERDICT.sub('', each.sentence)}" for each in data.evidence],
             given=given(data),
             worth_it=worth_it(data),
             budgets=budgets(data),
@@ -71,7 +74,9 @@ def worth_it(data: ReportData) -> Answer:
     plans = " ".join(f"A trial that would tell: {each.plan}" for each in open_questions if each.plan)
     if data.worth is None or "worth" in data.absent:
         reason = data.absent.get("worth") or "the trial does not show what incentives bring"
-        return Answer("Unknown", f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip())
+        told = f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip()
+        # The first note of a refused run is what is served until then.
+        return Answer("Unknown", f"{told} {data.notes[0]}" if data.refused and data.notes else told)
     now, least = data.worth.at(1.0), f"{lowest(data.campaign)} for every request"
     if now.lowest.high < 0:
         return Answer("No", f"The policy brings fewer {value_unit(data)} than {least}.")

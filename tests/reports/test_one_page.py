@@ -59,6 +59,16 @@ def test_a_flat_policy_is_advised_where_it_brings_more_at_the_same_cost(sure):
     assert "is not shown" in worth_it(changed(sure, flat=Estimate(1.0, -9.0, 11.0))).why
 
 
+def test_a_refused_run_says_what_is_served_until_then_and_without_jargon(example):
+    gate = dataclasses.replace(example.gate, passed=False)
+    claim = dataclasses.replace(example.evidence[1], claim="Not identified: the log does not show it.")
+    refused = dataclasses.replace(
+        example, gate=gate, evidence=(claim,), absent={"worth": "the gate refused the model"}, notes=("Until then.",)
+    )
+    assert worth_it(refused).why.endswith("Until then.")
+    assert "Merchants: the log does not show it." in text(render_one_page(refused, "report.html"))
+
+
 def test_fewer_responses_are_no_extra_ones_and_have_their_reason(sure):
     fewer = budgets(changed(sure, lowest=Estimate(-286.0, -400.0, -172.0)))
     assert all("bring 286 fewer weighted responses [−400, −172] than" in each.told for each in fewer)

@@ -63,9 +63,12 @@ def test_the_summary_has_no_faults_and_paper_has_every_budget(
 ) -> None:
     assert page.context.browser is not None
     summary = page.context.browser.new_page()
-    summary.goto(write_one_page(whole(example), tmp_path, "report.html").as_uri())
-    show(summary, width, look)
-    assert faults(summary) == []
+    long = dataclasses.replace(example.evidence[1], plan=f"shadowprice plan {'folder/' * 40}run")
+    refused = dataclasses.replace(whole(example), evidence=(long,), absent={"worth": "not identified"})
+    for data in (refused, whole(example)):
+        summary.goto(write_one_page(data, tmp_path, "report.html").as_uri())
+        show(summary, width, look)
+        assert faults(summary) == []
     shown = [each.is_visible() for each in summary.locator(".choice p").all()]
     assert shown == ([True] * 3 if look == "print" else [False, True, False])
     summary.close()

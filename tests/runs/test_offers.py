@@ -97,12 +97,13 @@ def test_the_day_counts_offers_within_its_budget(served: Served) -> None:
 
 
 def test_the_report_has_names_and_no_money(served: Served) -> None:
-    page = (served.run / "report.html").read_text()
+    page = "".join((served.run / name).read_text() for name in ("report.html", "summary.html"))
     text = " ".join(re.sub(r"<[^>]+>", " ", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)).split())
     assert all(name in text for name in NAMES)
     assert "of its budget of" in text
     assert "offers" in text
     assert "$" not in text
+    assert "lowest incentive" not in text
 
 
 def test_the_service_answers_with_the_offer_that_model_and_price_choose(served: Served) -> None:
