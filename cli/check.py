@@ -59,7 +59,7 @@ def check(
     seconds = time.perf_counter() - started
     facts = summary(tables, campaign)
     if as_json:
-        found = {each.side: json.loads(to_json(each)) for each in evidence}
+        found = {each.side: json.loads(to_json(each)) | {"sentence": each.sentence} for each in evidence}
         lost = json.loads(to_json(counted))
         print(
             json.dumps({"valid": True, **facts, "learned_from": lost, "evidence": found, "seconds": round(seconds, 2)})

@@ -20,6 +20,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import SAMPLE_ROWS
+from shadowprice.reports.headline import lowest
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 Repeated = list[str] | None
@@ -124,7 +125,7 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
         console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
     if "logged" in found and (nothing := found["logged"]["given_nothing"]):
         console.print(f"{nothing:,} requests of the log that were given nothing are left out.", soft_wrap=True)
-    console.print("Added value: above the lowest level for every request.", soft_wrap=True)
+    console.print(f"Added value: above {lowest(campaign)} for every request.", soft_wrap=True, markup=False)
 
 
 def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency) -> None:

@@ -24,7 +24,6 @@ from operations.common.workspace import (
     read_groups,
 )
 from operations.solve import Solver
-from operations.whatif import open_what_if
 from pipelines.run_folder import RunFolder
 from serving.local.launch import Deployment, launch
 from serving.local.replay import ServiceDay
@@ -139,7 +138,6 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         attainable_shocked=attainable(noon_doubles),
         gains=gains(setting, played.outcomes),
         mix=mix_of(campaign, played.outcomes, segments_of(dataset.tables.account, setting.model)),
-        curve=open_what_if(folder).solver.budgets(),
         exploration=explored(setting, played),
         prices=prices,
         damaged=damaged,

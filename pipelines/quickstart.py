@@ -172,7 +172,7 @@ def _main(parser: Arguments) -> int:
     if "loop" in summary:
         print(loop_sentence(summary["loop"], Currency.of(summary["currency"])))
     worth, rehearsal = closing_lines(summary)
-    print(f"done: {worth}\n{rehearsal}\nreport: {folder}/report.html")
+    print(f"done: {worth}\n{rehearsal}\nsummary: {folder}/summary.html\nreport: {folder}/report.html")
     return 0
 
 

@@ -36,7 +36,9 @@ def refusal(folder: Path, training_run: Path, found: ReportData, seed: int) -> s
     assert found.gate is not None
     told = f"the model did not pass the gate and is not served: {'; '.join(found.gate.reasons)}"
     way = _way(folder, training_run, seed)
-    page = store_report(replace(found, notes=(way[0].upper() + way[1:] + ".", *found.notes)) if way else found, folder)
+    name = found.title if found.campaign is None else f"Campaign {found.campaign.name}"
+    notes = (*([way[0].upper() + way[1:] + "."] if way else []), *found.notes)
+    page = store_report(replace(found, title=name, notes=notes), folder)
     return f"{told}; what would mend it: {page}{f'; {way}' if way else ''}"
 
 

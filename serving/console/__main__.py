@@ -41,7 +41,7 @@ class ConsoleSettings(Settings, program="serving.console"):
         variable="CONSOLE_WORKSPACE",
     )
     lift_file: Path | None = setting("file that the job lift writes; empty: none", None, variable="CONSOLE_LIFT_FILE")
-    currency: str = setting("ISO 4217 code of the campaign's money", "USD")
+    currency: str = setting("ISO 4217 code of the campaign's money, or offers", "USD")
     token_file: Path | None = setting("file with the tokens of the role view", None, variable="CONSOLE_TOKEN_FILE")
     oidc_issuer: str = setting("address of the OpenID provider that signs people in; empty: tokens alone", "")
     oidc_client_id: str = setting("id of the console at the provider", "")

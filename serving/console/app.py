@@ -93,9 +93,9 @@ class Console:
         self._check(request)
         state = self._state()
         content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
-        drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if state.history else ""
+        drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if state.window else ""
         facts = campaign_facts(self._campaign, self._currency)
-        worth = self._workspace.headline(self._campaign.name)
+        worth = self._workspace.headline(self._campaign)
         return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts, "worth": worth}
 
     def mix(self, request: Request) -> Page:
@@ -183,7 +183,7 @@ class Console:
         self._check(request)
         if self._campaign.experiment is None:
             raise NotFound("this campaign has no experiment; name its arms")
-        lift = None if self._lift is None else read_lift(self._lift, self._campaign.name)
+        lift = None if self._lift is None else read_lift(self._lift, self._campaign)
         rows = arm_rows(self._campaign, self._logged().cells())
         return "arms.html.jinja", {"state": self._state(), "rows": rows, "lift": lift}
 

@@ -57,8 +57,8 @@ def arm_rows(campaign: Campaign, cells: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def read_lift(path: Path, campaign: str) -> WrittenLift | None:
-    """Read the file of a lift; None where there is none yet.
+def read_lift(path: Path, campaign: Campaign) -> WrittenLift | None:
+    """Read the file of a lift; None where there is none yet of the campaign's window.
 
     Raises:
         Unavailable: it cannot be read, or is of another campaign.
@@ -71,6 +71,7 @@ def read_lift(path: Path, campaign: str) -> WrittenLift | None:
         found = WrittenLift(at, {name: content[name] for name in ("campaign", "baseline", "lifts", "daily", *FACTS)})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unavailable(f"{path} is not a lift ({error!r}); run the job lift again") from error
-    if found.content["campaign"] != campaign:
-        raise Unavailable(f"{path} is the lift of campaign {found.content['campaign']!r}; name that of {campaign!r}")
-    return found
+    if found.content["campaign"] != campaign.name:
+        of = found.content["campaign"]
+        raise Unavailable(f"{path} is the lift of campaign {of!r}; name that of {campaign.name!r}")
+    return found if at >= campaign.starts_at else None

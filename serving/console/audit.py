@@ -58,7 +58,7 @@ def why_of(
     choices = [Choice(name, each["response"], each["cost"]) for name, each in zip(names, levels, strict=False)]
     weight = 1.0 if terms is None else terms.weight
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
-    ordered = terms is None or terms.ordered
+    control = terms is not None and bool(terms.amounts)
     return why(
-        choices, decision["level"], scarcity, decision["reason"], currency, ratio=side == "merchant", ordered=ordered
+        choices, decision["level"], scarcity, decision["reason"], currency, ratio=side == "merchant", control=control
     )

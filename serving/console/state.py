@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ class State:
     """A campaign at one moment.
 
     totals    answer of the ledger's ``GET /v1/totals``; None where it does not answer
-    history   every price that is kept with the reason of its change, the oldest first
+    history   every price that is kept, of earlier windows too, with the reason of its change, the oldest first
     degraded  what is wrong, in words; empty where all is well
     """
 
@@ -41,13 +41,13 @@ class State:
 
     @property
     def newest(self) -> Change | None:
-        """Newest price, None before the first."""
-        return self.history[-1] if self.history else None
+        """Newest price of the window, None before the first."""
+        return self.window[-1] if self.window else None
 
-    @property
+    @cached_property
     def window(self) -> tuple[Change, ...]:
-        """Prices of the newest price's window."""
-        return tuple(each for each in self.history if each.record.window == self.history[-1].record.window)
+        """Prices of the campaign's window: those of an earlier one hold what was paid in it."""
+        return tuple(each for each in self.history if each.record.window in (None, self.campaign.starts_at))
 
     @property
     def paid(self) -> int | None:
@@ -64,7 +64,7 @@ class State:
     @cached_property
     def outlook(self) -> Outlook | None:
         """Spend of the rest of the window at today's price; None before there are enough prices, and afterwards."""
-        if not self.history or self.phase == "ended":
+        if not self.window or self.phase == "ended":
             return None
         budget = self.campaign.budget
         limit = float(budget.limit) if budget.form == "total" else math.inf
@@ -98,11 +98,12 @@ def read_state(campaign: Campaign, ledger: Totals, prices: PriceHistory, now: da
         degraded += [f"A price file is passed over: {fault}." for fault in prices.faults()]
     except ShadowpriceError as error:
         degraded.append(f"The price store cannot be read: {error}.")
-    if not history:
-        degraded.append("There is no price; answers have the reason stale_price.")
+    state = State(campaign=campaign, now=at, totals=totals, history=tuple(history), degraded=())
+    newest = state.newest
+    if newest is None:
+        degraded.append("There is no price of this window; answers have the reason stale_price.")
     else:
-        newest = history[-1]
-        if newest.record.stale(at):
+        if newest.record.stale(at) and state.phase != "ended":
             degraded.append(
                 f"The price expired at {newest.record.expires_at:%Y-%m-%d %H:%M} UTC and no newer one is there."
             )
@@ -110,4 +111,4 @@ def read_state(campaign: Campaign, ledger: Totals, prices: PriceHistory, now: da
             degraded.append(f"The newest price is {newest.certificate}.")
     if totals is not None and totals["money_left"] < 0:
         degraded.append("More was paid than the budget has earned.")
-    return State(campaign=campaign, now=at, totals=totals, history=tuple(history), degraded=tuple(degraded))
+    return replace(state, degraded=tuple(degraded))

@@ -25,7 +25,7 @@ class Choice:
 
 OTHERWISE = {
     "explored": "it was drawn at random, so that every incentive keeps being tried",
-    "holdout": "the account is in the group that always gets the lowest incentive, to measure the others against",
+    "holdout": "the account is in the group that the others are measured against",
     "budget_exhausted": "the budget has no money left for more",
     "capped": "a cap leaves no more for this account or partner",
     "ineligible": "a rule of the campaign allows nothing for this account",
@@ -42,7 +42,7 @@ def why(
     currency: Currency,
     *,
     ratio: bool,
-    ordered: bool = True,
+    control: bool = False,
 ) -> str:
     """Say why an account got level ``chosen``: by how much it raises the response, and what the next level would cost.
 
@@ -53,7 +53,7 @@ def why(
         reason: of the decision.
         currency: of the costs.
         ratio: whether the response is a ratio and no probability.
-        ordered: whether a higher level is more of one thing; if not, the lowest is the control.
+        control: whether the lowest level is the control of offers, and no amount.
 
     Example:
         >>> levels = [Choice("$0.00", 0.12, 0), Choice("$1.00", 0.25, 25), Choice("$2.00", 0.26, 52)]
@@ -71,7 +71,7 @@ response, above the $2.00 that one is worth now.'
     if chosen and own.response > lowest.response:
         told = f"because it raises the expected response from {shown(lowest.response)} to {shown(own.response)}"
     else:
-        least = "the lowest incentive" if ordered else "the control"
+        least = "the control" if control else "the lowest incentive"
         told = least if chosen == 0 else f"with an expected response of {shown(own.response)}"
     return f"{given}, {told}{_next(choices, chosen, price, currency)}."
 
@@ -81,10 +81,10 @@ def _next(choices: Sequence[Choice], chosen: int, price: float, currency: Curren
     own = choices[chosen]
     dearer = [each for each in choices if each.cost > own.cost]
     if not dearer:
-        return "; no incentive costs more" if len(choices) > 1 else ""
+        return "; nothing costs more" if len(choices) > 1 else ""
     more = [each for each in dearer if each.response > own.response]
     if not more:
-        return "; no larger incentive would raise it further"
+        return "; nothing dearer would raise it further"
     asked = min(more, key=lambda each: (each.cost - own.cost) / (each.response - own.response))
     each_costs = (asked.cost - own.cost) / (asked.response - own.response)
     told = f"; {asked.name} would cost {money(each_costs, currency)} per extra response"

@@ -1,4 +1,4 @@
-"""Facts of a workspace: features and curves of accounts, models that were served, and the report of a replayed day."""
+"""Facts of a workspace: features and curves of accounts, models that were served, and the headline of its report."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from operations.common.journal import notes
 from operations.common.workspace import CANARY_LOG, FEATURES, POPULATION, SERVED_MODELS, override_in
+from shadowprice.campaign import Campaign
 from shadowprice.documents import read_document
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.population import ACCOUNTS, RESPONSE
@@ -60,18 +61,22 @@ class Workspace:
             return None
         return None if place < 0 else np.asarray(response[:, place], dtype=np.float64)
 
-    def headline(self, campaign: str) -> Headline | None:
-        """Headline of the report of this campaign's run; None where there is none, or it cannot be read."""
+    def headline(self, campaign: Campaign) -> Headline | None:
+        """Headline of the report of this campaign's run; None where it had other terms, or cannot be read."""
         path = self._folder / FIGURES
         try:
             state = path.stat().st_mtime_ns
             if self._read[0] != state:
                 data = from_json(ReportData, read_document(path))
-                own = data.campaign is not None and data.campaign.name == campaign
-                self._read = state, headline(data) if own else None
+                self._read = state, headline(data) if _terms(data.campaign) == _terms(campaign) else None
             return self._read[1]
         except (OSError, ShadowpriceError):
             return None
+
+
+def _terms(campaign: Campaign | None) -> object:
+    """Terms that the worth of a policy is of."""
+    return campaign and (campaign.name, campaign.sides, campaign.budget)
 
 
 def _dated(note: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ IMBALANCE = 0.001
 """p-value of the balance of a trial from which the accounts of its levels were not alike."""
 
 
-def sentence(found: SideEvidence, currency: Currency, confounders: Sequence[str] = (), *, fitted: bool = False) -> str:
-    """Return the verdict with its figures.
+def claim(found: SideEvidence, currency: Currency, confounders: Sequence[str] = (), *, fitted: bool = False) -> str:
+    """Return the verdict, with what limits it.
 
     Args:
         found: evidence of a side.
@@ -21,7 +21,7 @@ def sentence(found: SideEvidence, currency: Currency, confounders: Sequence[str]
         confounders: columns whose cells were held fixed; none where levels were drawn at random.
         fitted: whether rows are weighted by fitted propensities.
     """
-    parts = [_cells(found, currency, confounders) if confounders else _drawn(found, currency)]
+    parts = [_cells(found, currency, confounders) if confounders else _drawn(found)]
     if fitted:
         parts.append(
             "Rows are weighted by fitted propensities: this holds if the features have every reason for a level."
@@ -37,27 +37,34 @@ def sentence(found: SideEvidence, currency: Currency, confounders: Sequence[str]
     return " ".join(parts)
 
 
-def _drawn(found: SideEvidence, currency: Currency) -> str:
+def figures(found: SideEvidence, currency: Currency) -> str:
+    """Return the figures of the level that decides the verdict; empty where no levels are compared."""
+    top, low = found.shown, found.lowest
+    if not found.drawn or top.difference is None:
+        return ""
+    seen = (
+        f"At {top.written(currency)} {_response(found, top)}, {_change(found, top.difference)} than the "
+        f"{_value(found, low.response.value)} at {low.written(currency)}."
+    )
+    return f"{seen} {_each(top, currency)}" if found.verdict == "identified" else seen
+
+
+def _drawn(found: SideEvidence) -> str:
     if not found.drawn:
         return (
             "Not identified: every request has a propensity of 1, so no level was drawn at random. The difference "
             "between levels may be the reason for which they were given."
         )
-    top, low = found.shown, found.lowest
-    if top.difference is None:
+    if found.shown.difference is None:
         return "Not identified: fewer than two levels have rows of two accounts."
-    seen = (
-        f"At {top.written(currency)} {_response(found, top)}, {_change(found, top.difference)} than the "
-        f"{_value(found, low.response.value)} at {low.written(currency)}."
-    )
     if found.verdict == "identified":
         rises = "the response rises with the incentive" if found.ordered else "an offer raises the response"
-        return f"Identified: {rises}. {seen} {_each(top, currency)}".rstrip()
+        return f"Identified: {rises}."
     if found.verdict == "wrong way":
         falls = "the response falls with the incentive" if found.ordered else "an offer lowers the response"
-        return f"The wrong way: {falls}. {seen}"
+        return f"The wrong way: {falls}."
     told = "Not identified: the log does not show that the incentive raises the response. "
-    return f"{told}{seen} {_chance(top)}".rstrip()
+    return f"{told}{_chance(found.shown)}".rstrip()
 
 
 def _cells(found: SideEvidence, currency: Currency, confounders: Sequence[str]) -> str:
@@ -78,7 +85,7 @@ def _cells(found: SideEvidence, currency: Currency, confounders: Sequence[str]) 
 
 def _response(found: SideEvidence, level: LevelEvidence) -> str:
     value = _value(found, level.response.value)
-    return f"{value} responded" if found.side == "customer" else f"the mean response was {value}"
+    return f"{value} responded" if found.side == "customer" else f"shares were {value} times those before"
 
 
 def _value(found: SideEvidence, value: float) -> str:
@@ -103,11 +110,11 @@ def _each(top: LevelEvidence, currency: Currency) -> str:
     if top.cost_each is None:
         return f"The cost of one extra response has no interval: {top.why_no_cost}."
     low, high = currency.write(top.cost_each.low), currency.write(top.cost_each.high)
-    return f"One extra response costs {currency.write(top.cost_each.value)} ({low} to {high})."
+    return f"One extra response there costs {currency.write(top.cost_each.value)} ({low} to {high})."
 
 
 def _chance(top: LevelEvidence) -> str:
     """Remark on an interval that leaves 0 out although the verdict does not follow it."""
     if top.difference is not None and (top.difference.low > 0 or top.difference.high < 0):
-        return "With several levels, one such interval may be chance."
+        return "With several levels, one interval without 0 may be chance."
     return "" if top.p_value is None or top.p_value >= ERROR else "The other levels do not agree."

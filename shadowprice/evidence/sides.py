@@ -23,7 +23,7 @@ from shadowprice.evaluation.uplift.evidence import SideEvidence, Verdict
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.evidence.rows import Rows, read_features, read_rows
-from shadowprice.evidence.sentences import sentence
+from shadowprice.evidence.sentences import claim, figures
 from shadowprice.learning.identification import slope_within_cells
 from shadowprice.tables import Tables, labelled
 
@@ -128,7 +128,8 @@ def evidence_of(
             one = _within_cells(one, slope)
         if one.verdict == "not identified":
             one = replace(one, plan=plan_command(one, campaign, read.response, workspace))
-        found.append(replace(one, sentence=sentence(one, currency, reasons, fitted=read.weight is not None)))
+        told = claim(one, currency, reasons, fitted=read.weight is not None)
+        found.append(replace(one, claim=told, figures="" if reasons else figures(one, currency)))
     return tuple(found)
 
 

@@ -22,14 +22,12 @@ from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.loop import LoopDay
 from shadowprice.pacing.replay.run import Replay
-from shadowprice.pacing.what_if import Answer
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
 from shadowprice.reports.budgets import further_budgets
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.loop import LOOP, loop_facts, loop_sentence, loop_summary
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.texts import unidentified
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
 SHOCK = ("spend", "overspend", "value", "value_static", "value_hindsight", "attainable_share", "overspend_static")
@@ -47,7 +45,6 @@ class CampaignDay:
     attainable, attainable_shocked  values between which the policies of either day are judged
     gains          what the served day added over the lowest level, and over the best flat mixture
     mix            who got what in the served day
-    curve          answers at other budgets
     exploration    what uniform draws cost and bought
     used           further budget → minor units held and paid in its present period at the end of the served day
     prices         every price of the day that can be read, oldest first
@@ -70,7 +67,6 @@ class CampaignDay:
     attainable_shocked: Attainable
     gains: Mapping[Over, Gain]
     mix: Mix
-    curve: Sequence[Answer]
     exploration: ExplorationReport
     prices: Sequence[PriceRecord]
     damaged: Sequence[str]
@@ -120,7 +116,6 @@ class CampaignDay:
         outcomes = truth_note(self.dataset)
         snapshot = self.training.snapshots[-1]
         serving = self.serving
-        unshown = unidentified(self.evaluation.evidence)
         # The gain over the lowest level has the luck of the day; where it may be nothing, a share of it says nothing.
         gained = "lowest" not in self.gains or self.gains["lowest"].whole.responses.low > 0
         return replace(
@@ -161,8 +156,6 @@ class CampaignDay:
             campaign=self.campaign,
             budgets=further_budgets(self.campaign, self.prices[-1], self.used),
             mix=self.mix,
-            curve=() if unshown else tuple(self.curve),
-            absent={**self.evaluation.absent, **({"budget": unshown} if unshown else {})},
             solves=shown.solves(self.campaign, self.prices, self.solve_seconds, self.runs["service"].slots),
             serving={
                 "requests answered": serving["requests"],
@@ -173,7 +166,6 @@ class CampaignDay:
             steps=dict(self.seconds),
             versions=versions(),
             notes=(
-                f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.",
                 *shown.exploration_notes(self.exploration, Currency.of(self.dataset.currency)),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
                 *((loop_sentence(loop_summary(self.loop), Currency.of(self.dataset.currency)),) if self.loop else ()),

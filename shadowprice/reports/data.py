@@ -22,12 +22,11 @@ from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope
-from shadowprice.pacing.what_if import Answer
 from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import percent
 
-Section = Literal["evidence", "worth", "campaign", "response", "quality", "budget", "rehearsal", "data", "run"]
+Section = Literal["evidence", "worth", "model", "rehearsal", "run"]
 Role = Literal["resolved", "static", "hindsight"]
 
 OVERSPENT = 0.005
@@ -217,7 +216,6 @@ class ReportData:
     scenarios        the campaign as it ran first, then stress tests
     budgets          further budgets at the end of the campaign as it ran
     mix              who got what in the campaign as it ran
-    curve            answers at other budgets, the campaign's own among them
     solves           every solve of the run
     serving          label → number or text of the decision service
     steps            pipeline step → seconds
@@ -241,13 +239,17 @@ class ReportData:
     scenarios: tuple[Scenario, ...] = ()
     budgets: tuple[FurtherBudget, ...] = ()
     mix: Mix | None = None
-    curve: tuple[Answer, ...] = ()
     solves: tuple[Solve, ...] = ()
     serving: Mapping[str, str | int | float] = field(default_factory=dict)
     steps: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     absent: Mapping[Section, str] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> bool:
+        """Return whether the gate refused the model, so that nothing of it is claimed."""
+        return self.gate is not None and not self.gate.accepted
 
     def __post_init__(self) -> None:
         if self.created_at.tzinfo is None:

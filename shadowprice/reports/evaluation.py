@@ -109,6 +109,8 @@ def evaluate_bundle(
             worth=told.worth,
         )
         verdict = found.gate.overridden(override)
+        if not verdict.accepted:
+            unclaimed = unclaimed or "the gate refused the model, so nothing is claimed of its policy"
         stage("write the report")
         part = ReportData(
             title=f"Evaluation of {meta['model_version']}",

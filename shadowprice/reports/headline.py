@@ -23,9 +23,9 @@ from shadowprice.reports.wording import (
 )
 
 FLAT = "the best flat mixture at the same cost"
-UNITS: dict[Side, str] = {"customer": "redemptions", "merchant": "share ratios"}
-"""Unit of the responses of a side; a share ratio of 1 is as many shares as in the period before."""
-ONE: dict[Side, str] = {"customer": "redemption", "merchant": "unit of share ratio"}
+UNITS: dict[Side, str] = {"customer": "redemptions", "merchant": "shares"}
+"""Unit of the responses of a side; shares are counted in multiples of those in the period before."""
+ONE: dict[Side, str] = {"customer": "redemption", "merchant": "share"}
 EACH = {"total": "", "per_account": " per request", "per_response": " per response"}
 """Form of a budget → what its limit is of."""
 
@@ -62,18 +62,12 @@ def worth_sentence(data: ReportData) -> str:
     """Worth of personalizing in words; empty where nothing is claimed."""
     if data.worth is None or "worth" in data.absent:
         return ""
-    now, unit = data.worth.at(1.0), value_unit(data)
+    now = data.worth.at(1.0)
     each = "" if data.campaign is None else EACH[data.campaign.budget.form]
     told = f"With the campaign's budget of {money(now.budget, data.currency)}{each}, "
     if _same(now.lowest):
         return f"{told}every account gets {lowest(data.campaign)}: the budget does not pay for more."
-    told += _more("personal incentives", now.lowest, unit, f"{lowest(data.campaign)} for every request") + ". "
-    if _same(now.flat):
-        told += f"So does {FLAT}."
-    elif now.flat.low > 0:
-        told += f"That is {rounded(now.flat.value)} more {interval(now.flat)} than {FLAT}."
-    else:
-        told += f"{_more('personal incentives', now.flat, unit, FLAT).capitalize()}."
+    told += f"{over_lowest(data, now)}. {over_flat(data, now)}"
     if data.campaign is not None and data.campaign.budget.form == "total" and now.cost.low > now.budget:
         cost = f"{money(now.cost.value, data.currency)} {_bounds(now.cost, data.currency)}"
         told += f" They cost {cost}, more than the budget: the curves expect too little."
@@ -84,18 +78,49 @@ def worth_sentence(data: ReportData) -> str:
     )
 
 
+def over_lowest(data: ReportData, at: WorthAt) -> str:
+    """Difference to the lowest level for every request at a budget, with the reason where it is a loss."""
+    wrong = any(each.verdict == "wrong way" for each in data.evidence)
+    why = "the trial shows fewer where more is offered" if wrong else "its curves expect a gain that these rows lack"
+    return _more(at.lowest, value_unit(data), f"{lowest(data.campaign)} for every request", why)
+
+
+def over_flat(data: ReportData, at: WorthAt) -> str:
+    """Difference to the best flat mixture at a budget as a sentence of its own, after :func:`over_lowest`."""
+    if _same(at.flat):
+        return f"So does {FLAT}."
+    if at.flat.low > 0:
+        return f"That is {rounded(at.flat.value)} more {interval(at.flat)} than {FLAT}."
+    told = _more(at.flat, value_unit(data), FLAT, "the accounts that it prefers gain less than others")
+    return f"{told[0].upper()}{told[1:]}."
+
+
 def value_unit(data: ReportData) -> str:
     """Unit of the value: that of the side where there is one, else the sum of the sides by their weights."""
     sides = list(data.campaign.sides) if data.campaign is not None else []
     return UNITS[sides[0]] if len(sides) == 1 else f"weighted {data.value_unit}"
 
 
-def _more(subject: str, found: Estimate, unit: str, other: str) -> str:
-    if found.low > 0 or found.high < 0:
-        more = "fewer" if found.high < 0 else "more"
-        return f"{subject} bring {rounded(abs(found.value))} {more} {unit} {interval(found)} than {other}"
-    told = f"it is not shown that {subject} bring more {unit} than {other}"
-    return f"{told}: the difference is {signed(found.value)} {interval(found)}"
+def weights_in_words(campaign: Campaign | None) -> str:
+    """Unit of the value of two sides as a sentence; empty of one side."""
+    sides = {} if campaign is None else campaign.sides
+    if len(sides) < 2:
+        return ""
+    units = (
+        f"{number(1 / terms.weight, 3)} {ONE[side] if terms.weight == 1 else UNITS[side]}"
+        for side, terms in sides.items()
+    )
+    return f"A weighted response is worth {' or '.join(units)}; shares are counted in multiples of those before."
+
+
+def _more(found: Estimate, unit: str, other: str, why: str) -> str:
+    if found.low > 0:
+        return f"personal incentives bring {rounded(found.value)} more {unit} {interval(found)} than {other}"
+    if found.high < 0:
+        fewer = f"{rounded(-found.value)} fewer {unit} {interval(found)}"
+        return f"personal incentives bring {fewer} than {other}: {why}"
+    told = f"it is not shown that personal incentives bring more {unit} than {other}"
+    return f"{told}: the difference of {signed(found.value)} {interval(found)} may be chance"
 
 
 def _same(found: Estimate) -> bool:
@@ -104,38 +129,29 @@ def _same(found: Estimate) -> bool:
 
 
 def _tiles(worth: Worth, now: WorthAt, unit: str, currency: Currency, least: str) -> list[Tile]:
-    tiles = [
-        _difference(f"Over {name}", found, unit, truth)
-        for name, found, truth in (
-            ("the best flat mixture", now.flat, now.true_flat),
-            (least, now.lowest, now.true_lowest),
-        )
-    ]
+    tiles = []
+    if np.isfinite(now.true_lowest):
+        aside = f"over {least}; {signed(now.true_flat)} over {FLAT}"
+        tiles.append(Tile("In truth", signed(now.true_lowest), aside))
     if now.lowest.low > 0 and now.each is not None:
         bounds = f"95 % interval {_bounds(now.each, currency)}"
         tiles.append(Tile("Cost per extra response", money(now.each.value, currency), bounds))
     kept = f"95 % interval {_bounds(now.cost, currency)}; a new price every hour keeps to the budget"
     tiles.append(Tile("Expected cost", money(now.cost.value, currency), kept))
     span = f"{percent(worth.points[0].share, 0)} to {percent(worth.points[-1].share, 0)}"
-    return [
-        *tiles,
-        _difference(f"Mean over budgets, {span}", worth.flat, f"{unit} over flat mixtures", worth.true_flat),
-    ]
+    aside = f"{unit} over flat mixtures, 95 % interval {interval(worth.flat)}"
+    return [*tiles, Tile(f"Mean over budgets, {span}", signed(worth.flat.value), aside)]
 
 
 def _bounds(found: Estimate, currency: Currency) -> str:
     return f"[{money(found.low, currency)}, {money(found.high, currency)}]"
 
 
-def _difference(name: str, found: Estimate, unit: str, truth: float) -> Tile:
-    aside = f"{unit}, 95 % interval {interval(found)}" if found.high > found.low else unit
-    return Tile(name, signed(found.value), aside + (f"; in truth {signed(truth)}" if np.isfinite(truth) else ""))
-
-
 def lowest(campaign: Campaign | None) -> str:
-    """Name of the level that gains are counted from: the control where the only side has offers without an order."""
-    sides = [] if campaign is None else list(campaign.sides.values())
-    return sides[0].offers[0] if len(sides) == 1 and not sides[0].ordered else LOWEST
+    """Name of the level that gains are counted from; where levels are offers without an amount, that of the control."""
+    if campaign is None or not any(terms.amounts for terms in campaign.sides.values()):
+        return LOWEST
+    return listed(terms.names(Currency.of(campaign.currency))[0] for terms in campaign.sides.values())
 
 
 def unordered(campaign: Campaign | None) -> tuple[Side, ...]:

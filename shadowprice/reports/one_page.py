@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup
-
-from shadowprice.campaign import Side
-from shadowprice.evaluation.policy.worth import WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evidence.sentences import IMBALANCE
 from shadowprice.files import write_whole
-from shadowprice.reports import money_figures, wording
+from shadowprice.reports import wording
 from shadowprice.reports.data import ReportData
-from shadowprice.reports.headline import lowest, value_unit, worth_sentence
+from shadowprice.reports.headline import EACH, lowest, over_flat, over_lowest, value_unit, weights_in_words
 from shadowprice.reports.report import environment, level_names
 
 FILE = "summary.html"
+VERDICT = re.compile(r"^(Identified|Not identified|The wrong way): ")
+"""Word that a verdict begins with, for those who know the method."""
 SHARES = {"20 % less": 0.8, "today's budget": 1.0, "20 % more": 1.2}
 """Name of a budget → its share of the campaign's."""
 
@@ -42,22 +41,17 @@ class Budget:
 
 def render_one_page(data: ReportData, report: str) -> str:
     """Return the summary as an HTML page without a script; ``report`` is the address of the long report beside it."""
-    figures = {}
-    if data.mix is not None:
-        unit = "money" if data.currency.symbol else data.currency.major
-        figures = {
-            side: Markup(money_figures.mix(data.mix, side, level_names(data, side), unit)) for side in data.mix.sides()
-        }
     return (
         environment(data)
         .get_template("one_page.html.jinja")
         .render(
             data=data,
             report=report,
-            brought=[each.sentence for each in data.evidence] + [told for told in [worth_sentence(data)] if told],
+            brought=[f"{_people(each.side)}: {VERDICT.sub('', each.sentence)}" for each in data.evidence],
+            given=given(data),
             worth_it=worth_it(data),
             budgets=budgets(data),
-            figures=figures,
+            weights=weights_in_words(data.campaign),
             plan=on_plan(data),
             checks=list(checks(data)),
         )
@@ -80,22 +74,22 @@ def worth_it(data: ReportData) -> Answer:
     plans = " ".join(f"A trial that would tell: {each.plan}" for each in open_questions if each.plan)
     if data.worth is None or "worth" in data.absent:
         reason = data.absent.get("worth") or "the trial does not show what incentives bring"
-        return Answer("Unknown", f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip())
+        told = f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip()
+        # The first note of a refused run is what is served until then.
+        return Answer("Unknown", f"{told} {data.notes[0]}" if data.refused and data.notes else told)
     now, least = data.worth.at(1.0), f"{lowest(data.campaign)} for every request"
     if now.lowest.high < 0:
         return Answer("No", f"The policy brings fewer {value_unit(data)} than {least}.")
     if not now.lowest.low > 0:
         told = f"It is not shown that the policy brings more {value_unit(data)} than {least}. More accounts would tell."
         return Answer("Unknown", f"{told} {plans}".strip())
-    return Answer("Yes", f"{_from(data, now)} {_personal(now.flat)} {plans}".strip())
-
-
-def _from(data: ReportData, now: WorthAt) -> str:
     if now.each is None:
-        return "Extra responses are shown; the cost of one is too uncertain to be named."
+        shown = "Extra responses are shown; the cost of one is too uncertain to be named."
+        return Answer("Unknown", f"{shown} {_personal(now.flat)} {plans}".strip())
     value, low, high = (wording.money(each, data.currency) for each in (now.each.value, now.each.low, now.each.high))
-    told = f"If one extra response is worth more than {value} to you"
-    return f"{told}: that is what one costs (95 % interval {low} to {high})."
+    word = f"Yes, if one extra response is worth more than {value} to you"
+    told = f"That is what one costs at today's budget (95 % interval {low} to {high})."
+    return Answer(word, f"{told} {_personal(now.flat)} {plans}".strip())
 
 
 def _personal(flat: Estimate) -> str:
@@ -110,19 +104,36 @@ def budgets(data: ReportData) -> list[Budget]:
     """Say what the campaign's budget, and 20 % less or more, would bring; empty where nothing is claimed."""
     if data.worth is None or "worth" in data.absent:
         return []
-    unit, now = value_unit(data), data.worth.at(1.0)
-    found = []
+    now, found = data.worth.at(1.0), []
     for name, share in SHARES.items():
         point = data.worth.at(share)
-        told = f"{wording.rounded(point.lowest.value)} extra {unit} {wording.interval(point.lowest)}"
-        if point is not now:
-            change = point.lowest.value - now.lowest.value
-            told += f", {wording.rounded(abs(change))} {'more' if change > 0 else 'fewer'} than today"
-            paid = point.cost.value - now.cost.value
-            if change * paid > 0:
-                told += f", at {wording.money(paid / change, data.currency)} each"
-        told += f". It costs {wording.money(point.cost.value, data.currency)}."
-        found.append(Budget(name, wording.money(point.budget, data.currency), told))
+        told = over_lowest(data, point)
+        told = f"{told[0].upper()}{told[1:]}. "
+        change, paid = point.lowest.value - now.lowest.value, point.cost.value - now.cost.value
+        if point is now:
+            told += over_flat(data, now)
+        elif point.lowest.low > 0 and change * paid > 0:
+            more, costs = ("more", "costs") if change > 0 else ("fewer", "saves")
+            each = wording.money(paid / change, data.currency)
+            told += f"That is {wording.rounded(abs(change))} {more} than today; each of them {costs} {each}."
+        found.append(Budget(name, wording.money(point.budget, data.currency), told.strip()))
+    return found
+
+
+def given(data: ReportData) -> dict[str, str]:
+    """Say what most requests of each segment were given, and what share of the money went there."""
+    found: dict[str, str] = {}
+    if data.mix is None:
+        return found
+    for side in data.mix.sides():
+        names, cells = level_names(data, side), data.mix.by(side, "segment", "level")
+        for segment, rows in cells.groupby("segment"):
+            requests, level = rows["requests"].to_numpy(), rows["level"].to_numpy()
+            most = int(requests.argmax())
+            name = names[int(level[most])] if level[most] >= 0 else "nothing"
+            share = wording.percent(float(requests[most] / requests.sum()), 0)
+            paid = wording.percent(float(rows["cost"].sum() / max(data.mix.cost.sum(), 1)), 0)
+            found[f"{_people(side)}, {segment!s}"] = f"{share} got {name}; {paid} of all that was paid"
     return found
 
 
@@ -133,9 +144,10 @@ def on_plan(data: ReportData) -> str:
     run = data.scenarios[0]
     ours = run.policies[0]
     paid, limit = wording.money(run.used(ours), data.currency), wording.money(run.budget.limit, data.currency)
-    told = f"A rehearsed day paid {paid} of {limit}" if run.budget.form == "total" else f"A rehearsed day used {paid}"
-    over = "; it exceeded its budget" if run.overspent(ours) else ""
-    return f"{told}{over}. The console shows the running campaign."
+    each = "of its budget of" if run.budget.form == "total" else f"{EACH[run.budget.form].strip()}, of at most"
+    word = "No" if run.overspent(ours) else "Yes"
+    day = "a rehearsed day, with drawn outcomes," if run.simulated else "the day"
+    return f"{word}: {day} paid {paid} {each} {limit}. The console shows the running campaign."
 
 
 def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
@@ -167,5 +179,5 @@ def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
         yield False, "The data come from a generator and not from people."
 
 
-def _people(side: Side) -> str:
+def _people(side: str) -> str:
     return f"{side.capitalize()}s"

@@ -52,7 +52,7 @@ class Change:
     """One published price, and what differed from the one before.
 
     price        λ of the budget, responses per minor unit
-    change       relative to the price before; None where there is none
+    change       relative to the price before in the same window; None where there is none
     reasons      in words, at least one
     certificate  verdict by the limits of the campaign
     """
@@ -74,7 +74,7 @@ def changes(campaign: Campaign, records: Sequence[PriceRecord]) -> list[Change]:
     found = []
     for before, record in zip([None, *records], records, strict=False):
         price, last = price_of(campaign, record), None if before is None else price_of(campaign, before)
-        relative = price / last - 1 if last else None
+        relative = price / last - 1 if before is not None and last and record.window == before.window else None
         found.append(Change(record, price, relative, reasons(before, record), certificate(campaign, record)))
     return found
 

@@ -1,4 +1,4 @@
-"""Sentences and tiles of the rehearsal: a simulated day, which shows pacing and the service."""
+"""Sentences of the rehearsal: a simulated day, which shows pacing and the service."""
 
 from __future__ import annotations
 
@@ -6,41 +6,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shadowprice.currency import Currency
 from shadowprice.reports.data import Policy, ReportData, Scenario, Solve
-from shadowprice.reports.headline import ONE, UNITS, Headline, Tile
-from shadowprice.reports.wording import MISSING, money, number, percent
+from shadowprice.reports.headline import ONE, UNITS
+from shadowprice.reports.wording import listed, money, number, percent
 
 LIMITS = {"total": "Budget used", "per_account": "Paid per request", "per_response": "Paid per response"}
 
 
-def rehearsal(data: ReportData) -> Headline | None:
-    """Spend and price of the first scenario, or None when there is none.
-
-    The value of the day is not among them: its outcomes are drawn. The evidence for the value is in the headline of the
-    page.
-    """
-    if not data.scenarios:
-        return None
-    run = data.scenarios[0]
-    ours, static = run.policies[0], run.policy("static")
-    limit, used = run.budget.limit, run.used(ours)
-    of = money(limit, data.currency)
-    if limit > 0:
-        of = f"{percent(used / limit)} of {of}"
-    tiles = [Tile(LIMITS[run.budget.form], money(used, data.currency), of, used / limit if limit > 0 else None)]
-    sentence = f"{_spent(run, ours, data.currency)}."
-    best = run.of_best(ours)
-    if np.isfinite(best):
-        why = run.why_above(ours)
-        sentence += f" It reached {percent(best)} of the extra value possible in hindsight{f' ({why})' if why else ''}."
-        tiles.append(Tile("Of the possible", percent(best), why or "of the extra value possible in hindsight", best))
-    tiles += _marginal(run, ours, data.currency)
-    if static is not None and static is not ours:
-        told, tile = _static(run, ours, static)
-        sentence += f" {told}"
-        tiles.append(tile)
-    return Headline(sentence, tuple(tiles), run.simulated)
+def price_sentence(data: ReportData) -> str:
+    """The mean price of money of the first scenario in words; empty where there was none."""
+    run = data.scenarios[0] if data.scenarios else None
+    price = mean_price(run, run.policies[0]) if run is not None else float("nan")
+    if run is None or not price > 0 or not run.weights:
+        return ""
+    one = data.currency.one
+    brings = " or ".join(
+        f"{number(data.currency.unit * price / weight, 3)} {UNITS[side]}" for side, weight in run.weights.items()
+    )
+    costs = listed(
+        f"one extra {ONE[side]} costs {money(weight / price, data.currency)}" for side, weight in run.weights.items()
+    )
+    return f"One more {one} brings {brings}: {costs} (λ, mean of the day)."
 
 
 def against(scenario: Scenario, policy: Policy) -> str:
@@ -73,29 +59,6 @@ def solve_sentence(solves: Sequence[Solve]) -> str:
     return told
 
 
-def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
-    limit = money(run.budget.limit, currency)
-    paid = "paid" if currency.symbol else "gave"
-    if run.budget.form == "total":
-        return f"The campaign {paid} {money(ours.total, currency)} of its budget of {limit}"
-    what = "request" if run.budget.form == "per_account" else "response"
-    used = money(run.used(ours), currency)
-    return f"The campaign {paid} {money(ours.total, currency)}, {used} per {what} against a limit of {limit},"
-
-
-def _marginal(run: Scenario, ours: Policy, currency: Currency) -> list[Tile]:
-    """The price of money in words: value of one major unit more, and cost of one response more."""
-    price = mean_price(run, ours)
-    if not price > 0:
-        return []
-    weights = run.weights or {}
-    costs = [f"one extra {ONE[side]} costs {money(weight / price, currency)}" for side, weight in weights.items()]
-    brings = [f"{number(currency.unit * price / weight, 3)} {UNITS[side]}" for side, weight in weights.items()]
-    if not costs:
-        return []
-    return [Tile(f"One more {currency.one} brings", " or ".join(brings), f"{'; '.join(costs)} (λ, mean of the day)")]
-
-
 def mean_price(run: Scenario, policy: Policy) -> float:
     """Mean price of money over the requests of the window, in weighted responses per minor unit; NaN without one."""
     if policy.price is None:
@@ -103,18 +66,3 @@ def mean_price(run: Scenario, policy: Policy) -> float:
     known = np.isfinite(policy.price)
     requests = float(run.arrivals[known].sum())
     return float(policy.price[known] @ run.arrivals[known]) / requests if requests > 0 else float("nan")
-
-
-def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:
-    """Outcome of a price kept from the start, as a sentence and as a tile."""
-    kept, name = "a price kept from the start", "Against a static price"
-    if run.overspent(static):
-        over = percent(run.excess(static))
-        tile = Tile(name, f"{over} over", "what the static price overspends")
-        return f"{kept.capitalize()} would have overspent by {over}.", tile
-    aside = f"static: {number(static.value)}"
-    if static.value <= 0:
-        return f"{kept.capitalize()} would have contributed nothing.", Tile(name, MISSING, aside)
-    gain = ours.value / static.value - 1
-    told = f"The value is {percent(abs(gain))} {'lower' if gain < 0 else 'higher'} than with {kept}."
-    return told, Tile(name, f"{'+' if gain > 0 else ''}{percent(gain)}", aside)

@@ -14,7 +14,6 @@ from markupsafe import Markup, escape
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.files import write_whole
-from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import headline, money_figures, rehearsal, response_figures, spending_figures, texts, wording
 from shadowprice.reports.data import ReportData, Section, SideReport
 from shadowprice.reports.mix import FILE, write_mix
@@ -22,16 +21,12 @@ from shadowprice.reports.mix import FILE, write_mix
 SECTIONS: dict[Section, str] = {
     "evidence": "What your trial shows",
     "worth": "What personalizing is worth",
-    "campaign": "The campaign",
-    "response": "What incentives do",
-    "quality": "How good the model is",
-    "budget": "Another budget",
+    "model": "The model",
     "rehearsal": "Rehearsal",
-    "data": "Data and graph",
-    "run": "How it ran",
+    "run": "Terms, data and run",
 }
-WORTH_SHARES = (0.5, 1.0, 1.5, 2.0)
-"""Budgets in the table of the worth, as shares of the campaign's."""
+WORTH_SHARES = (0.5, 1.5, 2.0)
+"""Budgets in the table of the worth, as shares of the campaign's: the headline has that one."""
 METRICS = {
     "auc": "AUC",
     "logloss": "Log loss",
@@ -56,7 +51,7 @@ def render(data: ReportData) -> str:
         contents=_contents(data),
         figures={key: Markup(svg) for key, svg in _figures(data).items()},
         headline=headline.headline(data),
-        rehearsal=rehearsal.rehearsal(data),
+        price_sentence=rehearsal.price_sentence(data),
     )
 
 
@@ -71,16 +66,11 @@ def _contents(data: ReportData) -> dict[str, str]:
     present = {
         "evidence": bool(data.evidence),
         "worth": data.worth is not None,
-        "campaign": data.campaign is not None,
-        "budget": bool(data.curve),
-        "response": any(side.levels or side.slope or side.model_slope is not None for side in data.sides),
-        "quality": data.gate is not None or any(side.metrics or side.calibration for side in data.sides),
+        "model": bool(data.gate is not None or data.sides),
         "rehearsal": bool(data.scenarios or data.mix is not None or data.solves),
-        "data": bool(data.facts),
-        "run": bool(data.steps or data.serving or data.versions),
+        "run": bool(data.notes or data.campaign or data.facts or data.steps or data.serving or data.versions),
     }
-    contents: dict[str, str] = {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
-    return contents | ({"notes": "Notes"} if data.notes else {})
+    return {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
 
 
 def _figures(data: ReportData) -> dict[str, str]:
@@ -91,19 +81,11 @@ def _figures(data: ReportData) -> dict[str, str]:
         )
     for at, scenario in enumerate(data.scenarios, start=1):
         figures[f"hours-{at}"] = spending_figures.hours(scenario, data.currency, data.value_unit, str(at))
-    if len(data.scenarios) > 1:
-        figures["values"] = spending_figures.values(data.scenarios, data.value_unit)
     if data.mix is not None:
         unit = "money" if data.currency.symbol else data.currency.major
         figures |= {
             f"mix-{side}": money_figures.mix(data.mix, side, level_names(data, side), unit) for side in data.mix.sides()
         }
-    if data.curve:
-        now = current(data)
-        limit, unit = (now.budget if now is not None else np.nan), headline.value_unit(data)
-        figures["budget-curve"] = money_figures.budget_curve(
-            data.curve, limit, unit, data.currency, headline.lowest(data.campaign)
-        )
     for found in data.evidence:
         if any(each.difference for each in found.levels):
             figures[f"effect-{found.side}"] = response_figures.effect(found, data.currency)
@@ -111,11 +93,16 @@ def _figures(data: ReportData) -> dict[str, str]:
         name, levels = side.side, side.levels
         if levels is not None:
             figures[f"response-{name}"] = response_figures.response_by_level(
-                levels, name, data.currency, side.hazard, side.offers
+                levels, name, data.currency, side.hazard, side.offers, model=not data.refused
             )
         if levels is not None and side.hazard is not None and side.hazard.free.hazard.size:
             figures[f"hazard-{name}"] = response_figures.hazard_by_level(
-                side.hazard, name, data.currency, levels.levels, side.model_hazard, side.true_hazard
+                side.hazard,
+                name,
+                data.currency,
+                levels.levels,
+                None if data.refused else side.model_hazard,
+                side.true_hazard,
             )
         if side.calibration is not None:
             figures[f"calibration-{name}"] = response_figures.calibration(side.calibration, side.repaired, name)
@@ -160,9 +147,7 @@ def environment(data: ReportData) -> Environment:
         "level_names": lambda side: level_names(data, side),
         "lowest": headline.lowest(data.campaign),
         "unordered": headline.unordered(data.campaign),
-        "current": current(data),
         "value_unit": headline.value_unit(data),
-        "units": headline.UNITS,
         "mix_file": FILE,
         "per_major": lambda slope: per_major(slope, data.currency.unit),
     }
@@ -176,14 +161,6 @@ def level_names(data: ReportData, side: str) -> Sequence[str]:
             return terms.names(data.currency)
     known = {} if data.mix is None else dict(data.mix.by(side, "level", "incentive")[["level", "incentive"]].to_numpy())
     return [wording.money(known.get(level, np.nan), data.currency) for level in range(max(known, default=-1) + 1)]
-
-
-def current(data: ReportData) -> Answer | None:
-    """Answer at the campaign's own budget, where the curve has one."""
-    if data.campaign is None:
-        return None
-    limit = data.campaign.budget.limit
-    return next((each for each in data.curve if each.budget == limit), None)
 
 
 def metric_names(side: SideReport) -> list[str]:

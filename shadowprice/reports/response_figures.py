@@ -29,8 +29,13 @@ def response_by_level(
     currency: Currency,
     changes: ChangePoints | None = None,
     offers: Sequence[str] = (),
+    *,
+    model: bool = True,
 ) -> str:
-    """Observed mean response with intervals, mean prediction and truth by incentive value, or by ``offers``, as SVG."""
+    """Observed mean response with intervals, mean prediction and truth by incentive value, or by ``offers``, as SVG.
+
+    Without ``model`` the prediction is left out.
+    """
     x, unit = incentives(found.levels, currency)
     line: dict[str, Any] = {"linestyle": "none"} if offers else {}
     scale, label = _response(side)
@@ -38,9 +43,11 @@ def response_by_level(
         if found.truth is not None:
             dashed = {"marker": "_", "markersize": 14, **line} if offers else {"linestyle": svg.DASHED}
             axes.plot(x, scale * found.truth, color=svg.TRUTH, label="truth", **dashed)
-        axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model", **line)
+        if model:
+            axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model", **line)
         _bars(axes, x, scale * found.observed, scale * found.low, scale * found.high, "observed, 95 % interval")
-        known = [scale * each for each in (found.low, found.high, found.predicted, found.truth) if each is not None]
+        drawn_too = found.predicted if model else None
+        known = [scale * each for each in (found.low, found.high, drawn_too, found.truth) if each is not None]
         axes.set_ylim(*(ends := svg.shows_change(np.concatenate(known))))
         shown = "" if offers else f"Incentive, {unit}"
         axes.set(xlabel=shown, ylabel=f"Response, {label}{', not from 0' if ends[0] > 0 else ''}")

@@ -1,4 +1,4 @@
-"""Pictures of a campaign window: arrivals, price and spend by hour, and the value of each policy."""
+"""Picture of a campaign window: arrivals, price and spend by hour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shadowprice.currency import Currency
 from shadowprice.reports import svg
 from shadowprice.reports.data import Role, Scenario
-from shadowprice.reports.wording import clipped, money, number, percent
+from shadowprice.reports.wording import clipped, money, number
 
 Hours = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
     """Arrivals, price of money and money spent so far, by hour, as SVG with one panel each."""
     count = len(scenario.arrivals)
     edges = np.arange(count + 1, dtype=np.float64)
-    with svg.figure(10.6, 6.4, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
+    with svg.figure(10.6, 5.2, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
         arrivals.bar(edges[:-1] + 0.5, scenario.arrivals, width=0.82, color=svg.MUTED, alpha=0.55)
         arrivals.set_ylim(bottom=0)
         _price(price, scenario, currency, edges)
@@ -39,31 +39,6 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
         spend.set(xlim=(0, count), xlabel="Hour of the campaign")
         spend.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
         return svg.to_svg(drawn, f"hours-{key}", f"Requests, price and spend by hour: {scenario.name}")
-
-
-def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
-    """Value of each policy in each scenario, as bars (SVG); overspending policies are pale and labelled."""
-    rows = [(scenario, policy) for scenario in scenarios for policy in scenario.policies]
-    firsts = [scenario.policies[0] for scenario in scenarios[1:]]
-    y = -np.cumsum([1.0 + 0.7 * any(policy is first for first in firsts) for _, policy in rows])
-    top = max(policy.value for _, policy in rows) or 1.0
-    with svg.figure(10.6, 0.5 + 0.34 * float(-y[-1])) as (drawn, axes):
-        for place, (scenario, policy) in zip(y, rows, strict=True):
-            pale = scenario.overspent(policy)
-            axes.barh(place, policy.value, height=0.72, color=COLOURS[policy.role], alpha=0.4 if pale else 0.9)
-            told = number(policy.value)
-            if pale:
-                told += f" · overspent by {percent(scenario.excess(policy))}"
-            elif policy.role != "hindsight" and np.isfinite(scenario.of_best(policy)):
-                told += f" · {percent(scenario.of_best(policy))} of the possible"
-            _beside(axes, told, (policy.value, place), (5, 0), va="center", color=svg.BUDGET if pale else svg.INK)
-        axes.set_yticks(y, [f"{clipped(scenario.name, 24)}: {clipped(policy.name, 32)}" for scenario, policy in rows])
-        axes.set(xlim=(0, 1.6 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")
-        axes.grid(visible=False, axis="y")
-        axes.grid(visible=True, axis="x", color=svg.GRID)
-        axes.tick_params(axis="y", labelcolor=svg.INK)
-        svg.ticks(axes, "x", number)
-        return svg.to_svg(drawn, "values", "Value of each policy in each scenario")
 
 
 def _price(axes: Axes, scenario: Scenario, currency: Currency, edges: Hours) -> None:

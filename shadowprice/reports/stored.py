@@ -1,4 +1,4 @@
-"""The figures of a report beside its page, so that a later version can write the page again."""
+"""The figures of a report beside its page, so that the page can be written again."""
 
 from __future__ import annotations
 

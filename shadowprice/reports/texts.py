@@ -48,7 +48,7 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
     head = [
         "Incentive",
         "Response",
-        "More than at the lowest",
+        f"More than at {found.lowest.written(currency)}",
         "One extra costs",
         "Accounts",
         "Planned",

@@ -90,9 +90,13 @@ def _padded(value: float, digits: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, or minutes and seconds from two minutes on; a dash where it was not measured."""
+    """Seconds, minutes, hours or days: the largest unit of which there are two; a dash where it was not measured."""
     if not math.isfinite(seconds):
         return "–"
+    if seconds >= 172_800:
+        return f"{int(seconds // 86_400)} days"
+    if seconds >= 7200:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
     if seconds >= 120:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s"
     if seconds >= 10:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from serving.console.__main__ import ConsoleSettings
 from serving.console.access import role_of
 from serving.console.login import Provider
 from serving.http.tokens import Tokens
-from shadowprice.currency import Currency
+from shadowprice.currency import OFFERS, Currency, check_code
+from shadowprice.errors import InvalidInput
 
 VALUES = values_of(CHART / "ci" / "console-values.yaml")
 
@@ -63,6 +65,18 @@ def test_the_console_reads_what_the_chart_mounts_and_can_write_nothing(monkeypat
     assert ports == {settings.port, settings.probe_port}
     without = variables(pod(merged(VALUES, "ledger.decisionLog.enabled", False)))
     assert "SHADOWPRICE_LEDGER_LOG_DIR" not in without
+
+
+@pytest.mark.parametrize("code", ["USD", "JPY", OFFERS, "usd", "offer", "OFFERS", "EURO", ""])
+def test_the_chart_takes_the_currencies_that_the_library_takes(code: str) -> None:
+    pattern = json.loads((CHART / "values.schema.json").read_text())["properties"]["console"]["properties"]["currency"]
+    try:
+        check_code(code, "currency")
+    except InvalidInput:
+        assert not re.search(pattern["pattern"], code)
+    else:
+        shown = variables(pod(merged(VALUES, "console.currency", code)))
+        assert shown["SHADOWPRICE_CURRENCY"] == code
 
 
 def test_its_tokens_read_the_ledger_and_open_the_pages_and_no_more(tmp_path) -> None:

@@ -41,7 +41,7 @@ def test_the_figures_are_those_of_the_files(make) -> None:
     top = found.levels[3]
     assert f"{100 * top.response.value:.1f} % responded" in found.sentence
     assert found.sentence.startswith("Identified: the response rises with the incentive. At $9.00 ")
-    assert f"One extra response costs {USD.write(top.cost_each.value)} (" in found.sentence
+    assert f"One extra response there costs {USD.write(top.cost_each.value)} (" in found.sentence
     assert from_json(SideEvidence, to_json(found)) == found
 
 

@@ -88,7 +88,7 @@ def evidence() -> tuple[SideEvidence, ...]:
         shared = shares(level, np.full(6000, 1 / len(levels)), len(levels))
         paid = np.array(levels)[level] * y
         one = side_evidence(side, levels, LevelMeans(level, len(levels)), y, paid, shared)
-        found.append(replace(one, sentence=f"The sentence of {side}s.", plan="" if rise else "shadowprice plan RUN"))
+        found.append(replace(one, claim=f"The sentence of {side}s.", plan="" if rise else "shadowprice plan RUN"))
     return tuple(found)
 
 
@@ -112,7 +112,7 @@ def worth() -> Worth:
             true_lowest=4300 * gain,
             true_flat=120 * gain,
         )
-        for share, gain in ((0.0, 0.0), (0.5, 0.7), (1.0, 1.0), (1.5, 1.2), (2.0, 1.3))
+        for share, gain in ((0.0, 0.0), (0.5, 0.7), (0.8, 0.9), (1.0, 1.0), (1.2, 1.1), (1.5, 1.2), (2.0, 1.3))
     )
     return Worth(
         points=points,

@@ -50,6 +50,6 @@ def test_a_report_in_yen_has_no_decimals_and_its_price_is_per_yen(example) -> No
         scenarios=(dataclasses.replace(run, policies=(level, *run.policies[1:])),),
     )
     page = render(yen)
-    assert "The campaign paid ¥499,100 of its budget of ¥500,000" in page
-    assert "0.004 redemptions or 0.008 share ratios" in page
+    assert "¥499,100" in page
+    assert "0.004 redemptions or 0.008 shares" in page
     assert "$" not in page.replace("$(", "")

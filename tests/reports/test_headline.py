@@ -28,8 +28,12 @@ def test_the_headline_is_what_the_data_say_personalizing_is_worth_and_not_a_day(
     # Another day changes nothing of it.
     assert headline(dataclasses.replace(example, scenarios=())) == shown
     tiles = {tile.name: tile for tile in shown.tiles}
-    assert tiles["Over the best flat mixture"].figure == "+112"
-    assert tiles["Over the best flat mixture"].aside == "weighted responses, 95 % interval [52.4, 172]; in truth +120"
+    assert (tiles["In truth"].figure, tiles["In truth"].aside) == (
+        "+4,300",
+        "over the lowest incentive; +120 over the best flat mixture at the same cost",
+    )
+    # What the sentence has is not repeated.
+    assert not [tile for tile in shown.tiles if "4,292" in tile.figure or "112" in tile.figure]
     assert (tiles["Cost per extra response"].figure, tiles["Expected cost"].figure) == ("$0.82", "$4,990.00")
     assert tiles["Mean over budgets, 0 % to 200 %"].figure == "+98.1"
 
@@ -40,12 +44,12 @@ def test_the_headline_is_what_the_data_say_personalizing_is_worth_and_not_a_day(
         (
             Estimate(12.0, -80.0, 104.0),
             "It is not shown that personal incentives bring more weighted responses than the best flat mixture at the "
-            "same cost: the difference is +12 [−80, 104].",
+            "same cost: the difference of +12 [−80, 104] may be chance.",
         ),
         (
             Estimate(-40.0, -70.0, -10.0),
             "Personal incentives bring 40 fewer weighted responses [−70, −10] than the best flat mixture at the same "
-            "cost.",
+            "cost: the accounts that it prefers gain less than others.",
         ),
         (Estimate(0.0, 0.0, 0.0), "So does the best flat mixture at the same cost."),
     ],
@@ -58,6 +62,17 @@ def test_a_gain_over_the_lowest_level_that_is_not_shown_has_no_cost_of_one(examp
     shown = headline(at_the_budget(example, lowest=Estimate(30.0, -50.0, 110.0)))
     assert "it is not shown that personal incentives bring more weighted responses than the lowest" in shown.sentence
     assert "Cost per extra response" not in [tile.name for tile in shown.tiles]
+
+
+def test_fewer_responses_are_told_with_the_reason(example):
+    fewer = at_the_budget(example, lowest=Estimate(-286.0, -400.0, -172.0))
+    assert (
+        "bring 286 fewer weighted responses [−400, −172] than the lowest incentive for every request: its curves "
+        in (headline(fewer).sentence)
+    )
+    wrong = dataclasses.replace(example.evidence[0], verdict="wrong way")
+    told = headline(dataclasses.replace(fewer, evidence=(wrong,))).sentence
+    assert "for every request: the trial shows fewer where more is offered." in told
 
 
 def test_a_budget_that_buys_nothing_is_told_without_an_interval(example):
@@ -103,7 +118,7 @@ def test_the_closing_lines_state_the_evidence_first_and_no_share_of_a_gain_that_
     pacing["measured"]["lowest"]["responses"]["low"] = 0.1
     pacing["incremental_share"] = 0.981
     assert "98.1 % of the extra value possible in hindsight" in closing_lines(summary)[1]
-    assert summary["worth"]["points"][2]["flat"] == pytest.approx(
+    assert summary["worth"]["points"][3]["flat"] == pytest.approx(
         {"value": 112.4, "low": 52.4, "high": 172.4, "level": 0.95}
     )
 

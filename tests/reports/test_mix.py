@@ -112,7 +112,7 @@ def test_the_page_shows_the_totals_of_each_side_and_the_terms(found: Mix, campai
     assert "Ends 2026-03-09 00:00 UTC, 24 hours" in text
     assert "Incentives of customers $0.20, $0.60 and $2.00" in text
     assert "Paid to merchants for certain" in text
-    assert "Worth of one unit of share ratio 0.5" in text
+    assert "Worth of one share 0.5" in text
     assert text.count("not known") == 2  # in the picture and in the table
 
 

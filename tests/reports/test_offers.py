@@ -14,7 +14,7 @@ from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.currency import OFFERS, Currency
 from shadowprice.evaluation.prediction.per_level import response_by_level
 from shadowprice.reports.data import ReportData, SideReport
-from shadowprice.reports.headline import campaign_facts, headline
+from shadowprice.reports.headline import campaign_facts, headline, lowest
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.report import render
 from shadowprice.reports.texts import evaluation_markdown
@@ -61,7 +61,6 @@ def page(example: ReportData) -> ReportData:
         mix=mix,
         scenarios=(run,),
         budgets=(),
-        curve=(),
         solves=(),
     )
 
@@ -88,7 +87,7 @@ def test_the_page_names_offers_and_has_no_sign_of_money(page: ReportData) -> Non
     assert all(text.count(name) > 2 for name in NAMES)
     assert "No E-Mail (costs 0 offers), Mens E-Mail (costs 1 offer) and Womens E-Mail (costs 1 offer)" in text
     assert "Each shade is an offer." in text
-    assert "λ per offer" in text
+    assert "One more offer brings" in text
     assert "lowest incentive" not in text
     assert "Reversed pairs" not in text
 
@@ -98,7 +97,12 @@ def test_the_headline_counts_offers_from_the_control(page: ReportData) -> None:
     assert told is not None
     assert "offers, personal incentives bring" in told.sentence
     assert "than No E-Mail for every request" in told.sentence
-    assert "Over No E-Mail" in [tile.name for tile in told.tiles]
+    assert "over No E-Mail" in told.tiles[0].aside
+    # Offers that ascend, as the ratios of a matching gift, and offers on one of two sides.
+    ratios = dataclasses.replace(TERMS, ordered=True, offers=("no match", "1:1", "2:1"))
+    assert lowest(dataclasses.replace(CAMPAIGN, sides={"customer": ratios})) == "no match"
+    both = {"customer": TERMS, "merchant": Terms(levels=(20, 60))}
+    assert lowest(dataclasses.replace(CAMPAIGN, sides=both)) == "No E-Mail and $0.20"
 
 
 def test_amounts_that_cost_something_else_show_both() -> None:
@@ -115,5 +119,7 @@ def test_the_text_of_an_evaluation_has_the_offers(page: ReportData) -> None:
 
 def test_an_account_that_gets_the_control_is_told_so() -> None:
     choices = [Choice(name, 0.1, cost) for name, cost in zip(NAMES, (0, 1, 1), strict=True)]
-    told = why(choices, 0, 0.1, "optimal", Currency.of(OFFERS), ratio=False, ordered=False)
+    told = why(choices, 0, 0.1, "optimal", Currency.of(OFFERS), ratio=False, control=True)
     assert told.startswith("No E-Mail, the control")
+    held = why(choices, 0, 0.1, "holdout", Currency.of(OFFERS), ratio=False, control=True)
+    assert held == "No E-Mail, because the account is in the group that the others are measured against."

@@ -6,11 +6,13 @@ import dataclasses
 import re
 from html import unescape
 
+import numpy as np
 import pytest
 
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData
-from shadowprice.reports.one_page import FILE, budgets, checks, render_one_page, worth_it
+from shadowprice.reports.mix import Mix
+from shadowprice.reports.one_page import FILE, budgets, checks, given, render_one_page, worth_it
 from shadowprice.reports.stored import store_report
 
 
@@ -32,8 +34,8 @@ def changed(data: ReportData, **found: Estimate) -> ReportData:
 
 def test_it_is_worth_it_where_extra_responses_are_shown_and_names_what_one_costs(sure):
     answer = worth_it(sure)
-    assert answer.word == "Yes"
-    assert "If one extra response is worth more than $0.82 to you" in answer.why
+    assert answer.word == "Yes, if one extra response is worth more than $0.82 to you"
+    assert "95 % interval $0.78 to $0.86" in answer.why
     assert "bring more than the best mixture" in answer.why
 
 
@@ -49,12 +51,46 @@ def test_it_is_unknown_where_nothing_is_identified_and_the_trial_that_would_tell
 @pytest.mark.parametrize(("lowest", "word"), [((-5.0, 9.0), "Unknown"), ((-9.0, -1.0), "No"), ((1.0, 9.0), "Yes")])
 def test_the_answer_follows_the_interval_of_the_extra_responses(sure, lowest, word):
     found = changed(sure, lowest=Estimate(sum(lowest) / 2, *lowest))
-    assert worth_it(found).word == word
+    assert worth_it(found).word.split(",")[0] == word
 
 
 def test_a_flat_policy_is_advised_where_it_brings_more_at_the_same_cost(sure):
     assert "serve the flat policy" in worth_it(changed(sure, flat=Estimate(-5.0, -9.0, -1.0))).why
     assert "is not shown" in worth_it(changed(sure, flat=Estimate(1.0, -9.0, 11.0))).why
+
+
+def test_a_refused_run_says_what_is_served_until_then_and_without_jargon(example):
+    gate = dataclasses.replace(example.gate, passed=False)
+    claim = dataclasses.replace(example.evidence[1], claim="Not identified: the log does not show it.")
+    refused = dataclasses.replace(
+        example, gate=gate, evidence=(claim,), absent={"worth": "the gate refused the model"}, notes=("Until then.",)
+    )
+    assert worth_it(refused).why.endswith("Until then.")
+    assert "Merchants: the log does not show it." in text(render_one_page(refused, "report.html"))
+
+
+def test_fewer_responses_are_no_extra_ones_and_have_their_reason(sure):
+    fewer = budgets(changed(sure, lowest=Estimate(-286.0, -400.0, -172.0)))
+    assert all("bring 286 fewer weighted responses [−400, −172] than" in each.told for each in fewer)
+    assert all("its curves expect a gain that these rows lack" in each.told for each in fewer)
+    chance = budgets(changed(sure, lowest=Estimate(-286.0, -600.0, 28.0)))
+    assert all("the difference of −286 [−600, 28] may be chance" in each.told for each in chance)
+
+
+def test_each_group_is_told_by_what_most_of_its_requests_got(sure):
+    cells = {"level": np.array([0, 1, 1]), "requests": np.array([1, 3, 5]), "cost": np.array([20, 180, 200])}
+    mix = Mix(
+        side=np.array(["customer"] * 3),
+        segment=np.array(["middle", "middle", "most responsive"]),
+        hour=np.zeros(3, dtype=np.int64),
+        incentive=np.array([20, 60, 60]),
+        responses=np.ones(3),
+        **cells,
+    )
+    assert given(dataclasses.replace(sure, mix=mix)) == {
+        "Customers, middle": "75 % got $0.60; 50 % of all that was paid",
+        "Customers, most responsive": "100 % got $0.60; 50 % of all that was paid",
+    }
 
 
 def test_the_page_has_each_answer_and_a_broken_check_is_no_tick(sure, tmp_path):
@@ -63,9 +99,12 @@ def test_the_page_has_each_answer_and_a_broken_check_is_no_tick(sure, tmp_path):
     assert "<script" not in page
     shown = text(page)
     for told in (
-        "Is it worth it? Yes",
+        "Is it worth it? Yes, if",
+        "Customers: The sentence of customers.",
         "20 % less, $",
-        "A rehearsed day paid $4,991.00 of $5,000.00",
+        "That is 112 more [52.4, 172] than the best flat mixture",
+        "fewer than today; each of them saves $",
+        "Yes: a rehearsed day, with drawn outcomes, paid $4,991.00 of its budget of $5,000.00",
         "Can I trust this?",
     ):
         assert told in shown, told

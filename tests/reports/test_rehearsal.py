@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
-import pytest
 
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.reports.rehearsal import against, rehearsal, solve_sentence
+from shadowprice.reports.rehearsal import against, price_sentence, solve_sentence
+from shadowprice.reports.report import render
 
 
 def changed(example, at: int, **entries):
@@ -16,65 +17,53 @@ def changed(example, at: int, **entries):
     return dataclasses.replace(example, scenarios=(dataclasses.replace(run, policies=tuple(policies)),))
 
 
-def test_a_worse_day_than_a_static_price_is_said_as_plainly_as_a_better_one(example):
-    assert "2.9 % higher than with a price kept" in rehearsal(example).sentence
-    assert "1.2 % lower than with a price kept" in rehearsal(changed(example, 1, value=10_412.4 / 0.988)).sentence
+def cells(example, row: str) -> str:
+    """Text of the first row of the page's tables that begins with a name."""
+    start = rf'<tr[^>]*><th scope="row">(?:<span[^>]*></span>)?{row}</th>'
+    found = re.findall(rf"{start}(.*?)</tr>", render(example), re.DOTALL)[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", found).split())
 
 
-def test_a_rehearsal_claims_no_response_as_its_own(example):
-    told = rehearsal(example)
-    assert told.sentence.startswith("The campaign paid $4,991.00 of its budget of $5,000.00. It reached 98.1 % of")
-    for word in ("added", "flat", "more responses", "redemptions"):
-        assert word not in told.sentence
-    run = dataclasses.replace(example.scenarios[0], policies=example.scenarios[0].policies[:1], attainable=None)
-    alone = rehearsal(dataclasses.replace(example, scenarios=(dataclasses.replace(run, weights={}),)))
-    assert alone.sentence == "The campaign paid $4,991.00 of its budget of $5,000.00."
-    assert [tile.name for tile in alone.tiles] == ["Budget used"]
-    assert rehearsal(dataclasses.replace(example, scenarios=())) is None
+def test_a_worse_day_than_a_static_price_is_told_as_plainly_as_a_better_one(example):
+    # Over the lowest level, share of the possible, paid, against the limit.
+    one = dataclasses.replace(example, scenarios=example.scenarios[:1])
+    assert cells(one, "solved again every hour") == "4,292 98.1 % $4,991.00 0.18 % below"
+    assert cells(one, "price kept from the start").startswith("4,001 91.4 %")
+    assert cells(changed(example, 1, value=10_412.4 / 0.988), "price kept from the start").startswith("4,419 101.0 % *")
 
 
 def test_a_share_of_a_gain_that_may_be_nothing_is_not_shown(example):
     run = dataclasses.replace(example.scenarios[0], shares=False)
-    told = rehearsal(dataclasses.replace(example, scenarios=(run,)))
-    assert "possible" not in told.sentence
-    assert "Of the possible" not in [tile.name for tile in told.tiles]
+    assert cells(dataclasses.replace(example, scenarios=(run,)), "solved again every hour").startswith("4,292 – ")
     assert np.isnan(run.of_best(run.policies[0]))
 
 
 def test_the_price_of_money_is_told_as_what_one_dollar_brings_and_one_response_costs(example):
-    run = example.scenarios[0]
-    level = dataclasses.replace(run.policies[0], price=np.full(24, 0.004))
-    flat = dataclasses.replace(example, scenarios=(dataclasses.replace(run, policies=(level, *run.policies[1:])),))
-    tile = next(tile for tile in rehearsal(flat).tiles if tile.name == "One more $1 brings")
-    assert tile.figure == "0.4 redemptions or 0.8 share ratios"
-    assert "one extra redemption costs $2.50; one extra unit of share ratio costs $1.25" in tile.aside
-
-
-def test_the_possible_is_told_as_a_share_of_the_extra_value(example):
-    # (10,412.4 − 6,120) / (10,495 − 6,120).
-    tile = next(tile for tile in rehearsal(example).tiles if tile.name == "Of the possible")
-    assert tile.share == pytest.approx(4292.4 / 4375)
+    flat = changed(example, 0, price=np.full(24, 0.004))
+    assert price_sentence(flat) == (
+        "One more $1 brings 0.4 redemptions or 0.8 shares: one extra redemption costs $2.50 and one extra share costs "
+        "$1.25 (λ, mean of the day)."
+    )
+    assert price_sentence(changed(example, 0, price=None)) == ""
+    assert price_sentence(dataclasses.replace(example, scenarios=())) == ""
 
 
 def test_a_share_above_all_that_is_possible_gives_its_reason(example):
     more = changed(example, 0, value=10_600.0, mean_cost=510_000.0)
-    told = rehearsal(more).sentence
-    assert "102.4 % of the extra value possible in hindsight" in told
-    assert "(above 100 %: its outcomes cost less than their mean, which is 102.0 % of the budget" in told
+    assert cells(more, "solved again every hour").startswith("4,480 102.4 % *")
+    assert "above 100 %: its outcomes cost less than their mean, which is 102.0 % of the budget" in render(more)
     assert more.scenarios[0].why_above(example.scenarios[0].policies[0]) == ""
 
 
 def test_where_nothing_is_possible_no_share_is_told(example):
     run = example.scenarios[0]
     poor = dataclasses.replace(run, attainable=Attainable(lowest=10_500.4, flat=np.nan, best=10_500.4))
-    assert "possible" not in rehearsal(dataclasses.replace(example, scenarios=(poor,))).sentence
+    assert " – " in cells(dataclasses.replace(example, scenarios=(poor,)), "solved again every hour")
 
 
 def test_a_run_that_overspent_is_not_compared_with_the_optimum(example):
     over = changed(example, 0, spend=np.full(24, 30_000.0))
-    told = rehearsal(over)
-    assert "possible" not in told.sentence
-    assert told.tiles[0].share == pytest.approx(1.44)
+    assert cells(over, "solved again every hour") == "4,292 – $7,200.00 44.00 % over"
     run = over.scenarios[0]
     assert against(run, run.policies[0]) == "44.00 % over"
 

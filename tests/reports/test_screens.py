@@ -7,6 +7,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -17,15 +18,14 @@ from playwright.sync_api import Page
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
-from shadowprice.curves import Curves
-from shadowprice.pacing.what_if import WhatIf
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.mix import Mix
+from shadowprice.reports.one_page import write_one_page
 from shadowprice.reports.report import render, write_report
 
 
 def whole(example: ReportData) -> ReportData:
-    """Every section of a report, with a mix of many levels and a budget curve."""
+    """Every section of a report, with a mix of many levels."""
     rng = np.random.default_rng(0)
     levels = np.arange(20, 201, 20)
     campaign = Campaign(
@@ -34,15 +34,12 @@ def whole(example: ReportData) -> ReportData:
         budget=Budget(limit=500_000),
         starts_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
-    response = -np.expm1(-np.exp(rng.normal(-1, 0.6, 1000)) * levels[:, None] / 100)
-    alone = dataclasses.replace(campaign, sides={"customer": campaign.sides["customer"]})
-    curve = tuple(WhatIf(alone, {"customer": Curves(levels, response)}, {"customer": 9000.0}).budgets())
     cells = [(hour, level, part) for hour in range(24) for level in range(-1, 10) for part in ("least responsive", "x")]
     hour, level, segment = (np.array(each) for each in zip(*cells, strict=True))
     paid = np.where(level < 0, 0, levels[level])
     requests = rng.integers(1, 4000, len(cells))
     mix = Mix(np.full(len(cells), "customer"), segment, hour, level, paid, requests, 0.3 * requests, paid * requests)
-    return dataclasses.replace(example, campaign=campaign, curve=curve, mix=mix)
+    return dataclasses.replace(example, campaign=campaign, mix=mix)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +55,39 @@ def page(example: ReportData, tool: Callable[[str], str], tmp_path_factory: pyte
 def test_the_report_has_no_faults(page: Page, width: int, look: Look) -> None:
     show(page, width, look)
     assert faults(page) == []
+
+
+@pytest.mark.parametrize(("width", "look"), LOOKS)
+def test_the_summary_has_no_faults_and_paper_has_every_budget(
+    example: ReportData, page: Page, tmp_path: Path, width: int, look: Look
+) -> None:
+    assert page.context.browser is not None
+    summary = page.context.browser.new_page()
+    long = dataclasses.replace(example.evidence[1], plan=f"shadowprice plan {'folder/' * 40}run")
+    refused = dataclasses.replace(whole(example), evidence=(long,), absent={"worth": "not identified"})
+    for data in (refused, whole(example)):
+        summary.goto(write_one_page(data, tmp_path, "report.html").as_uri())
+        show(summary, width, look)
+        assert faults(summary) == []
+    shown = [each.is_visible() for each in summary.locator(".choice p").all()]
+    assert shown == ([True] * 3 if look == "print" else [False, True, False])
+    summary.close()
+
+
+def test_the_buttons_of_the_summary_show_what_another_budget_brings(
+    example: ReportData, page: Page, tmp_path: Path
+) -> None:
+    assert page.context.browser is not None
+    summary = page.context.browser.new_page()
+    summary.goto(write_one_page(whole(example), tmp_path, "report.html").as_uri())
+    summary.locator("label").first.click()
+    assert "fewer than today; each of them saves $" in summary.inner_text(".choice")
+    # The buttons are one stop of the Tab key; arrows choose.
+    summary.reload()
+    for key in ("Tab", "Tab", "ArrowRight"):
+        summary.keyboard.press(key)
+    assert "more than today; each of them costs $" in summary.inner_text(".choice")
+    summary.close()
 
 
 def test_a_report_in_yen_has_no_decimals_and_no_dollars_in_any_section(example: ReportData) -> None:

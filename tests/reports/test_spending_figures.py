@@ -7,7 +7,7 @@ import numpy as np
 
 from shadowprice.campaign import Budget
 from shadowprice.currency import Currency
-from shadowprice.reports.spending_figures import hours, values
+from shadowprice.reports.spending_figures import hours
 
 
 def words(svg: str) -> list[str]:
@@ -37,14 +37,6 @@ def test_policies_without_a_price_leave_its_panel_empty(example):
     priceless = tuple(dataclasses.replace(policy, price=None) for policy in run.policies)
     drawn = hours(dataclasses.replace(run, policies=priceless), Currency(), "responses", "1")
     assert "Requests in the hour" in words(drawn)
-
-
-def test_the_values_figure_says_which_policies_overspent_and_the_share_of_the_possible_of_the_others(example):
-    shown = words(values(example.scenarios, "responses"))
-    assert "10,412 · 98.1 % of the possible" in shown
-    assert "11,447 · overspent by 11.2 %" in shown
-    assert "10,495" in shown
-    assert shown.count("As it ran: hindsight") == 1
 
 
 def test_a_scenario_of_one_hour_can_be_drawn(example):

@@ -57,7 +57,15 @@ def test_an_estimate_keeps_the_zeros_that_show_its_digits():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0432, "43 ms"), (1.25, "1.2 s"), (96.4, "96 s"), (197.2, "3 min 17 s")]
+    ("seconds", "text"),
+    [
+        (0.0432, "43 ms"),
+        (1.25, "1.2 s"),
+        (96.4, "96 s"),
+        (197.2, "3 min 17 s"),
+        (9000, "2 h 30 min"),
+        (400_000, "4 days"),
+    ],
 )
 def test_durations_take_the_unit_that_fits(seconds, text):
     assert duration(seconds) == text

@@ -97,12 +97,13 @@ def test_the_day_counts_offers_within_its_budget(served: Served) -> None:
 
 
 def test_the_report_has_names_and_no_money(served: Served) -> None:
-    page = (served.run / "report.html").read_text()
+    page = "".join((served.run / name).read_text() for name in ("report.html", "summary.html"))
     text = " ".join(re.sub(r"<[^>]+>", " ", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)).split())
     assert all(name in text for name in NAMES)
     assert "of its budget of" in text
     assert "offers" in text
     assert "$" not in text
+    assert "lowest incentive" not in text
 
 
 def test_the_service_answers_with_the_offer_that_model_and_price_choose(served: Served) -> None:
@@ -158,3 +159,31 @@ def test_the_ledger_counts_what_was_given_and_the_console_names_it(served: Serve
     assert "Mens E-Mail (costs 1 offer)" in page
     assert "λ per offer" in page
     assert "$" not in page
+
+
+def test_the_ratios_of_a_matching_gift_run_from_files_to_a_report(tmp_path: Path) -> None:
+    """Offers without an amount that ascend: ``init`` takes the ratio for an amount, and the user names the offers."""
+    files = draw("gift", seed=1, accounts=2000, effect=12.0).write(tmp_path)
+    mapping = tmp_path / "mapping.yaml"
+    shadowprice("init", tmp_path, "--trials", files["offers"], "--customers", files["people"])
+    offers = '{column: match_ratio, values: {0: no match, 1: "1:1", 2: "2:1", 3: "3:1"}}'
+    costs = "{column: match_ratio, values: {0: 0, 1: 20, 2: 40, 3: 60}}"
+    own, count = re.subn(
+        r"( +)face_value: match_ratio # CHECK.*\n",
+        rf"\1offer_id: {offers}\n\1cost: {costs}\n\1order_index: match_ratio\n",
+        mapping.read_text(),
+    )
+    assert count == 1
+    own = re.sub(r"budget_limit: \d+", "budget_limit: 90\n  ordered_customer: true", own)
+    mapping.write_text(own)
+    options = ("--runs", tmp_path / "runs", "--workers", 0, "--epochs", 10, "--no-beat-uniform", "--json")
+    found = json.loads(shadowprice("run", mapping, *options))
+    campaign = read_campaign(Path(found["run"]))
+    terms = campaign.terms("customer")
+    assert (terms.offers, terms.ordered) == (("no match", "1:1", "2:1", "3:1"), True)
+    assert terms.unit_costs == (0, 2000, 4000, 6000)
+    assert found["summary"]["pacing"]["overspend"] == 0
+    assert "than no match for every request" in found["summary"]["worth"]["sentence"]
+    page = (Path(found["run"]) / "report.html").read_text()
+    assert "More than at no match" in page
+    assert "lowest incentive" not in page

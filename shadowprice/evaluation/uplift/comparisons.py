@@ -106,7 +106,6 @@ def side_evidence(
         balance=balance,
         sample_ratio_p=shared.p_value,
         verdict=_verdict(levels, slope, p_value),
-        sentence="",
         weighted=not bool(np.ptp(rows.weight) <= 1e-9 * rows.weight.max()),
         clusters=means.clusters,
         slope=slope,
@@ -163,10 +162,10 @@ def _compared(found: LevelEvidence, means: Means, base: int) -> LevelEvidence:
 
 def _no_cost(difference: Estimate, cost: float) -> str:
     if difference.high < 0:
-        return "it brings fewer responses than the lowest level"
+        return "it brings fewer responses, not more"
     if not difference.low > 0:
         return "the extra responses may be none"
-    return "" if cost > 0 else "it costs no more than the lowest level"
+    return "" if cost > 0 else "it costs nothing more"
 
 
 def _adjusted(levels: list[LevelEvidence], means: Means, base: int) -> list[LevelEvidence]:

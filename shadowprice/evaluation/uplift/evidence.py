@@ -72,7 +72,8 @@ class SideEvidence:
     balance         of features from before the trial; None where there are none
     sample_ratio_p  p-value of the shares found against those planned; None where nothing was drawn
     verdict         whether the response rises with the incentive
-    sentence        the verdict in words
+    claim           the verdict in words, with what limits it
+    figures         of the level that decides it, in words
     weighted        whether rows are weighted by inverse propensity
     clusters        accounts, or partners where they are fewer
     drawn           whether levels were drawn at random
@@ -87,14 +88,20 @@ class SideEvidence:
     balance: Balance | None
     sample_ratio_p: float | None
     verdict: Verdict
-    sentence: str
     weighted: bool
     clusters: int
+    claim: str = ""
+    figures: str = ""
     slope: Estimate | None = None
     trend: tuple[float, ...] = ()
     drawn: bool = True
     partial: tuple[int, ...] = ()
     plan: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its figures."""
+        return f"{self.claim} {self.figures}".rstrip()
 
     @property
     def rows(self) -> int:

@@ -90,7 +90,7 @@ def test_where_the_extra_responses_may_be_none_there_is_a_reason_and_no_cost() -
         assert each.cost_each is None
         assert each.why_no_cost in (
             "the extra responses may be none",
-            "it brings fewer responses than the lowest level",
+            "it brings fewer responses, not more",
         )
 
 
@@ -132,7 +132,7 @@ def test_a_response_that_falls_is_the_wrong_way() -> None:
     found = evidence(level, y, np.full(8000, 0.25))
     assert found.verdict == "wrong way"
     assert found.shown.level == 3
-    assert found.levels[3].why_no_cost == "it brings fewer responses than the lowest level"
+    assert found.levels[3].why_no_cost == "it brings fewer responses, not more"
 
 
 def test_a_log_without_a_draw_identifies_nothing_however_large_the_difference() -> None:

@@ -66,7 +66,7 @@ def test_pages_name_what_fails_and_show_the_rest(get):
     page = get("/campaigns/spring", authorization=basic(SECRETS["view"]))
     assert page.status_code == 200
     assert "The ledger&#39;s totals cannot be read: http://ledger does not answer." in page.text
-    assert "There is no price; answers have the reason stale_price." in page.text
+    assert "There is no price of this window; answers have the reason stale_price." in page.text
     assert "Dates, levels and terms" in page.text
     mix = get("/campaigns/spring/mix", authorization=basic(SECRETS["view"]))
     assert mix.status_code == 404

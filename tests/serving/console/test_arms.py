@@ -103,7 +103,7 @@ def page(log: Path, lift: Path, tmp_path: Path, campaign: Campaign = CAMPAIGN) -
 def test_the_page_has_the_sums_of_the_log_and_the_lift_of_the_job(log: Path, tmp_path: Path) -> None:
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
     lift = tmp_path / "lift.json"
-    assert "No lift is written yet" in page(log, lift, tmp_path).text
+    assert "No lift of this window is written yet" in page(log, lift, tmp_path).text
     found = run(
         LiftJob(log=log, campaign=tmp_path / "campaign.json", result=lift, page=tmp_path / "a.md", mature_hours=1)
     )

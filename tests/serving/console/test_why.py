@@ -13,7 +13,7 @@ def test_the_next_level_costs_more_per_response_than_one_is_worth_exactly_where_
     chosen = int(decide(value, cost, [price], 0.5, ["r1"]).level[0])
     told = why(LEVELS, chosen, price, "optimal", Currency(), ratio=False)
     if chosen == len(LEVELS) - 1:
-        assert told.endswith("no incentive costs more.")
+        assert told.endswith("nothing costs more.")
     else:
         assert "above the" in told
         assert "that one is worth now" in told
@@ -29,12 +29,11 @@ def test_it_names_the_rise_and_both_prices():
 
 def test_a_level_that_no_dearer_one_beats_says_so():
     worse = [LEVELS[0], LEVELS[1], Choice("$2.00", 0.2, 40.0)]
-    assert why(worse, 1, 0.005, "optimal", Currency(), ratio=False).endswith(
-        "no larger incentive would raise it further."
-    )
+    told = why(worse, 1, 0.005, "optimal", Currency(), ratio=False)
+    assert told.endswith("nothing dearer would raise it further.")
 
 
-def test_a_share_ratio_is_no_percentage():
+def test_shares_are_no_percentage():
     assert "from 1.1 to 1.4" in why(
         [Choice("$0.10", 1.1, 10), Choice("$0.50", 1.4, 50)], 1, 0.001, "tie", Currency(), ratio=True
     )
