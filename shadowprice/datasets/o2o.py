@@ -123,7 +123,7 @@ def _read(data: str | None, file: str, needs: tuple[str, ...]) -> pd.DataFrame:
             f"must be the folder that holds {file}; this data set does not come with the package", field="data"
         )
     source = Path(data) / file
-    if not source.is_file():
+    if not source.exists():
         raise NotFound(f"{source}: there is no such file; data= must be the folder that holds it")
     try:
         raw = read_frame(source)

@@ -17,6 +17,8 @@ from shadowprice.mapping.files.blocks import FREE_BYTES, MOST_EXPANSION
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 1 << 26
 """Bytes of a batch, as far as the file tells the size of its rows."""
+ROW_BYTES = 64
+"""Bytes that a row counts at least: rows of nothing take time, if no memory."""
 EXACT = 2**53
 """Whole numbers up to this one are exact in a column of floats."""
 MOST_COLUMNS = 100_000
@@ -51,6 +53,8 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
         return known[0] if known else pa.string()
     if all(pa.types.is_integer(each) for each in known):
         return pa.int64()
+    if all(pa.types.is_decimal(each) for each in known):
+        return pa.decimal128(38, max(each.scale for each in known))
     if all(pa.types.is_integer(each) or pa.types.is_floating(each) for each in known):
         return pa.float64()
     if all(pa.types.is_timestamp(each) for each in known) and len({each.tz for each in known}) == 1:
@@ -87,12 +91,11 @@ def read_batches(
         metadata = file.metadata
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
         told = sum(each.total_byte_size for each in groups)
-        total = _checked(told, most, size)
+        total = _checked(max(told, ROW_BYTES * metadata.num_rows), most, size)
         rows = max(1, min(rows, BATCH_BYTES * max(metadata.num_rows, 1) // max(told, 1)))
         total = 0
         for batch in file.iter_batches(rows, columns=names):
-            # Rows of nothing take time, if no memory.
-            held = max(sum(map(_bytes, batch.columns)), 8 * batch.num_rows)
+            held = max(sum(map(_bytes, batch.columns)), ROW_BYTES * batch.num_rows)
             total = _checked(total + held, most, size)
             step = max(1, batch.num_rows * BATCH_BYTES // max(held, 1))
             for start in range(0, batch.num_rows, step):
@@ -132,7 +135,7 @@ def _opened(path: Path, texts: Sequence[str] = ()) -> Iterator[pyarrow.parquet.P
                 opened, read_dictionary=list(texts), thrift_container_size_limit=MOST_COLUMNS
             )
         except (OSError, pa.ArrowException) as error:
-            raise ValueError(f"it is no Parquet file that can be read: {' '.join(str(error).split())}") from error
+            raise ValueError(f"is no Parquet file: {' '.join(str(error).split())}") from error
         with file:
             yield file
 
@@ -157,7 +160,8 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
         bounds = pc.min_max(plain).as_py()
         if any(abs(each) > EXACT for each in bounds.values() if each is not None):
             raise ValueError("has whole numbers beyond 2^53 in a column that has decimals in another file")
-    return plain if plain.type == kind else plain.cast(kind)
+    # Times are read to the microsecond, in one file too.
+    return plain if plain.type == kind else plain.cast(kind, safe=not pa.types.is_timestamp(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -43,7 +43,7 @@ def formats_of(cells: Collection[str]) -> list[str]:
 
 
 def number_format(name: str, numbers: Collection[Decimal]) -> str:
-    """Return the format of numbers that are times of the years 2000 to 2100 in a column named after a time, or empty."""
+    """Return the format of numbers that are times of 2000 to 2100 in a column named after a time; empty for others."""
     least, most = min(numbers), max(numbers)
     for format, unit in SINCE.items():
         if least * unit > _FIRST and most * unit < _LAST and _NAMES.search(name):

@@ -137,9 +137,10 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
     times = [each for each in free.values() if each.kind == "time"]
     if not times:
+        own = ", ".join(trials.opened.names)[:300]
         raise InvalidInput(
-            f"has no column of times, which tells when the offers were made; it has {', '.join(trials.opened.names)[:300]}. "
-            "Of times in another form, and with another delimiter, write the mapping by hand",
+            f"has no column of times, which tells when the offers were made; it has {own}. Where times have "
+            "another form, or cells another delimiter, write the mapping by hand",
             field=trials.source.file,
         )
     sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
