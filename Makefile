@@ -34,6 +34,8 @@ BUILDER ?=
 BEFORE ?=
 KEY ?=
 ADVISORIES ?=
+READER ?=
+SECONDS ?= 60
 # Without bytecode each of the many processes of a run or a test compiles its libraries anew, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
@@ -75,6 +77,14 @@ test-fast: install ## Short tests that start no service and no other program [TE
 .PHONY: test-runs
 test-runs: install ## Whole runs: pipelines, quickstarts, training on Ray, killed steps, tutorials [WORKERS=3]
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 tests/runs
+
+.PHONY: fuzz
+fuzz: install ## Random input for the readers of files and messages, guided by coverage [READER=mapping SECONDS=60]
+	@$(BIN)/python -c 'import atheris' 2>/dev/null \
+		|| $(BIN)/uv pip install --no-progress --python $(BIN)/python --constraint constraints.txt --editable '.[fuzz]' \
+		|| { echo "make fuzz: atheris cannot be installed"; exit 1; }
+	mkdir -p build
+	$(BIN)/python tests/fuzz/fuzz.py $(READER) -max_total_time=$(SECONDS) -artifact_prefix=build/fuzz-
 
 .PHONY: lint
 lint: install ## Formatting, types, imports

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from operations.common.accounts import read_accounts
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.to_come import requests_to_come
@@ -145,13 +145,10 @@ class Question:
             condition = Condition(name, f"limits.{name} (neither a side nor in a table of groups)")
             found = self._where(condition, seconds)
         else:
-            try:
-                inside = pq.read_table(table, columns=["account_id"], filters=[("group", "=", name)])["account_id"]
-            except (OSError, pa.ArrowInvalid) as error:
-                raise InvalidInput(f"is not a table of account_id and group: {error}", field=str(table)) from error
+            rows = read_accounts(table, ("account_id", "group"))
+            inside = pa.array(rows["account_id"][rows["group"] == name], pa.string())
             found = {
-                side: np.asarray(pc.is_in(each.account_id, value_set=inside.combine_chunks()))
-                for side, each in self.population.items()
+                side: np.asarray(pc.is_in(each.account_id, value_set=inside)) for side, each in self.population.items()
             }
         if not any(each.any() for each in found.values()):
             raise InvalidInput(f"no account of the model is in group {name!r}", field="limits")

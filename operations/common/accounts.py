@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
 from shadowprice.learning.bundle import read_meta
+from shadowprice.mapping.files.parquet import read_frame
 from shadowprice.pacing.population import ACCOUNTS
 
 OTHER = dict(zip(SIDES, reversed(SIDES), strict=True))
@@ -35,7 +37,7 @@ def accounts_of(
         InvalidInput: the file cannot be read or has no account_id.
     """
     if file is not None:
-        return _read(file, ("account_id",))[["account_id"]].drop_duplicates()
+        return read_accounts(file, ("account_id",))[["account_id"]].drop_duplicates()
     workspace = campaign if campaign.is_dir() else campaign.parent
     if (workspace / MODEL).exists():
         version = str(read_meta((workspace / MODEL).resolve())["model_version"])
@@ -58,7 +60,9 @@ def features_of(file: Path | None, segment: str, taken: Collection[str]) -> tupl
         if segment:
             raise InvalidInput("needs the file of features that has it", field="segment")
         return None, ()
-    features = _read(file, ("account_id", *([segment] if segment else [])))
+    features = read_accounts(file, ("account_id",))
+    if segment and segment not in features:
+        raise InvalidInput(f"has no column {[segment]}; it has {list(features.columns)}", field=str(file))
     if features["account_id"].duplicated().any():
         raise InvalidInput("must have one row for each account", field=f"{file}.account_id")
     both = (set(features.columns) & {*taken, "group", "period"}) - {"account_id"}
@@ -86,12 +90,28 @@ def in_units(accounts: pd.DataFrame, unit: Unit, groups: Groups | None) -> pd.Da
     return accounts
 
 
-def _read(file: Path, columns: Sequence[str]) -> pd.DataFrame:
+def read_accounts(file: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Return a Parquet file of the user that has some columns, all of which are identifiers.
+
+    Raises:
+        InvalidInput: it cannot be read, lacks one of them, or a cell of them is no identifier.
+    """
     try:
-        found = pd.read_parquet(file)
+        found = read_frame(file)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
     missing = [name for name in columns if name not in found]
     if missing:
         raise InvalidInput(f"has no column {missing}; it has {list(found.columns)}", field=str(file))
-    return found.assign(account_id=found["account_id"].astype(str))
+    return found.assign(**{name: _identifiers(found[name], f"{file}.{name}") for name in columns})
+
+
+def _identifiers(column: pd.Series[Any], place: str) -> pd.Series[Any]:
+    """Return identifiers as text; a program that writes tables makes whole numbers floats where a cell is unknown."""
+    if column.isna().any():
+        raise InvalidInput("must not be empty", field=place)
+    if pd.api.types.is_float_dtype(column.dtype):
+        if ((column % 1 != 0) | (column.abs() > 2**53)).any():
+            raise InvalidInput("has fractions or numbers beyond 2^53; write identifiers as text", field=place)
+        column = column.astype("int64")
+    return column.astype(str)

@@ -18,8 +18,9 @@ from shadowprice.datasets.split import Split
 from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.mapping.files.delimited import Delimited
 from shadowprice.mapping.files.dialect import Dialect
+from shadowprice.mapping.files.parquet import read_frames
 from shadowprice.tables import SESSION_TABLES, SessionTables, Tables, validate_sessions, validate_tables
-from shadowprice.tables.database import Source, columns_of, parquet_parts, sorted_rows, write_batches
+from shadowprice.tables.database import BATCH, Source, columns_of, sorted_rows, write_batches
 from shadowprice.tables.problems import Problems
 from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, KEYS, OPTIONAL, arrow_schema
 
@@ -83,7 +84,7 @@ def _parts(folder: Path, tables: Sequence[str]) -> dict[str, Iterator[pd.DataFra
     problems = Problems()
     for name in tables:
         sources = [folder / f"{name}.parquet", folder / f"{name}.csv"]
-        source = next((file for file in sources if file.is_file()), None)
+        source = next((file for file in sources if file.exists()), None)
         if source is not None:
             parts[name] = _read(name, source)
         elif name not in OPTIONAL:
@@ -129,15 +130,10 @@ def _write(table: str, source: Source, path: Path) -> None:
 def _read(table: str, source: Path) -> Iterator[pd.DataFrame]:
     problems = Problems()
     try:
-        yield from _parquet_parts(source) if source.suffix == ".parquet" else _csv_parts(table, source, problems)
+        yield from read_frames(source, BATCH) if source.suffix == ".parquet" else _csv_parts(table, source, problems)
     except (pa.ArrowException, OSError, ValueError) as error:
         problems.add(table, None, f"{source.name} cannot be read: {error}")
     problems.refuse()
-
-
-def _parquet_parts(source: Path) -> Iterator[pd.DataFrame]:
-    for frame in parquet_parts(source):
-        yield frame.drop(columns=frame.columns[frame.columns.str.startswith("__index_level_")])
 
 
 def _csv_parts(table: str, source: Path, problems: Problems) -> Iterator[pd.DataFrame]:

@@ -30,6 +30,7 @@ from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, InvalidTable, NotFound, TableProblem
+from shadowprice.mapping.files.parquet import read_frame
 from shadowprice.tables import validate_tables
 
 LABELLED_FILE = "offers_labelled_apr14_may31.parquet"
@@ -122,9 +123,12 @@ def _read(data: str | None, file: str, needs: tuple[str, ...]) -> pd.DataFrame:
             f"must be the folder that holds {file}; this data set does not come with the package", field="data"
         )
     source = Path(data) / file
-    if not source.is_file():
+    if not source.exists():
         raise NotFound(f"{source}: there is no such file; data= must be the folder that holds it")
-    raw = pd.read_parquet(source)
+    try:
+        raw = read_frame(source)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot be read: {error}", field=str(source)) from error
     missing = [TableProblem(file, name, "the column is missing") for name in needs if name not in raw]
     if missing:
         raise InvalidTable("; ".join(map(str, missing)), problems=missing)

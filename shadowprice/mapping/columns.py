@@ -6,6 +6,7 @@ the reason is known here, it goes with the cell; see :data:`shadowprice.tables.c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import duckdb
@@ -24,7 +25,6 @@ YES_NO = frozenset(("redeemed", "clicked"))
 """Columns of 0 and 1, which may be written as false and true."""
 EXACT = 2**53
 """Whole numbers up to this one are exact in a column of floats."""
-_WHOLE = r"-?(?:0|[1-9][0-9]*)(?:\.0+)?"
 _LOST = "is a number beyond 2^53, whose last digits are lost in a column of numbers; write the column as text"
 _PART = "is a fraction, which is no identifier or text; write the column as text"
 
@@ -51,7 +51,7 @@ def column_sql(
     if name in MONEY:
         return amount_sql(_valued(raw, number_sql(raw, source, mapping.currency), column, source), column, mapping)
     converted: dict[str, Callable[[], str]] = {
-        TIME: lambda: time_sql(_valued(raw, text, column, source), column, mapping),
+        TIME: lambda: time_sql(_valued(raw, text, column, source), column, mapping.timezone, mapping.repeated_hour),
         REAL: lambda: _valued(raw, number, column, source),
         WHOLE: lambda: _valued(raw, _as_bit(text, number) if name in YES_NO else number, column, source),
         FLAG: lambda: trimmed(_valued(raw, text, column, source)),
@@ -65,12 +65,13 @@ def text_sql(db: duckdb.DuckDBPyConnection, raw: str, opened: Opened, *, stored:
     ``stored`` tells whether ``raw`` is a column of the source.
     """
     text = f"CAST({raw} AS VARCHAR)"
-    whole = f"CAST(TRY_CAST({raw} AS HUGEINT) AS VARCHAR)"
-    number = f"TRY_CAST({raw} AS DOUBLE)"
     if stored and _are_floats(db, raw, opened):
         # A program that writes tables as CSV wrote whole numbers as floats, as pandas does where a cell is unknown.
-        fits = f"{matches(text, _WHOLE)} AND abs({number}) <= {EXACT}"
+        whole = f"split_part({raw}, {literal(opened.source.decimal)}, 1)"
+        fits = f"{matches(text, _whole(opened))} AND abs(TRY_CAST({whole} AS DOUBLE)) <= {EXACT}"
         return f"CASE WHEN {raw} IS NULL THEN NULL WHEN {fits} THEN {whole} ELSE {refused(_LOST, text)} END"
+    whole = f"CAST(TRY_CAST({raw} AS HUGEINT) AS VARCHAR)"
+    number = f"TRY_CAST({raw} AS DOUBLE)"
     exact = f"CASE typeof({raw}) WHEN 'FLOAT' THEN {2**24} ELSE {EXACT} END"
     return f"""CASE WHEN NOT regexp_matches(typeof({raw}), '^(FLOAT|DOUBLE|DECIMAL)') THEN {text}
         WHEN {raw} IS NULL OR isnan({number}) THEN NULL
@@ -100,6 +101,7 @@ def _valued(raw: str, other: str, column: Column, source: Source) -> str:
         return other
     text, number = f"CAST({raw} AS VARCHAR)", number_sql(raw, source)
     cases = [f"WHEN {text} = {literal(key)} THEN {literal(value)}" for key, value in column.values.items()]
+    cases += [f"WHEN {trimmed(text)} = {literal(key)} THEN {literal(value)}" for key, value in column.values.items()]
     for key, value in column.values.items():
         if key.strip().lower() in ("true", "false"):
             cases.append(f"WHEN lower({trimmed(text)}) = {literal(key.strip().lower())} THEN {literal(value)}")
@@ -127,14 +129,19 @@ def _text(db: duckdb.DuckDBPyConnection, raw: str, column: Column, opened: Opene
     return text_sql(db, raw, opened, stored=bool(column.column))
 
 
+def _whole(opened: Opened) -> str:
+    """Return the pattern of a whole number as programs write it into a column of floats."""
+    return rf"-?(?:0|[1-9][0-9]*)(?:{re.escape(opened.source.decimal)}0+)?"
+
+
 def _are_floats(db: duckdb.DuckDBPyConnection, raw: str, opened: Opened) -> bool:
-    """Return whether a column of text holds whole numbers, some of which end in .0 or have an exponent."""
+    """Return whether a column of text holds whole numbers, some of which have a decimal or an exponent."""
     table = table_of(opened.source)
     ((is_text,),) = db.execute(f"SELECT typeof({raw}) = 'VARCHAR' FROM {table} LIMIT 1").fetchall() or [(False,)]
     if not is_text:
         return False
-    pattern = literal(rf"{_WHOLE}|-?[0-9][.,]?[0-9]*[eE]\+?[0-9]+")
-    signs = f"ends_with({raw}, '.0') OR contains({raw}, 'e+') OR contains({raw}, 'E+')"
+    pattern = literal(rf"{_whole(opened)}|-?[0-9][.,]?[0-9]*[eE]\+?[0-9]+")
+    signs = " OR ".join(f"contains({raw}, {literal(sign)})" for sign in (f"{opened.source.decimal}0", "e+", "E+"))
     ((some,),) = db.execute(f"SELECT bool_or({signs}) FROM {table}").fetchall()
     if not some:
         return False

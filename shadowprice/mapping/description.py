@@ -75,7 +75,7 @@ class Column:
     expression  SQL over the user's own columns, in DuckDB's dialect
     row         a prefix, which the number of the row follows
     values      own value → canonical value
-    format      of a time, as for strptime
+    format      of a time: as for strptime, or seconds, milliseconds or microseconds since 1970, or excel
     timezone    of a time without one
     plus_days   added to a time
     unit        of an amount: major or minor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -11,6 +12,9 @@ import duckdb
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
 
+MOST_BRACKETS = 1000
+"""Opening brackets of an expression or a query at most."""
+_SIGNS = re.compile(r"(?:[-+~@!]\s*){100}")
 _CLASSES = frozenset(
     (
         *("BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION"),
@@ -55,6 +59,9 @@ def check_query(db: duckdb.DuckDBPyConnection, query: str, place: str) -> None:
 
 
 def _statement(db: duckdb.DuckDBPyConnection, text: str, place: str) -> dict[str, Any]:
+    # The parser takes time in proportion to the square of the brackets that are open, and of the signs in a row.
+    if text.count("(") > MOST_BRACKETS or _SIGNS.search(text):
+        raise InvalidInput(f"must not have more than {MOST_BRACKETS} brackets, or 100 signs in a row", field=place)
     ((serialized,),) = db.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
     try:
         found = parse_json(serialized)

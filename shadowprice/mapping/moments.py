@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shadowprice.mapping.description import Column, Mapping
+from shadowprice.mapping.description import Column
 from shadowprice.mapping.opened import literal
 from shadowprice.mapping.texts import matches, refused, trimmed
 
@@ -14,18 +14,39 @@ LOCAL_TIME = rf"{_DATE}|{_MOMENT}"
 """Pattern of a whole text that is a date, or a time without a zone."""
 UTC_TIME = rf"({_MOMENT}) *(?:Z|z|UTC|GMT)"
 """Pattern of a time in UTC; its group is the time without the zone."""
-OFFSET_TIME = rf"({_MOMENT}) *([+-]\d{{2}}(?::?\d{{2}}(?::\d{{2}})?)?)"
+OFFSET_TIME = rf"({_MOMENT}) *([+-](?:0\d|1[0-8])(?::?[0-5]\d(?::[0-5]\d)?)?)"
 """Pattern of a time with an offset; its groups are the time and the offset."""
+SINCE = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
+"""Format of a time that is a number since 1970 in UTC → microseconds of its unit."""
+EXCEL = "excel"
+"""Format of a time that is a spreadsheet's number of days since 30 December 1899."""
+_NUMBER = "DECIMAL(28, 10)"
 _FORMAT_OF_UTC = re.compile(r".*[^%](Z|z|UTC|GMT)", re.DOTALL)
 _SHIFTS = ("1 hour", "30 minutes", "2 hours")
 """How far clocks are set."""
 
 
-def time_sql(text: str, column: Column, mapping: Mapping) -> str:
-    """Return the SQL of a time in UTC as ISO 8601 writes it."""
+def time_sql(text: str, column: Column, zone: str, which: str = "") -> str:
+    """Return the SQL of a time in UTC as ISO 8601 writes it.
+
+    Args:
+        text: SQL of the cell.
+        column: with the form of the time, and its own zone.
+        zone: of times without one; empty: they are left as they are.
+        which: ``first`` or ``second`` of two hours where clocks are set back; empty: neither.
+    """
     text = trimmed(text)
-    zone = column.timezone or mapping.timezone
-    which = mapping.repeated_hour
+    zone = column.timezone or zone
+    if column.format in SINCE or column.format == EXCEL:
+        number = f"TRY_CAST({text} AS {_NUMBER})"
+        # Days in decimals are exact to some microseconds.
+        scaled = f"round({number} * {SINCE.get(column.format, 86_400)})" + (
+            " * 1000000" if column.format == EXCEL else ""
+        )
+        instant = f"TRY(make_timestamp(CAST({scaled} AS BIGINT)))"
+        if column.format in SINCE:
+            return _local(instant, "UTC", which, column, text)
+        return _local(f"({instant} - INTERVAL '25569 days')", zone, which, column, text)
     if column.format:
         parsed = f"try_strptime({text}, {literal(column.format)})"
         zoned = "%z" in column.format.lower()

@@ -218,9 +218,12 @@ def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str
         return []
     sides = ", ".join(f"'{side}'" for side in absent)
     first = f"min({quoted(ROW)}) AS {quoted(ROW)}"
-    each = f"""SELECT account_id, side, min(ts) AS ts, {first} FROM ({" UNION ALL ".join(named)})
+    each = f"""SELECT account_id, side, min(ts) AS ts, {first}, TRY_CAST(min(ts) AS TIMESTAMPTZ) IS NOT NULL AS known
+        FROM ({" UNION ALL ".join(named)})
         WHERE account_id IS NOT NULL AND side IN ({sides}) GROUP BY account_id, side"""
-    times = "unnest(list_distinct([min(ts) OVER (), ts]))" if edges else "min(ts) OVER ()"
+    # A cell that is no time would be that of every account, and be refused for each.
+    start = "CASE WHEN known THEN min(ts) FILTER (known) OVER () ELSE ts END"
+    times = f"unnest(list_distinct([{start}, ts]))" if edges else start
     query = f"""(SELECT account_id, side, {times} AS snapshot_ts, {quoted(ROW)} FROM ({each})
         ORDER BY side, account_id, snapshot_ts)"""
     labels = {**made[0].labels, "snapshot_ts": made[0].labels["decided_at"]}

@@ -122,5 +122,11 @@ class Rows:
 
 
 def _names(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the names of the columns of a Parquet file, in the form of those of other files."""
-    return tuple(unicodedata.normalize("NFC", name.strip()) for name in schema.names)
+    """Return the names of the columns of a Parquet file, in the form of those of other files.
+
+    Columns of lists and structures have none: a mapping cannot name them.
+    """
+    return tuple(
+        "" if pa.types.is_nested(column.type) else unicodedata.normalize("NFC", column.name.strip())
+        for column in schema
+    )

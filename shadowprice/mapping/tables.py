@@ -93,7 +93,13 @@ def _in_own_words(
     own = [_translated(db, parts.get(problem.table, ()), problem) for problem in problems]
     hints = []
     if not mapping.timezone and any("time" in problem.reason for problem in own):
-        hints.append("Times without a zone need `timezone` in the mapping, and those of another form a `format`.")
+        hints.append("Times without a zone need `timezone` in the mapping.")
+    if any("is not a time" in problem.reason for problem in own):
+        hints.append("Times of another form need a `format`, and numbers a `format` such as seconds or excel.")
+    if any("number;" in problem.reason for problem in own):
+        hints.append(
+            "Numbers with other signs need `decimal` or `thousands` of the source, and amounts their `currency`."
+        )
     return unusable(own, hints)
 
 

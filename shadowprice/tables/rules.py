@@ -129,6 +129,25 @@ def _account_key(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     yield "account", "account_id", rows, "stands twice with the same side and snapshot_ts"
 
 
+def _alike(table: str, column: str) -> _Faults:
+    """Return the rule that two identifiers differ by more than spaces around them and the form of their letters."""
+
+    def faults(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+        plain = f"trim(nfc_normalize({column}))"
+        odd = f"FROM {table} WHERE {column} <> {plain}"
+        # Nearly always there is none, and nothing needs to be joined.
+        if db.sql(f"SELECT 1 {odd} LIMIT 1").fetchall():
+            twice = f"SELECT {plain} FROM (SELECT DISTINCT {column} FROM {table}) GROUP BY ALL HAVING count(*) > 1"
+            reason = "is another one but for spaces around it, or for how Unicode composes its letters"
+            yield table, column, f"SELECT row {odd} AND {plain} IN ({twice})", reason
+
+    return faults
+
+
+for _table, _column in (("account", "account_id"), ("offer", "offer_id")):
+    _rule(f"{_table}.{_column}")(_alike(_table, _column))
+
+
 @_rule("offer.side", "offer.kind", unless=LEVELS)
 def _amounts(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     rows = f"SELECT row FROM offer WHERE {PAID} AND face_value IS NULL AND cost IS NULL"

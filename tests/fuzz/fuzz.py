@@ -1,32 +1,40 @@
-"""Random input for the readers of files and messages, guided by coverage.
+"""Random input for the readers of files and messages, guided by coverage: what ``make fuzz`` runs.
 
-    python tests/fuzz/fuzz.py mapping -max_total_time=60
+    python tests/fuzz/fuzz.py [READER] -max_total_time=60
 
-An input that ends in another error than the reader's own is written to the working folder. It becomes a case: a folder
-of tests/mapping/corpus, or an entry of :data:`readers.SEEDS`.
+An input that ends in another error than the reader's own is written to a file. It becomes a case: a folder of
+tests/mapping/corpus, or an entry of :data:`readers.SEEDS`.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import atheris
+try:
+    import atheris
+except ImportError:
+    sys.exit("the fuzzer needs atheris: install the extra shadowprice[fuzz]")
 
 with atheris.instrument_imports(include=["shadowprice", "serving", "operations", "yaml"]):
     from readers import READERS, SEEDS
 
 
-def main() -> None:
-    """Run the fuzzer on the reader that the command line names."""
-    name, *options = sys.argv[1:]
+def main() -> int:
+    """Run the fuzzer on the reader that the command line names, or on each for its time."""
+    names, options = ([each for each in sys.argv[1:] if each.startswith("-") is dashed] for dashed in (False, True))
+    if len(names) != 1:
+        own = [sys.executable, *sys.argv[:1]]
+        return max(subprocess.run([*own, name, *options], check=False).returncode for name in names or READERS)
     seeds = Path(tempfile.mkdtemp(prefix="shadowprice-seeds-"))
-    for place, seed in enumerate(SEEDS[name]):
+    for place, seed in enumerate(SEEDS[names[0]]):
         (seeds / str(place)).write_bytes(seed)
-    atheris.Setup([sys.argv[0], str(seeds), *options], READERS[name])
+    atheris.Setup([sys.argv[0], str(seeds), *options], READERS[names[0]])
     atheris.Fuzz()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -47,8 +47,10 @@ def delimited(data: bytes) -> None:
     records, _ = split_records(text, dialect.delimiter, dialect.quote)
     assert file.above + 1 + file.rows + file.refused + file.blank == len(records)
     if not file.refused:
-        reader = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=dialect.delimiter, strict=True)
-        own = [row for row in reader if row][-len(rows) :] if rows else []
+        below = text[records.ends[file.above] :].decode()
+        own = [
+            row for row in csv.reader(io.StringIO(below, newline=""), delimiter=dialect.delimiter, strict=True) if row
+        ]
         assert [[row[str(place)] or "" for place in range(len(file.names))] for row in rows] == own
 
 
@@ -95,6 +97,8 @@ SEEDS: dict[str, list[bytes]] = {
     "delimited": [
         b'no,who\n1,"a ""b""\r\n c"\n\n2,\n',
         b"# x\nsep=;\nno;who\r1;2\r",
+        "\ufeff\ufeffno,who\n1,2\n\ufeff3,4\n".encode("utf-16"),
+        b'no,"a"b"\n1,2\n',
         b'a\tb\n"',
         "a;b\n1,5;2".encode("utf-16"),
     ],

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
+from harmful import long_pages, many_rows, repeated
 
 import cli.main as command
 from shadowprice.datasets import load
@@ -76,7 +74,9 @@ def refusal(path: Path, **options: Any) -> str:
         "unnest([1, 2]) = 1",
         "columns(*) = ''",
         "$1",
-        "(" * 5000,
+        "(" * 200_000,
+        "- " * 100_000,
+        "(- " * 900,
         "a" * 200_000 + "(",
     ],
 )
@@ -203,28 +203,6 @@ def test_pipes_and_devices_are_no_files(make: Callable[[Path], object], name: st
         return
     assert "is not a regular file" in refusal(write(tmp_path, name), outside=True)
     assert command.main(["init", str(tmp_path / "new"), "--trials", str(tmp_path / name)]) == 1
-
-
-def repeated(path: Path) -> None:
-    """Thirty thousand texts of a million characters in some kilobytes."""
-    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(30_000, np.int32)), pa.array(["x" * 1_000_000]))
-    pa.parquet.write_table(pa.table({"no": texts, "who": texts}), path, compression="zstd")
-
-
-def long_pages(path: Path) -> None:
-    """Texts of a million characters, compressed a thousandfold."""
-    table = pa.table({"no": ["x" * 1_000_000] * 60, "who": ["y"] * 60})
-    with pa.parquet.ParquetWriter(path, table.schema, compression="zstd", use_dictionary=False) as writer:
-        for _ in range(30):
-            writer.write_table(table)
-
-
-def many_rows(path: Path) -> None:
-    """Two hundred million numbers in two megabytes."""
-    table = pa.table({"no": np.zeros(20_000_000, np.int64), "who": np.zeros(20_000_000, np.int8)})
-    with pa.parquet.ParquetWriter(path, table.schema, compression="zstd") as writer:
-        for _ in range(10):
-            writer.write_table(table)
 
 
 @pytest.mark.parametrize("make", [repeated, long_pages, many_rows])

@@ -144,6 +144,13 @@ def test_a_question_on_the_command_line_has_limits_on_sides_and_groups_and_caps(
     assert main(["whatif", *asked[:6], "--limits", of_condition, *asked[10:]]) == 0, capsys.readouterr().err
     same = json.loads((tmp_path / "answer.json").read_text())["asked"]
     assert list(same["prices"].values()) == list(answer["prices"].values())
+    # Programs that write tables make whole numbers floats.
+    numbered = pd.read_parquet(workspace / "regions.parquet").assign(group=7.0)
+    numbered.to_parquet(tmp_path / "numbered.parquet")
+    of_number = ["--groups", str(tmp_path / "numbered.parquet"), "--limits", '{"7": 4000, "merchant": 30000}']
+    assert main(["whatif", *asked[:6], *of_number, *asked[10:]]) == 0, capsys.readouterr().err
+    same = json.loads((tmp_path / "answer.json").read_text())["asked"]
+    assert list(same["prices"].values()) == list(answer["prices"].values())
     assert main(["whatif", *asked[:6], "--limits", "{\"account.c_town == 'x'\": 5}"]) == 1
     assert "have no column 'c_town'" in capsys.readouterr().err
     assert main(["whatif", *asked[:6], "--limits", '{"nowhere": 5}']) == 1

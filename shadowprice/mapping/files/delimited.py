@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ SHOWN = 5
 NUL = "has a NUL character; name the file's encoding, such as utf-16"
 OTHER_QUOTE = "double it in a cell in quotes, or give the source another quote"
 STRAY = f"has a quote within a cell; {OTHER_QUOTE}"
+MARK = "begins with a byte order mark, as where files were joined; remove the mark"
 
 
 @dataclass
@@ -166,6 +169,10 @@ class Delimited:
             yield counted, np.flatnonzero(ragged & (piece.cells == cells))
         if len(piece.strays):
             yield STRAY, piece.strays
+        # Arrow leaves a mark before the first cell of a piece out.
+        marks = [each.start() for each in re.finditer(codecs.BOM_UTF8, piece.content)]
+        if marks and (begins := np.isin(np.append(0, piece.ends[:-1]), marks)).any():
+            yield MARK, np.flatnonzero(begins)
         if b"\0" in piece.content:
             places = np.flatnonzero(np.frombuffer(piece.content, np.uint8) == 0)
             yield NUL, np.unique(np.searchsorted(piece.ends, places, side="right"))

@@ -14,7 +14,7 @@ import numpy as np
 from shadowprice.mapping.files.blocks import text_blocks
 from shadowprice.mapping.files.structure import Records, split_records
 
-DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01")
 """Delimiters that are looked for."""
 SAMPLE = 1 << 18
 """Bytes of text from which a dialect is found."""
@@ -71,7 +71,7 @@ def names_of(text: str, dialect: Dialect) -> tuple[str, ...]:
     Raises:
         ValueError: a name is too long.
     """
-    lines = io.StringIO(text, newline="")
+    lines = io.StringIO(text.lstrip("\ufeff"), newline="")
     if dialect.quote:
         reader = csv.reader(lines, delimiter=dialect.delimiter, quotechar=dialect.quote)
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shadowprice.mapping.moments import EXCEL
 from shadowprice.mapping.proposal.profile import Cells, Profile
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -19,7 +21,30 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "cost_paid": ("cost", "paid", "kosten"),
 }
 """Canonical column → parts of names that a user may have given it; the content of the column decides first."""
-YES = frozenset(("1", "true", "t", "yes", "y", "ja", "j", "oui", "si", "sí", "sim"))
+YES = frozenset(
+    (
+        *(
+            "1",
+            "true",
+            "t",
+            "yes",
+            "y",
+            "on",
+            "x",
+            "✓",
+            "ja",
+            "j",
+            "wahr",
+            "oui",
+            "vrai",
+            "si",
+            "sí",
+            "sim",
+            "verdadero",
+        ),
+        *("vero", "tak", "ano", "evet", "kyllä", "да", "так", "是", "はい", "예", "used", "redeemed"),
+    )
+)
 EVEN = 4.0
 """Standard errors that the share of a value may be off where values were drawn evenly."""
 
@@ -71,12 +96,22 @@ def flag(cells: Cells, check: bool) -> Proposed:
     words = list(cells.values)
     if set(words) == {"0", "1"}:
         return Proposed(own=cells.name, reason="0 or 1", check=check)
-    yes = [word for word in words if word.casefold() in YES or (cells.kind == "number" and as_number(word) == 1)]
-    rarer = words[-1]
-    chosen = yes[0] if len(yes) == 1 else rarer
-    values = {word: "1" if word == chosen else "0" for word in words}
-    reason = "two values" if len(yes) == 1 else f"two values; the rarer one, {rarer}, is taken for redeemed"
-    return Proposed(own=cells.name, keys={"values": values}, reason=reason, check=check or len(yes) != 1)
+    yes = {word for word in words if _meant(word) in YES}
+    known = 0 < len(yes) < len(words) and len(set(map(_meant, yes))) == 1
+    chosen = yes if known else {words[-1]}
+    values = {word: "1" if word in chosen else "0" for word in words}
+    reason = "two values" if known else f"two values; the rarer one, {words[-1]}, is taken for redeemed"
+    return Proposed(own=cells.name, keys={"values": values}, reason=reason, check=check or not known)
+
+
+def has_two_values(cells: Cells) -> bool:
+    """Return whether a column has two values, which may be written in several ways: TRUE, true and false."""
+    return cells.kind != "time" and len(set(map(_meant, cells.values))) == 2
+
+
+def _meant(word: str) -> str:
+    """Return what a word is compared as: a whole number without its decimals, a text without its case."""
+    return re.sub(r"^[+]?([0-9]+)[.,]0+$", r"\1", word).casefold()
 
 
 def time_keys(cells: Cells) -> dict[str, str]:
@@ -88,6 +123,10 @@ def time_reason(cells: Cells, reason: str) -> str:
     """Return the reason of a time, with a warning where its format is not certain."""
     if "%y" in cells.format and cells.first is not None:
         reason += f"; years of two digits are read as {cells.first.year}"
+    if cells.format and "%" not in cells.format:
+        reason += (
+            f"; its numbers are taken for {cells.format if cells.format == EXCEL else f'{cells.format} since 1970'}"
+        )
     if cells.others:
         reason += f"; day, month or year may be swapped, as in {' and '.join(cells.others)}"
     return reason
@@ -114,8 +153,3 @@ def hinted(cells: Cells, name: str) -> bool:
 def named(cells: Sequence[Cells], name: str) -> list[Cells]:
     """Return the columns whose names fit, or all where none does."""
     return [each for each in cells if hinted(each, name)] or list(cells)
-
-
-def as_number(text: str) -> float:
-    """Return a number with a point or a comma before its decimals."""
-    return float(text.replace(",", "."))

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shadowprice.errors import InvalidInput
-from shadowprice.mapping.description import Source
-from shadowprice.mapping.moments import LOCAL_TIME, OFFSET_TIME, UTC_TIME
+from shadowprice.mapping.description import Column, Source
+from shadowprice.mapping.moments import EXCEL, LOCAL_TIME, OFFSET_TIME, UTC_TIME, time_sql
 from shadowprice.mapping.opened import ROW, Opened, literal, quoted
-from shadowprice.mapping.proposal.dates import formats_of
+from shadowprice.mapping.proposal.dates import formats_of, number_format
 from shadowprice.mapping.proposal.dialects import propose_source
 from shadowprice.mapping.proposal.signs import Signs, currency_in, find_signs
 from shadowprice.mapping.sources import open_sources, table_of
@@ -28,7 +28,10 @@ SAMPLE_ROWS = 50_000
 """First rows of a file, from which types are told."""
 MOST_VALUES = 50
 """Most different values of a column that are listed."""
-UNKNOWN = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", "-", "?")
+UNKNOWN = (
+    *("NA", "N/A", "n/a", "#N/A", "<NA>", "NaT", "NULL", "Null", "null", "(null)", "[NULL]", "None"),
+    *("nan", "NaN", "\\N", "-", "--", "?"),
+)
 """Texts that stand for an unknown cell."""
 _ZONED = re.compile(f"{UTC_TIME}|{OFFSET_TIME}")
 _ISO = re.compile(f"{LOCAL_TIME}|{UTC_TIME}|{OFFSET_TIME}")
@@ -177,7 +180,12 @@ def _cells(
         return Cells(kind="time", **alike, values=listed, zoned=zoned, first=first, last=last)
     numbers = [signs.number(value) for value in values]
     if None not in numbers:
-        whole = all(number == number.to_integral_value() for number in numbers if number is not None)
+        found = [number for number in numbers if number is not None]
+        whole = all(number == number.to_integral_value() for number in found)
+        if format := number_format(name, found):
+            read = time_sql(text, Column(format=format, timezone="UTC"), "")
+            first, last = _bounds(db, table, f"TRY_CAST(rtrim({read}, 'Z') AS TIMESTAMP)")
+            return Cells(kind="time", **alike, format=format, zoned=format != EXCEL, first=first, last=last)
         return Cells(kind="number", **alike, values=listed, whole=whole, currency=currency_in(values))
     fitting = [each for each in formats_of(values) if _read_as(db, values, f"try_strptime(v, {literal(each)})")]
     if not fitting:

@@ -18,6 +18,7 @@ from shadowprice.mapping.proposal.guesses import (
     Proposed,
     drawn,
     flag,
+    has_two_values,
     hinted,
     is_value,
     likely_values,
@@ -136,7 +137,12 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
     times = [each for each in free.values() if each.kind == "time"]
     if not times:
-        raise InvalidInput("has no column of times; when the offers were made is needed", field=trials.source.file)
+        own = ", ".join(trials.opened.names)[:300]
+        raise InvalidInput(
+            f"has no column of times, which tells when the offers were made; it has {own}. Where times have "
+            "another form, or cells another delimiter, write the mapping by hand",
+            field=trials.source.file,
+        )
     sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
     times = [each for each in times if each is not sent]
     take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
@@ -162,9 +168,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
 
 def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
     """Columns of an outcome; those that are used are removed from ``free``."""
-    answers = named([each for each in free.values() if len(each.values) == 2 and each.kind != "time"], "redeemed")
+    answers = named([each for each in free.values() if has_two_values(each)], "redeemed")
     known = [each for each in times if each.name in free]
-    when = [each for each in known if not each.full]
+    # A mark, such as x, stands where something was redeemed, and so does its time.
+    marks = [each for each in free.values() if len(each.values) == 1 and hinted(each, "redeemed")]
+    when = [each for each in known + marks if not each.full]
     if answers:
         yield "redeemed", flag(answers[0], len(answers) > 1 and not hinted(answers[0], "redeemed"))
         free.pop(answers[0].name)
