@@ -88,7 +88,7 @@ async def want(
     if by_rules is not None:
         allowed = by_rules if allowed is None else allowed & by_rules
     if allowed is not None:
-        # Who may be given nothing is not decided for: no score reaches over a rule.
+        # An account that may be given nothing is left out: no score overrules a condition.
         able = np.flatnonzero(allowed.any(axis=0))
         chosen = [chosen[column] for column in able]
         embeddings, allowed, asked = embeddings.take(able), allowed[:, able], _asked(side, requests, chosen)
