@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 from operations.erasure.record import Erasures
 
 
-class Source:
+class Source(ABC):
     """A file or a store.
 
     place  its path or address
@@ -23,9 +24,9 @@ class Source:
     def __init__(self, place: object) -> None:
         self.place = str(place)
 
+    @abstractmethod
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of an account, or of its requests where rows name no account."""
-        raise NotImplementedError
 
     def erase(self, erasures: Erasures) -> int:  # noqa: ARG002 - nothing is replaced in a text
         """Replace identifiers by their pseudonyms, whole or not at all, and return the number of changed rows.

@@ -1,4 +1,4 @@
-"""What ``init`` makes of the forms of flags and times that people have, and of files without a list of accounts."""
+"""Forms of flags and times that people have, and files without a list of accounts, as ``init`` reads them."""
 
 from __future__ import annotations
 
