@@ -25,7 +25,9 @@ PATIENCE = 600
 
 
 class Actors:
-    """Ray actors, of one processor each; they start with the first work and end with :meth:`close`.
+    """Ray actors, of one processor each; they start when they are first asked and end with :meth:`close`.
+
+    Fewer parts than workers start an actor each and no more: a cluster may not have processors for all.
 
     Args:
         workers: how many.
@@ -42,6 +44,7 @@ class Actors:
             raise MissingExtra("several workers need ray; install shadowprice[ray]") from error
         self.workers, self.folder, self.address = workers, folder, address
         self._ray, self._started = ray, False
+        self._kind: Any = None
         self.actors: list[Any] = []
 
     def each(self, work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[Found]:
@@ -53,6 +56,7 @@ class Actors:
             yield from map(work, first)
             return
         held, waiting = self.send(work), deque[Any]()
+        self._start(self.workers)
         for number, part in enumerate(chain(first, rest)):
             if len(waiting) == AHEAD * self.workers:
                 yield self._taken(waiting.popleft())
@@ -61,31 +65,31 @@ class Actors:
             yield self._taken(waiting.popleft())
 
     def send(self, work: Callable[[Part], Found]) -> list[Any]:
-        """Start the actors, and return a reference to a work that each of them reads once."""
-        self._start()
+        """Return a reference to a work that each actor reads once."""
+        self._start(0)
         return [self._ray.put(work)]
 
     def at_once(self, works: Sequence[list[Any]], parts: Sequence[tuple[int, Any]]) -> list[Any]:
         """Return the results of all parts. The actor of a part's number does it, by its own work of :meth:`send`."""
-        self._start()
+        self._start(1 + max((number for number, _ in parts), default=-1))
         waiting = [self._asked(number, works[number % self.workers], part) for number, part in parts]
         return [self._taken(each) for each in waiting]
 
     def close(self) -> None:
         """End the actors, and Ray where they started it."""
-        actors, self.actors = self.actors, []
+        actors, self.actors, self._kind = self.actors, [], None
         for actor in actors if self._ray.is_initialized() else ():
             self._ray.kill(actor)
         if self._started:
             self._started = False
             self._ray.shutdown()
 
-    def _start(self) -> None:
-        if self.actors:
-            return
-        self._started = join_ray(self._ray, self.workers, self.address)
-        kind = self._ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS)(_Actor)
-        self.actors = [kind.remote() for _ in range(self.workers)]
+    def _start(self, parts: int) -> None:
+        if self._kind is None:
+            self._started = join_ray(self._ray, self.workers, self.address)
+            self._kind = self._ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS)(_Actor)
+        while len(self.actors) < min(self.workers, parts):
+            self.actors.append(self._kind.remote())
 
     def _asked(self, number: int, held: list[Any], part: Any) -> Any:
         return self.actors[number % self.workers].do.remote(held, part)

@@ -89,6 +89,13 @@ def test_a_problem_in_memory_is_cut_into_shards_and_solved_in_two_rounds(cluster
         assert executor.rounds == 2 + found.passes
 
 
+def test_more_workers_than_shards_and_processors_start_an_actor_for_each_shard(cluster, value) -> None:
+    problem = Problem(value, budget())
+    with RayExecutor(workers=12, shards=3) as executor:
+        assert_same(solve(problem, executor), solve(problem))
+        assert len(executor.pool.actors) == 3
+
+
 def test_without_ray_the_error_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"shadowprice\[ray\]"):
