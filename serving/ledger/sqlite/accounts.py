@@ -20,6 +20,8 @@ from shadowprice.limits.limits import owner_of, renamed
 
 NOTED, BEGUN = "erased_until", "erasing_until"
 """Keys of the time of the newest erasure in the file, and of one whose traces may be left in its pages."""
+OWNERS = ("account_id", "partner_id")
+"""Columns of a decision that name accounts."""
 
 
 def is_ledger(path: Path, campaign: str) -> bool:
@@ -49,7 +51,7 @@ class SqliteAccounts(Source):
         """
         with closing(open_for_reading(self._path)) as database:
             database.row_factory = sqlite3.Row
-            found = [dict(row) for row in database.execute(*_asked_by(database, {account}))]
+            found = [dict(row) for row in database.execute(*_asked_by({account}))]
             requests |= {row["request_id"] for row in found if row["account_id"] == account}
             yield from ({"table": "decision", **row} for row in found)
             own = orjson.dumps([row["request_id"] for row in found]).decode()
@@ -77,7 +79,7 @@ class SqliteAccounts(Source):
                 due = erasures.after("" if noted is None else noted[0], None if first is None else first[0])
                 if not due:
                     return 0
-                known = (name for (name,) in database.execute(_KNOWN.format(*_named(database))))
+                known = (name for (name,) in database.execute(_KNOWN))
                 names = erasures.match({*known, *(owner_of(name) for (name, *_) in _sums(database))}, due)
                 rows = _rename(database, names, due[-1].at) if names else 0
                 if database.execute("SELECT 1 FROM about WHERE key = ?", (BEGUN,)).fetchone():
@@ -104,23 +106,22 @@ class SqliteAccounts(Source):
             return sum(int(count) for ((count,),) in counts)
 
 
-_KNOWN = "SELECT {0} FROM decision UNION SELECT {1} FROM decision"
+_KNOWN = " UNION ".join(f"SELECT {name} FROM decision" for name in OWNERS)
 
 
 def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: str) -> int:
     new = {name: each.pseudonym for name, each in names.items()}
     database.execute("PRAGMA temp_store = MEMORY")
     database.execute("BEGIN IMMEDIATE")
-    query, parameters = _asked_by(database, set(names))
+    query, parameters = _asked_by(set(names))
     own = orjson.dumps([row[0] for row in database.execute(query.replace("*", "request_id", 1), parameters)]).decode()
-    if "limit_share" in _columns(database):
-        shares = database.execute(
-            "SELECT request_id, sums FROM limit_share WHERE request_id IN (SELECT value FROM json_each(?))", (own,)
-        ).fetchall()
-        database.executemany(
-            "UPDATE limit_share SET sums = ? WHERE request_id = ?",
-            [(orjson.dumps([renamed(each, new) for each in orjson.loads(sums)]).decode(), key) for key, sums in shares],
-        )
+    shares = database.execute(
+        "SELECT request_id, sums FROM limit_share WHERE request_id IN (SELECT value FROM json_each(?))", (own,)
+    ).fetchall()
+    database.executemany(
+        "UPDATE limit_share SET sums = ? WHERE request_id = ?",
+        [(orjson.dumps([renamed(each, new) for each in orjson.loads(sums)]).decode(), key) for key, sums in shares],
+    )
     for name, amount, count in [row for row in _sums(database) if owner_of(row[0]) in new]:
         database.execute("DELETE FROM limit_usage WHERE name = ?", (name,))
         database.execute(
@@ -135,23 +136,17 @@ def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: s
             f"UPDATE decision SET {column} = (SELECT after FROM erased WHERE before = {column})"
             f" WHERE {column} IN (SELECT before FROM erased)"
         ).rowcount
-        for column in dict.fromkeys(_named(database))
+        for column in OWNERS
     )
     database.execute("INSERT OR REPLACE INTO about (key, value) VALUES (?, ?)", (BEGUN, until))
     database.execute("COMMIT")
     return rows
 
 
-def _asked_by(database: sqlite3.Connection, names: set[str]) -> tuple[str, tuple[str, ...]]:
+def _asked_by(names: set[str]) -> tuple[str, tuple[str, ...]]:
     """Return the query of the decisions that name one of some accounts."""
-    where = " OR ".join(f"{name} IN (SELECT value FROM json_each(?1))" for name in _named(database))
+    where = " OR ".join(f"{name} IN (SELECT value FROM json_each(?1))" for name in OWNERS)
     return f"SELECT * FROM decision WHERE {where}", (orjson.dumps(sorted(names)).decode(),)
-
-
-def _named(database: sqlite3.Connection) -> tuple[str, str]:
-    # Ledgers of earlier releases have no partner.
-    partner = "partner_id" if "partner_id" in _columns(database)["decision"] else "account_id"
-    return "account_id", partner
 
 
 def _columns(database: sqlite3.Connection, kind: str = "") -> dict[str, list[str]]:
@@ -164,5 +159,4 @@ def _columns(database: sqlite3.Connection, kind: str = "") -> dict[str, list[str
 
 
 def _sums(database: sqlite3.Connection) -> list[Any]:
-    has = "limit_usage" in _columns(database)
-    return database.execute("SELECT name, amount, count FROM limit_usage").fetchall() if has else []
+    return database.execute("SELECT name, amount, count FROM limit_usage").fetchall()

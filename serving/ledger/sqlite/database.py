@@ -10,7 +10,6 @@ from uuid import uuid4
 from serving.ledger.clock import microseconds
 from serving.ledger.seen import EPOCH, Seen
 from serving.ledger.terms import check_terms, noted_terms
-from serving.ledger.traffic import QUARTER
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
@@ -72,11 +71,13 @@ CREATE TABLE outcome (
     observed_at INTEGER NOT NULL,
     recorded_at INTEGER NOT NULL,
     misdated INTEGER NOT NULL DEFAULT 0,
+    caller TEXT NOT NULL DEFAULT '',
     UNIQUE (source, event_id)
 ) STRICT;
 -- Sums over the tables above, kept in the same transactions; authorised is the amount at face value, reserved
 -- the most that it could cost, closed that of authorizations that are not open any more, expired and returned that of
--- those released, late what was paid on those all the same.
+-- those released, late what was paid on those all the same, refunded
+-- and withdrawn what spent and responses were lowered by; they only grow, as those do.
 CREATE TABLE tally (
     side TEXT NOT NULL,
     level INTEGER NOT NULL,
@@ -95,10 +96,14 @@ CREATE TABLE settlement (
     spent INTEGER NOT NULL DEFAULT 0,
     late INTEGER NOT NULL DEFAULT 0,
     responses REAL NOT NULL DEFAULT 0,
-    misdated INTEGER NOT NULL DEFAULT 0
+    misdated INTEGER NOT NULL DEFAULT 0,
+    refunded INTEGER NOT NULL DEFAULT 0,
+    withdrawn REAL NOT NULL DEFAULT 0,
+    overridden INTEGER NOT NULL DEFAULT 0,
+    reversal INTEGER NOT NULL DEFAULT 0,
+    refund INTEGER NOT NULL DEFAULT 0,
+    clawback INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
-"""
-CORRECTIONS = """
 -- One row per correction, written once: the values of the request from then on, and those until then.
 CREATE TABLE correction (
     sequence INTEGER PRIMARY KEY,
@@ -116,19 +121,10 @@ CREATE TABLE correction (
     observed_at INTEGER NOT NULL,
     recorded_at INTEGER NOT NULL,
     misdated INTEGER NOT NULL,
+    caller TEXT NOT NULL DEFAULT '',
     UNIQUE (source, event_id)
 ) STRICT;
 CREATE INDEX correction_request ON correction (request_id);
--- Sums over it: refunded and withdrawn are what spent and responses were lowered by; both only grow, as those do.
-ALTER TABLE settlement ADD COLUMN refunded INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE settlement ADD COLUMN withdrawn REAL NOT NULL DEFAULT 0;
-ALTER TABLE settlement ADD COLUMN overridden INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE settlement ADD COLUMN reversal INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE settlement ADD COLUMN refund INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE settlement ADD COLUMN clawback INTEGER NOT NULL DEFAULT 0;
-"""
-"""Added by schema 4, and the same in a new file."""
-TRAFFIC = f"""
 -- Requests decided in a quarter of an hour; quarters are numbered from 1970 (UTC).
 CREATE TABLE traffic (
     quarter INTEGER NOT NULL,
@@ -136,11 +132,6 @@ CREATE TABLE traffic (
     requests INTEGER NOT NULL,
     PRIMARY KEY (quarter, side)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO traffic SELECT decided_at / {QUARTER}, side, COUNT(*) FROM decision GROUP BY 1, 2;
-DROP INDEX IF EXISTS decision_time;
-"""
-"""Added by schema 4, and the same in a new file."""
-LIMITS = """
 -- Sums of further limits: amount of open authorizations and net spend, count of those open or captured. A sum is named
 -- by its limit, period and account or partner.
 CREATE TABLE limit_usage (
@@ -154,56 +145,10 @@ CREATE TABLE limit_share (
     sums TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 """
-"""Added by schema 6, and the same in a new file."""
-CALLERS = """
-ALTER TABLE correction ADD COLUMN caller TEXT NOT NULL DEFAULT '';
-"""
-"""Added by schema 8, and the same in a new file."""
-REPORTERS = """
-ALTER TABLE outcome ADD COLUMN caller TEXT NOT NULL DEFAULT '';
-"""
-"""Added by schema 10, and the same in a new file."""
-TABLES += CORRECTIONS + TRAFFIC + LIMITS + CALLERS + REPORTERS
-UPGRADES = {
-    "2": """
-ALTER TABLE decision ADD COLUMN most_units INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE promise RENAME COLUMN incentive TO reserved;
-ALTER TABLE release RENAME COLUMN incentive TO reserved;
-ALTER TABLE tally ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0;
-UPDATE tally SET reserved = authorised;
-UPDATE about SET value = '3' WHERE key = 'schema';
-""",
-    "3": f"""
-ALTER TABLE outcome ADD COLUMN misdated INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE settlement ADD COLUMN misdated INTEGER NOT NULL DEFAULT 0;
-INSERT INTO about SELECT 'ledger_time', decided_at FROM decision ORDER BY decided_at DESC LIMIT 1;
-{CORRECTIONS}{TRAFFIC}UPDATE about SET value = '4' WHERE key = 'schema';
-""",
-    "4": """
-ALTER TABLE decision ADD COLUMN arm TEXT NOT NULL DEFAULT 'unassigned';
-UPDATE about SET value = '5' WHERE key = 'schema';
-""",
-    "5": f"""
-ALTER TABLE decision ADD COLUMN partner_id TEXT NOT NULL DEFAULT '';
-ALTER TABLE decision ADD COLUMN limited_by TEXT NOT NULL DEFAULT '';
-{LIMITS}UPDATE about SET value = '6' WHERE key = 'schema';
-""",
-    "6": """
-ALTER TABLE decision ADD COLUMN context TEXT NOT NULL DEFAULT '';
-UPDATE about SET value = '7' WHERE key = 'schema';
-""",
-    "7": f"{CALLERS}UPDATE about SET value = '8' WHERE key = 'schema';",
-    "8": """
-ALTER TABLE decision ADD COLUMN groups TEXT NOT NULL DEFAULT '';
-UPDATE about SET value = '9' WHERE key = 'schema';
-""",
-    "9": f"{REPORTERS}UPDATE about SET value = '10' WHERE key = 'schema';",
-}
-"""Schema → what makes it the next, in one transaction.
+UPGRADES: dict[str, str] = {}
+"""Schema → SQL that makes it the next, in one transaction and for good, with the new number in ``about``.
 
-Before 3 an authorization held its face value. Before 4 it expired by the wall clock: ledger time starts at the date of
-the newest decision, so that the expiries written before 4 stay comparable and none comes early. Before 6 there were no
-further limits: authorizations of then belong to none.
+Empty: no release has written another schema. ``tests/serving/ledger/test_decision_fields.py`` has a worked example.
 """
 BUSY_SECONDS = 5.0
 PAGE_BYTES = 1024
@@ -217,7 +162,7 @@ def create(path: Path, campaign: Campaign) -> int:
 
     Returns the ledger time of the file; that of a new one is the wall clock's.
 
-    Tables of a schema in :data:`UPGRADES` are brought up to this one, for good; it reads each row once.
+    Tables of a schema in :data:`UPGRADES` are brought up to this one.
 
     Raises:
         Conflict: the file belongs to another campaign or any other version of the tables, or its decisions have
