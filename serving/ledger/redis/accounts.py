@@ -172,8 +172,7 @@ class _Changes:
         for name, kept, sums in zip(names, decisions, shares, strict=True):
             side, reserved, _, text = kept.split(b"\n", 3)
             row = orjson.loads(text)
-            # Rows of earlier releases end before the partner.
-            found = self._erasures.match([row[place] for place in OWNERS if place < len(row)], self._due)
+            found = self._erasures.match([row[place] for place in OWNERS], self._due)
             if not found:
                 continue
             new = {before: each.pseudonym for before, each in found.items()}

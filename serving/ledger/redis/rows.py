@@ -86,7 +86,6 @@ def decision(kept: bytes) -> Decision:
 def outcome(request_id: str, kept: bytes) -> OutcomeRow:
     """An outcome as the script wrote it."""
     late, response, cost, recorded_at, row = kept.split(b"\n", 4)
-    # Outcomes of earlier releases end with observed_at or misdated.
     side, observed_at, *rest = orjson.loads(row)
     return sound_outcome(
         OutcomeRow(request_id, side, float(response), int(cost), late == b"1", observed_at, int(recorded_at), *rest)
