@@ -19,14 +19,6 @@ from shadowprice.documents import parse_json, read_document
 from shadowprice.errors import PriceRejected
 
 SCHEMA_VERSION = 6
-ADDED = {
-    2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"),
-    3: ("spend_ratio",),
-    4: ("plans", "pacing_errors"),
-    5: ("by",),
-    6: ("arrivals",),
-}
-"""Schema version → fields that records of earlier ones do not have."""
 TIMES = ("solved_at", "expires_at", "window")
 LAST_VERSION = 10**10 - 1
 """Largest version: files of prices are named by ten digits."""
@@ -119,8 +111,8 @@ class PriceRecord:
         numbers = [self.at, self.expected, self.pacing_error, self.seconds, *self.pacing_errors.values()]
         if not all(map(math.isfinite, chain(numbers, self.plan, self.arrivals, *self.plans.values()))):
             raise PriceRejected("price record: at, expected, plans, arrivals, pacing errors and seconds must be finite")
-        if self.arrivals and len(self.arrivals) != len(self.plan):
-            raise PriceRejected("price record: arrivals must have as many entries as the plan, or none")
+        if len(self.arrivals) != len(self.plan):
+            raise PriceRejected("price record: arrivals must have as many entries as the plan")
         if not 0 < self.spend_ratio < math.inf:
             raise PriceRejected("price record: spend_ratio must be positive and finite")
 
@@ -135,8 +127,8 @@ class PriceRecord:
 
     def verify(self) -> PriceRecord:
         """Return the record, or raise :class:`PriceRejected` where the content does not match the checksum."""
-        if self.schema_version not in range(1, SCHEMA_VERSION + 1):
-            raise PriceRejected(f"price record: schema_version {self.schema_version} is not 1 to {SCHEMA_VERSION}")
+        if self.schema_version != SCHEMA_VERSION:
+            raise PriceRejected(f"price record: schema_version {self.schema_version} is not {SCHEMA_VERSION}")
         if self.sha256 != self.checksum():
             raise PriceRejected(f"price record: version {self.version} of {self.campaign!r} fails its checksum")
         return self
@@ -185,7 +177,7 @@ class PriceRecord:
         """Parse and verify. Raises :class:`PriceRejected` for anything that is not a sound record."""
         try:
             data = parse_json(text)
-            names = {f.name for f in fields(cls)} - _later_than(data.get("schema_version"))
+            names = {f.name for f in fields(cls)}
             if set(data) != names:
                 raise PriceRejected(f"price record: fields differ from the schema: {sorted(set(data) ^ names)}")
             for key in TIMES:
@@ -216,16 +208,7 @@ class PriceRecord:
         data["arrivals"] = list(self.arrivals)
         data["plans"] = {name: list(plan) for name, plan in self.plans.items()}
         data["pacing_errors"] = dict(self.pacing_errors)
-        for name in _later_than(self.schema_version):
-            del data[name]
         for key in TIMES:
             if data.get(key) is not None:
                 data[key] = data[key].astimezone(UTC).isoformat()
         return data
-
-
-def _later_than(schema_version: Any) -> set[str]:
-    """Fields that a record of this schema version does not have; none for what is not a version."""
-    if not isinstance(schema_version, int):
-        return set()
-    return {name for version, names in ADDED.items() if version > schema_version for name in names}

@@ -50,10 +50,7 @@ def spend_ratio(
     hours = 0.0 if at is None else at - newest.at
     if newest.status != "optimal" or len(newest.plan) < 2 or newest.expected <= 0 or asked <= 0 or hours <= 0:
         return newest.spend_ratio
-    if newest.arrivals:
-        planned = float(np.interp(newest.requests + asked, newest.arrivals, newest.plan)) - newest.plan[0]
-    else:
-        planned = (newest.plan[-1] - newest.plan[0]) * asked / newest.expected
+    planned = float(np.interp(newest.requests + asked, newest.arrivals, newest.plan)) - newest.plan[0]
     if planned <= 0:
         return newest.spend_ratio
     q = hours * HOURLY_DRIFT**2 * asked / REQUEST_VARIATION**2

@@ -49,7 +49,15 @@ def test_a_missing_or_damaged_price_is_one_line_and_the_status_1(
 def test_an_earlier_price_becomes_the_next_version_everywhere(
     workspace: Path, publish: Publish, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bad = publish(prices={"budget": 0.9}, spent=300, remaining=700, plan=(300.0, 500.0), at=1.5, requests=40)
+    bad = publish(
+        prices={"budget": 0.9},
+        spent=300,
+        remaining=700,
+        plan=(300.0, 500.0),
+        arrivals=(40.0, 60.0),
+        at=1.5,
+        requests=40,
+    )
     assert command.main(["price", "rollback", str(workspace), "1"]) == 0
     assert capsys.readouterr().out.startswith("version 3, slot 1, model m1: budget 10 per $1; optimal")
     store = PriceStore(workspace / "prices")

@@ -43,8 +43,9 @@ def record(**changes: Any) -> PriceRecord:
         "expires_at": NOW,
         "at": 8.0,
         "requests": 100,
-        "expected": 1600.0,
-        "plan": (1000.0, 1100.0, 2600.0),
+        "expected": 4000.0,
+        "plan": (1000.0, 1100.0, 5000.0),
+        "arrivals": (100.0, 200.0, 4100.0),
         "spend_ratio": 1.0,
     }
     return PriceRecord(**(fields | changes))
@@ -85,7 +86,7 @@ def test_what_teaches_nothing_keeps_the_ratio_and_a_new_model_or_a_mean_starts_a
     setting: Setting, make_setting: MakeSetting
 ) -> None:
     kept = record(spend_ratio=0.8)
-    for newest in (replace(kept, status="steered"), replace(kept, status="bounded"), replace(kept, plan=())):
+    for newest in (replace(kept, status="steered"), replace(kept, status="bounded"), replace(kept, plan=(), arrivals=())):
         assert learned(setting, 10.0, newest=newest) == 0.8
     assert learned(setting, 0.0, asked=0, newest=kept) == 0.8
     assert learned(setting, 10.0, at=8.0, newest=kept) == 0.8

@@ -37,6 +37,7 @@ def record(slot: int, plan: list[float]) -> PriceRecord:
         requests=0,
         expected=1.0,
         plan=tuple(plan),
+        arrivals=tuple(range(len(plan))),
     )
 
 

@@ -40,6 +40,7 @@ FIRST = PriceRecord(
     expires_at=START + timedelta(hours=2),
     window=START,
     plan=(0.0, 1_000.0),
+    arrivals=(0.0, 10.0),
 )
 
 

@@ -50,8 +50,6 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
     }
     plan = (paid, *newest.plan[since:])
     requests = sum(state.spend.requests.values())
-    # A record of before schema 6 has no arrivals.
-    arrivals = (float(requests), *newest.arrivals[since:]) if newest.arrivals else ()
     record = replace(
         newest,
         version=state.version,
@@ -64,7 +62,7 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         spent=state.spend.spent,
         remaining=round(left),
         requests=requests,
-        arrivals=arrivals,
+        arrivals=(float(requests), *newest.arrivals[since:]),
         expected=sum(expected.values()),
         plan=plan,
         pacing_error=pacing_error(newest, paid, state.at),

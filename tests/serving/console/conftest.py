@@ -58,6 +58,7 @@ def price(version: int, opened: datetime, **changes) -> PriceRecord:
         "requests": 100 * (version - 1),
         "expected": 2400.0 - 100 * (version - 1),
         "plan": tuple(np.linspace(1000 * (version - 1), 24_000, 26 - version)),
+        "arrivals": tuple(np.linspace(100 * (version - 1), 2400, 26 - version)),
     }
     return PriceRecord(**(values | changes)).sealed()
 
