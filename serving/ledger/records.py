@@ -122,7 +122,6 @@ class Outcome:
     where     how to name it in an error, such as ``[3]``
     response  units of response
     content   the event's data as JSON of one form: two deliveries of one event have the same
-    sent      another form of it, which earlier releases kept as ``content``
     misdated  whether ``observed_at`` cannot be right by the ledger's clock
     late      whether the authorization was released before, where that is known from a log; None: the store judges
     caller    name of the token that was shown
@@ -140,7 +139,6 @@ class Outcome:
     misdated: bool = False
     late: bool | None = None
     caller: str = ""
-    sent: str = ""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,6 @@ class Event:
     where     how to name it in an error, such as ``[3]``
     response  units of response
     content   the data as JSON of one form: deliveries that agree in instant, response and cost have the same
-    sent      the data as JSON with the time zone and the fields that were sent; earlier releases kept this as content
     """
 
     where: str
@@ -80,7 +79,6 @@ class Event:
     cost: int
     observed_at: datetime
     content: str
-    sent: str = ""
 
 
 def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
@@ -139,5 +137,4 @@ def event_of(envelope: Envelope, where: str) -> Event:
         cost=data.cost,
         observed_at=data.observed_at,
         content=orjson.dumps(facts).decode(),
-        sent=data.model_dump_json(),
     )

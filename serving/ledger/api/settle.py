@@ -52,7 +52,6 @@ def outcomes(
                 content=event.content,
                 misdated=not decision.decided_at - TOLERANCE <= observed_at <= latest,
                 caller=caller,
-                sent=event.sent,
             )
         )
     return made

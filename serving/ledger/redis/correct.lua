@@ -1,9 +1,9 @@
 -- ARGV: limit or '', at, the bounds of the further limits; then per correction event (source and id), request_id, side, response, cost, content, kind,
 -- override (0 or 1), whether its kind may raise (0 or 1), the outcome's row, whether it is misdated, JSON of
--- the correction, whether it is replayed from a log, and its content in the form of earlier releases.
+-- the correction, and whether it is replayed from a log.
 -- Returns how many were new; or {'content', index}, {'missing', index}, {'raised', index, response, cost},
 -- {'returned', index, when} or {'room', index, what is needed, what is left, the limit or '' for the main budget}.
-local FIELDS = 14
+local FIELDS = 13
 local FIRST = 4
 local BOUNDS = read_bounds(ARGV[3])
 local limit, at = ARGV[1], ARGV[2]
@@ -35,7 +35,7 @@ for index = 0, count - 1 do
     local event, request_id, _, response, cost, content, _, override, raises = unpack(ARGV, first, first + 8)
     local same = contents[event] or redis.call('HGET', EVENT, event)
     if same then
-        if same ~= content and same ~= ARGV[first + 13] then
+        if same ~= content then
             return {'content', index}
         end
     else

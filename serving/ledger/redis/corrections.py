@@ -33,7 +33,6 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
             int(outcome.misdated),
             _row(correction),
             int(correction.replayed),
-            outcome.sent,
         ]
 
     def read(answer: Any) -> Counted:

@@ -1,10 +1,9 @@
 -- ARGV: limit or '', late reserve, at, the bounds of the further limits; then per outcome event (source and id), request_id, side, response, cost,
--- content, row, whether it is late or '' where that is not known yet, whether it is misdated, and its
--- content in the form of earlier releases. One that is known is replayed from a log: it was captured, so it is
--- captured again.
+-- content, row, whether it is late or '' where that is not known yet, and whether it is misdated. One that is known is
+-- replayed from a log: it was captured, so it is captured again.
 -- Returns how many were new; or {'content', index}, {'outcome', index, response, cost}, {'returned', index, when} or
 -- {'room', index, what is left, the limit or '' for the main budget}.
-local FIELDS = 10
+local FIELDS = 9
 local FIRST = 5
 local BOUNDS = read_bounds(ARGV[4])
 local limit, at = ARGV[1], ARGV[3]
@@ -50,7 +49,7 @@ for index = 0, count - 1 do
     local event, request_id, _, response, cost, content = unpack(ARGV, first, first + 5)
     local same = contents[event] or redis.call('HGET', EVENT, event)
     if same then
-        if same ~= content and same ~= ARGV[first + 9] then
+        if same ~= content then
             return {'content', index}
         end
     else

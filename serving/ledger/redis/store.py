@@ -162,7 +162,6 @@ class RedisStore:
                 orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated, outcome.caller]),
                 "" if outcome.late is None else int(outcome.late),
                 int(outcome.misdated),
-                outcome.sent,
             ]
 
         def read(answer: Any) -> Counted:

@@ -126,7 +126,7 @@ def is_repeat(database: sqlite3.Connection, outcome: Outcome) -> bool:
         " UNION ALL SELECT content FROM correction WHERE source = ?1 AND event_id = ?2",
         (outcome.source, outcome.event_id),
     ).fetchone()
-    if same is not None and same[0] not in (outcome.content, outcome.sent):
+    if same is not None and same[0] != outcome.content:
         raise other_content(outcome)
     return same is not None
 

@@ -87,13 +87,6 @@ def test_an_event_with_another_instant_response_or_cost_is_a_conflict(ledger, ki
         ledger.settle(written(kit, **data))
 
 
-def test_an_event_that_an_earlier_release_recorded_is_a_repeat(ledger, kit):
-    ledger.authorise(kit.item("c1"))
-    now = written(kit, observed_at="2024-05-01T14:00:00+02:00", response=1.0)
-    ledger.settle(replace(now, content=now.sent))
-    assert ledger.settle(now) == (0, 1)
-
-
 @pytest.mark.parametrize("data", SPELLINGS)
 def test_a_correction_in_another_spelling_is_a_repeat(ledger, kit, data):
     ledger.authorise(kit.item("c1"), kit.item("c2"))
