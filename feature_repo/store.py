@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from feature_repo.columns import FEATURES_FILE, FeatureColumns, read_columns
 from feature_repo.compact import KIND, PAGE_BYTES
 from feature_repo.definitions import PRICE_VIEW, build, source_file
-from feature_repo.names import CONFIG_FILE, REDIS_VARIABLE, account_view
+from feature_repo.names import CONFIG_FILE, REDIS_VARIABLE
 from feature_repo.sdk import RegistryConfig, feast, load_repo_config
 from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.files import write_whole
@@ -40,12 +40,6 @@ _ONLINE: dict[Online, str] = {
   skip_dedup: true
 """,
 }
-
-_FEAST = f"""\
-  type: sqlite
-  path: {ONLINE_FILE}
-"""
-"""Online store of an earlier release, in Feast's own layout."""
 
 # Definitions of a running process do not change: no expiry, no registry reads between requests.
 _CONFIG = """\
@@ -103,10 +97,7 @@ def create(
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", project):
         raise InvalidInput(f"{project!r}: use letters, digits and '_', a letter first", field="project")
     folder = Path(path).resolve()
-    earlier_config = (folder / CONFIG_FILE).read_text() if (folder / CONFIG_FILE).is_file() else ""
-    # A file in Feast's layout keeps it: its rows could not be read in another one.
-    layout = _FEAST if online == "sqlite" and _FEAST in earlier_config else _ONLINE[online]
-    config = _CONFIG.format(project=project, registry=REGISTRY_FILE, online=layout)
+    config = _CONFIG.format(project=project, registry=REGISTRY_FILE, online=_ONLINE[online])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / FEATURES_FILE).exists():
@@ -156,8 +147,8 @@ def _check_variable(folder: Path) -> None:
 
 
 def is_file(online: Any) -> bool:
-    """Return whether the configured online store is a sqlite file, in Feast's own layout or the compact one."""
-    return online.type in ("sqlite", KIND)
+    """Return whether the configured online store is a sqlite file."""
+    return bool(online.type == KIND)
 
 
 def _in_place(folder: Path, config: str, columns: FeatureColumns) -> bool:
@@ -167,10 +158,7 @@ def _in_place(folder: Path, config: str, columns: FeatureColumns) -> bool:
         return False
     # The registry holds absolute paths: a folder that was moved has to be registered again.
     store = open_store(folder)
-    moved = store.get_feature_view(PRICE_VIEW).batch_source.path != str(source_file(folder, PRICE_VIEW))
-    # Earlier releases had no view of accounts for decisions.
-    views = {view.name for view in store.list_feature_views()}
-    return not moved and {account_view(side) for side in columns.sides} <= views
+    return bool(store.get_feature_view(PRICE_VIEW).batch_source.path == str(source_file(folder, PRICE_VIEW)))
 
 
 def _register(folder: Path, columns: FeatureColumns) -> None:

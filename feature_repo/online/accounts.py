@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import redis
 
-from feature_repo.compact import KIND
 from feature_repo.names import (
     account_view,
     columns_field,
@@ -69,17 +68,15 @@ def remove(folder: Path, match: Match) -> int:
 
 
 def _of_file(path: Path, store: Any, match: Match) -> int:
-    rows, compact = 0, store.config.online_store.type == KIND
-    column = "key" if compact else "entity_key"
+    rows = 0
     with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as database:
         database.execute("PRAGMA secure_delete = ON")
         for side in store_columns(store).sides:
-            start = 0 if compact else len(key_parts(entity_key(side), "")[0]) + LENGTH
             for view in (account_view(side), embedding_view(side)):
                 table = f'"{store.project}_{view}"'
-                keys = [key for (key,) in database.execute(f"SELECT DISTINCT {column} FROM {table}")]
+                keys = [key for (key,) in database.execute(f"SELECT key FROM {table}")]
                 rows += database.executemany(
-                    f"DELETE FROM {table} WHERE {column} = ?", [(key,) for key in _chosen(keys, start, None, match)]
+                    f"DELETE FROM {table} WHERE key = ?", [(key,) for key in _chosen(keys, 0, None, match)]
                 ).rowcount
         if rows:
             # Pages may hold traces of earlier rows.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,6 @@ def look_up(store: Any, features: Any, key: str, identifiers: Sequence[str]) -> 
     Raises:
         Unavailable: the store cannot be read.
     """
-    # One converter serves the whole process, and the library imported last has set it: IPython sets its own.
-    sqlite3.register_converter("timestamp", _time)
     try:
         response = store.get_online_features(features=features, entity_rows={key: list(identifiers)}).proto
     except STORE_FAILURES as error:
@@ -44,12 +41,6 @@ def look_up(store: Any, features: Any, key: str, identifiers: Sequence[str]) -> 
     return {
         name: result.values for name, result in zip(response.metadata.feature_names.val, response.results, strict=True)
     }
-
-
-def _time(stored: bytes) -> datetime:
-    """Time of a sqlite row: in seconds as Feast writes it, or in ISO 8601 as other users of sqlite do."""
-    text = stored.decode()
-    return datetime.fromtimestamp(int(text)) if text.isdigit() else datetime.fromisoformat(text)
 
 
 def require_file(store: Any) -> None:

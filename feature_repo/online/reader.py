@@ -68,11 +68,8 @@ class OnlineReader:
                 side: self._store.get_feature_service(decision_service(side, self.model_version))
                 for side in columns.sides
             }
-            views = {view.name for view in self._store.list_feature_views()}
         except STORE_FAILURES as error:
             raise Unavailable(f"feature store {self._store.repo_path}: registry cannot be read: {error}") from error
-        # A store that an earlier release made has no such view until a model is registered.
-        self._with_columns = {side for side in columns.sides if account_view(side) in views}
         for side in columns.sides:
             self.embeddings(side, [_NOBODY])
         self.price(_NOBODY)
@@ -125,8 +122,6 @@ class OnlineReader:
         """
         if side not in self._services:
             raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
-        if side not in self._with_columns:
-            return Profiles.of([None] * len(account_ids), names)
         feature, found = columns_field(side), list[str | None]()
         for start in range(0, len(account_ids), BATCH):
             part = account_ids[start : start + BATCH]

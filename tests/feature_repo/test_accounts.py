@@ -8,24 +8,21 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from feature_repo import store as stores
 from feature_repo.columns import describe
 from feature_repo.offline import write_profiles
 from feature_repo.online import OnlineReader, publish_embeddings
 from feature_repo.online.accounts import held, remove
 from feature_repo.online.profiles import publish_profiles
-from shadowprice.files import write_whole
 
 ODD = "a/1 'é\"|*"
 
 
-@pytest.fixture(params=["", stores._FEAST], ids=["this release", "an earlier release"])
-def filled(make_store, account, embeddings, tmp_path, request):
+@pytest.fixture
+def filled(make_store, account, embeddings):
     """A store with the odd account, as customer and merchant, beside one whose name contains its own."""
     new = {"a3": ODD, "a2": ODD + "x", "a41": ODD, "a42": ODD + "x"}
     account["account_id"] = account["account_id"].replace(new)
     embeddings["account_id"] = embeddings["account_id"].replace({"a41": ODD, "a42": ODD + "x"})
-    write_whole(tmp_path / "features" / "feature_store.yaml", request.param)
     store = make_store(describe(account, None, embedding_width=8, model_versions=["v1"]))
     write_profiles(store, account)
     publish_profiles(store, progress=False)

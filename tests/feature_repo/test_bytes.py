@@ -11,7 +11,7 @@ import pandas as pd
 
 from benchmarks.scale import written
 from feature_repo.columns import describe
-from feature_repo.names import CONFIG_FILE, project_of
+from feature_repo.names import project_of
 from feature_repo.offline import write_interactions, write_profiles
 from feature_repo.online import OnlineReader
 from feature_repo.store import create
@@ -40,13 +40,11 @@ def columns(prefix: str, count: int, random: np.random.Generator) -> pd.DataFram
     return rows.assign(account_id=[f"a{k:07d}" for k in range(ACCOUNTS)], side="customer", snapshot_ts=at)
 
 
-def workspace(folder: Path, random: np.random.Generator, config: str = "") -> Path:
-    """A workspace as featurize leaves it, with a feature store of the configuration given where there is one."""
+def workspace(folder: Path, random: np.random.Generator) -> Path:
+    """A workspace as featurize leaves it."""
     profile, aggregates = columns("x", PROFILE, random), columns("h", AGGREGATES, random)
     (folder / FEATURES).mkdir(parents=True)
     (folder / CAMPAIGN).write_text(json.dumps(CAMPAIGN_OF_TEST.to_dict()))
-    if config:
-        (folder / FEATURES / CONFIG_FILE).write_text(config)
     store = create(folder / FEATURES, describe(profile, aggregates), project=project_of(CAMPAIGN_OF_TEST))
     write_profiles(store, profile)
     write_interactions(store, aggregates)
@@ -80,15 +78,3 @@ def test_a_registered_account_takes_at_most_a_kilobyte_and_is_read_as_it_was_wri
     later = {"customer": Served(np.array(["b"]), matrix[:1], head)}
     write_served(later, model, recipe="joint_gnn", describe={}, corrections={}, metrics={})
     assert kept.read_bytes() == content
-
-
-def test_a_store_of_an_earlier_release_keeps_its_layout_and_is_read(tmp_path: Path) -> None:
-    config = "project: {}\nprovider: local\nonline_store:\n  type: sqlite\n  path: online.db\n"
-    random = np.random.default_rng(1)
-    place = workspace(tmp_path / "workspace", random, config.format(project_of(CAMPAIGN_OF_TEST)))
-    assert "type: sqlite\n" in (place / FEATURES / CONFIG_FILE).read_text()
-    model, matrix = bundle(tmp_path / "model", random)
-    version = run(RegisterJob(model=model, workspace=place))
-    found, _ = OnlineReader(place / FEATURES, version).embeddings("customer", ["a0000007", "nobody"])
-    np.testing.assert_array_equal(found[0], matrix[7])
-    assert np.isnan(found[1]).all()

@@ -9,10 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from importlib import import_module, reload
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +71,6 @@ def test_what_is_read_is_what_was_published(
         np.testing.assert_array_equal(matrix, np.stack(own["embedding"].tolist()))
         # A float64 holds this second of the epoch to a quarter of a microsecond.
         np.testing.assert_allclose(computed_at, seconds(own["computed_at"]), rtol=0, atol=3e-7)
-
-
-def test_a_library_that_reads_sqlite_in_its_own_way_does_not_disturb_a_read(
-    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
-) -> None:
-    store = make_store(columns)
-    publish_embeddings(store, embeddings, progress=False)
-    reader = OnlineReader(store.repo_path)
-    # At its import it replaces the process's converter of times by one that Feast's rows do not fit.
-    reload(import_module("IPython.core.history"))
-    matrix, _ = reader.embeddings("customer", ["a0"])
-    assert np.isfinite(matrix).all()
-    with closing(sqlite3.connect(tmp_path / "history.db", detect_types=sqlite3.PARSE_DECLTYPES)) as history:
-        history.execute("create table sessions (start timestamp)")
-        history.execute("insert into sessions values ('2026-03-02 12:00:00.123457')")
-        assert history.execute("select start from sessions").fetchone() == (datetime(2026, 3, 2, 12, 0, 0, 123457),)
 
 
 def test_unknown_accounts_are_rows_of_nan_between_the_known_ones(

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo import store as stores
 from feature_repo.columns import describe
-from feature_repo.definitions import build
 from feature_repo.offline import write_interactions, write_profiles
 from feature_repo.online import OnlineReader
 from feature_repo.online import publish as module
@@ -175,15 +173,4 @@ def test_a_platform_may_write_the_columns_of_an_account_without_their_time(fille
     module.write_rows(filled, "customer_account", pd.DataFrame([row]))
     found = OnlineReader(tmp_path / "features", "v1").profiles("customer", ["new"], ["x_spend", "c_city"])
     assert found.columns == {"x_spend": [3], "c_city": [None]}
-    assert np.isnan(found.snapshot_at).all()
-
-
-def test_a_store_without_the_view_of_an_earlier_release_knows_no_columns(account, tmp_path, monkeypatch):
-    def earlier(columns, folder):
-        return [each for each in build(columns, folder) if not getattr(each, "name", "").endswith("_account")]
-
-    monkeypatch.setattr(stores, "build", earlier)
-    stores.create(tmp_path, describe(account, embedding_width=8, model_versions=["v1"]))
-    found = OnlineReader(tmp_path, "v1").profiles("customer", ["a0"], ["x_spend"])
-    assert found.columns == {"x_spend": [None]}
     assert np.isnan(found.snapshot_at).all()

@@ -14,7 +14,6 @@ import pytest
 
 from feature_repo import store as store_module
 from feature_repo.columns import FeatureColumns, describe
-from feature_repo.definitions import build
 from feature_repo.names import REDIS_VARIABLE
 from feature_repo.offline import training_frame, write_profiles
 from feature_repo.store import configured_online, create, open_store, store_columns
@@ -33,19 +32,6 @@ def test_creating_twice_changes_no_file(columns: FeatureColumns, tmp_path: Path)
     create(tmp_path, columns)
     gc.collect()
     assert contents(tmp_path) == before
-
-
-def test_a_store_of_a_release_that_served_no_profiles_is_brought_up_to_date(
-    columns: FeatureColumns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def earlier(columns: FeatureColumns, folder: Path) -> list[Any]:
-        return [each for each in build(columns, folder) if not getattr(each, "name", "").endswith("_account")]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store_module, "build", earlier)
-        names = {view.name for view in create(tmp_path, columns).list_feature_views()}
-        assert "customer_account" not in names
-    assert create(tmp_path, columns).get_feature_view("customer_account").online
 
 
 def test_an_interrupted_creation_is_not_opened_and_is_finished_by_the_next(
