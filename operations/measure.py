@@ -115,12 +115,10 @@ def recent_requests(
 ) -> tuple[dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]]]:
     """side → accounts of the ledger's latest requests, their partners, and their contexts."""
 
-    has_context = any("context" in asked for asked in sample)  # that of a ledger of an earlier release has none
-
     def column(name: str) -> dict[Side, NDArray[np.str_]]:
         return {
             side: np.array([asked.get(name, "") for asked in sample if asked["side"] == side], dtype=str)
             for side in campaign.sides
         }
 
-    return column("account_id"), column("partner_id"), column("context") if has_context else {}
+    return column("account_id"), column("partner_id"), column("context")

@@ -84,8 +84,7 @@ def _bounded(
 ) -> tuple[str, float, float, float]:
     # A side that the campaign does not have is 0 everywhere.
     total, side = name
-    # A ledger of an earlier release has no corrections.
-    low, high = ((each.get(total, {}).get(side, 0) if side else each[total]) for each in (before, after))
+    low, high = ((each[total].get(side, 0) if side else each[total]) for each in (before, after))
     return f"{total} {side}".strip(), float(low), found, float(high)
 
 

@@ -54,8 +54,7 @@ def _typed(kind: Any, data: Any) -> Any:
     if kind is datetime:
         return datetime.fromisoformat(data)
     if kind is float:
-        # Files of earlier versions have null for infinity.
-        return math.inf if data is None else float(data)
+        return float(data)
     if isinstance(data, Mapping):
         return {key: _typed(args[1] if args else Any, each) for key, each in data.items()}
     if isinstance(data, list | tuple):

@@ -98,7 +98,7 @@ def test_a_campaign_survives_json() -> None:
     assert Campaign.from_dict(json.loads(json.dumps(several.to_dict()))) == several
     stated = campaign(expected_requests=30_000, budget=Budget(limit=100), late_reserve=3)
     assert Campaign.from_dict(json.loads(json.dumps(stated.to_dict()))) == stated
-    # A file of before says nothing of it: one unit, as one was reserved.
+    # Without it one unit is reserved.
     assert "most_units" not in plan.to_dict()["sides"]["merchant"]
     assert campaign().terms("merchant").most_units == 1
 

@@ -222,7 +222,7 @@ def _whole(folder: Path, kind: Kind) -> tuple[list[Segment], bool]:
 
 
 def _open(db: duckdb.DuckDBPyConnection, kind: Kind, found: list[Segment], overlap: bool) -> None:
-    # Rows of earlier releases lack columns, which the empty table adds.
+    # A segment may lack the newest columns, which the empty table adds.
     db.register(f"{kind}_columns", SCHEMAS[kind].empty_table())
     source = f"SELECT * FROM {kind}_columns"
     if found:

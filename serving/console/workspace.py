@@ -80,5 +80,4 @@ def _terms(campaign: Campaign | None) -> object:
 
 
 def _dated(note: dict[str, Any]) -> dict[str, Any]:
-    # Steps of earlier releases do not name who ran them.
-    return {"by": ""} | note | {"at": datetime.fromisoformat(note["at"])}
+    return note | {"at": datetime.fromisoformat(note["at"])}

@@ -23,8 +23,8 @@ UNORDERED: Mapping[Side, str] = {"customer": "per_level", "merchant": "per_level
 """Response layer of a side whose levels have no order, where none is named."""
 JOINT = "joint_"
 """Prefix of the recipes of joint two-sided networks; a name without it is that of a response model."""
-RENAMED = frozenset({*LAYERS, "dnn", "dnn_h"})
-"""Former recipes of joint networks, which are now called ``joint_…``."""
+PARTS = frozenset({*LAYERS, "dnn", "dnn_h"})
+"""Names that alone would be taken for a joint network, whose recipe is called ``joint_…``."""
 GRAPH_ENCODER = "sgc2"
 """Encoder of S0's joint network where none is named (decision record 27)."""
 
@@ -159,7 +159,7 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
 
 def recipe_names() -> list[str]:
     """Everything that can be trained by name: recipes, joint networks by encoder or layer, response models of rows."""
-    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names(ROWS)} - RENAMED)
+    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names(ROWS)} - PARTS)
 
 
 def check_recipe(name: str) -> None:
@@ -167,11 +167,11 @@ def check_recipe(name: str) -> None:
 
     Raises:
         NotFound: nothing of that name.
-        InvalidInput: a former name, or a model that another pipeline trains; the message says what to ask for.
+        InvalidInput: a part of a joint network, or a model of another pipeline; the message says what to ask for.
     """
     if name in recipe_names():
         return
-    require(name not in RENAMED, "recipe", f"the joint network {name!r} is now called {JOINT + name!r}")
+    require(name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
     for pipeline, models in (("vouchers", names(SESSIONS)), ("delivery", names(DELIVERIES))):
         if name in models:
             raise InvalidInput(f"{name!r} is trained by `python -m pipelines run {pipeline}`", field="recipe")

@@ -29,7 +29,7 @@ LATE = "shadowprice_late_minor_units_total"
 USED = "shadowprice_limit_used_minor_units"
 NEEDED = (SPEND, RESPONSES, REQUESTS, OUTSTANDING)
 OPTIONAL = (REFUNDED, WITHDRAWN, LATE, USED)
-"""Series that a ledger of an earlier release does not have: 0 then."""
+"""Series that a service may lack, such as one without corrections or further budgets: 0 then."""
 OF_CAMPAIGN = (SPEND, REFUNDED, LATE)
 """Series that are summed over the sides."""
 LABEL = {USED: "budget"}

@@ -15,7 +15,7 @@ from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle, fit_model
-from shadowprice.learning.recipes import RENAMED, Separate, Training, recipe, recipe_names
+from shadowprice.learning.recipes import PARTS, Separate, Training, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.worth.bundle import worth_of_bundle
 from shadowprice.responses.joint.model import JointSpec
@@ -41,7 +41,7 @@ def data(folder: Path) -> TrainingSet:
 
 def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
     joint = {f"joint_{name}" for name in ("gnn", "dnn", "dnn_h", "gat2", "sage", "graphconv", *LAYERS)}
-    assert joint | {*names(ROWS)} - RENAMED <= set(recipe_names())
+    assert joint | {*names(ROWS)} - PARTS <= set(recipe_names())
     for name in recipe_names():
         found = recipe(name, data)
         assert isinstance(found, JointSpec | Separate)
@@ -53,11 +53,11 @@ def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
         recipe("joint_nothing", data)
 
 
-@pytest.mark.parametrize("name", sorted(RENAMED))
-def test_a_former_name_of_a_joint_network_gives_the_new_one(data: TrainingSet, name: str) -> None:
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_a_part_of_a_joint_network_gives_the_recipe(data: TrainingSet, name: str) -> None:
     assert name not in recipe_names()
     for use in (lambda: recipe(name, data), Training(name).check):
-        with pytest.raises(InvalidInput, match=f"recipe: .* now called 'joint_{name}'"):
+        with pytest.raises(InvalidInput, match=f"recipe: .* called 'joint_{name}'"):
             use()
 
 

@@ -86,7 +86,8 @@ def test_what_teaches_nothing_keeps_the_ratio_and_a_new_model_or_a_mean_starts_a
     setting: Setting, make_setting: MakeSetting
 ) -> None:
     kept = record(spend_ratio=0.8)
-    for newest in (replace(kept, status="steered"), replace(kept, status="bounded"), replace(kept, plan=(), arrivals=())):
+    unplanned = replace(kept, plan=(), arrivals=())
+    for newest in (replace(kept, status="steered"), replace(kept, status="bounded"), unplanned):
         assert learned(setting, 10.0, newest=newest) == 0.8
     assert learned(setting, 0.0, asked=0, newest=kept) == 0.8
     assert learned(setting, 10.0, at=8.0, newest=kept) == 0.8

@@ -83,7 +83,7 @@ def test_totals_are_the_counters_of_the_ledger_and_follow_them(
 def test_what_corrections_took_back_is_not_spent(
     prometheus: Any, ledger: Ledger, eventually: Callable[..., None]
 ) -> None:
-    # Before the first of them the series are absent, as of a ledger of an earlier release.
+    # Before the first of them the series may be absent.
     report = PrometheusSpend(prometheus.url).read("spring")
     assert (report.spent, report.refunded, report.late) == (500, 0, 0)
     for side, amount in (("customer", 100), ("merchant", 20)):

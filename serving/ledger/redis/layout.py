@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import redis
@@ -13,9 +14,9 @@ LAYOUT = 4
 """Number in the names of the keys. Another layout needs a script that moves the keys of this one."""
 
 
-def keys(campaign: str) -> list[str]:
-    """Return the keys of a campaign's ledger, in the order of ``KEYS``, with one hash tag."""
-    return [f"ledger:{LAYOUT}:{{{campaign}}}:{key}" for key in KEYS]
+def keys(campaign: str, names: Sequence[str] = KEYS) -> list[str]:
+    """Return the keys of a campaign's ledger, in the order of ``names``, with one hash tag."""
+    return [f"ledger:{LAYOUT}:{{{campaign}}}:{key}" for key in names]
 
 
 def check_layout(client: redis.Redis, campaign: str) -> None:
@@ -27,7 +28,7 @@ def check_layout(client: redis.Redis, campaign: str) -> None:
         Conflict: the ledger has another layout; nothing is changed.
         Unavailable: Redis does not answer.
     """
-    sums = keys(campaign)[KEYS.index("sums")]
+    (sums,) = keys(campaign, ["sums"])
     try:
         held: Any = client.eval(text("layout"), 2, f"ledger:{{{campaign}}}:layout", sums, LAYOUT)
     except redis.RedisError as error:

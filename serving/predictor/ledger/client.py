@@ -147,7 +147,6 @@ class Authoriser:
             "sizes": sizes,
         }
         if proposals.request_id:
-            # Ledgers of earlier releases refuse the names of columns that they do not have.
             message["items"] = {name: column for name, column in vars(proposals).items() if column is not None}
         if known.request_id:
             message["known"] = known
@@ -203,11 +202,10 @@ class Authoriser:
         if status != 200 or campaign != self._campaign:
             why = f": {told['error']}" if "error" in told else ""
             raise Unavailable(f"the ledger is not ready for {self._campaign!r} ({status}, campaign {campaign!r}){why}")
-        # Ledgers of earlier releases return no levels.
         own = {side: list(incentives) for side, incentives in levels.items()}
-        if told.get("levels", own) != own:
+        if told.get("levels") != own:
             raise Unavailable(
-                f"the ledger has the sides and levels {told['levels']} for {self._campaign!r}, "
+                f"the ledger has the sides and levels {told.get('levels')} for {self._campaign!r}, "
                 f"and the predictor {own}; give both the same campaign file"
             )
 

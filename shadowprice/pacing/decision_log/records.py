@@ -83,7 +83,7 @@ class Decision(NamedTuple):
 
     This class is the one list of a decision's fields. The log's columns, the sqlite table, the rows in Redis and the
     messages between predictor and ledger are made from it. A new field is the last one and has a default: its value
-    in records of earlier releases.
+    in older records.
 
     incentive     unit cost of the level: its value in money, where the offer has no other cost
     propensity    probability of this answer when it was given, conditional on the arm
@@ -128,7 +128,7 @@ class Decision(NamedTuple):
 class OutcomeRow:
     """Captured outcome as it is kept; times in microseconds since 1970 (UTC).
 
-    caller  name of the token that the ledger admitted; empty in records of earlier releases
+    caller  name of the token that the ledger admitted
     """
 
     request_id: str
@@ -146,7 +146,7 @@ class CorrectionRow(NamedTuple):
     """Correction as it is kept; times in microseconds since 1970 (UTC).
 
     response, cost    of the request from then on; previous_response and previous_cost until then
-    caller            name of the token that the ledger admitted; empty in records of earlier releases
+    caller            name of the token that the ledger admitted
     """
 
     source: str

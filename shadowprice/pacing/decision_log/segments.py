@@ -44,7 +44,7 @@ ADDED = {
     for column in columns(record)
     if column.earlier is not REQUIRED
 }
-"""Columns that segments of earlier releases may lack, and their values there."""
+"""Columns that a segment from before its field existed may lack, and their values there."""
 _NAME = re.compile(r"(decisions|outcomes|corrections)-(\d{12})-(\d{12})\.parquet")
 
 

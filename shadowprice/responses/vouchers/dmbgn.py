@@ -13,7 +13,6 @@ network learn to score the training sessions; everything but the items is tuned 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -39,7 +38,6 @@ from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, Nod
 from shadowprice.responses.vouchers.sessions import Index, Past, SessionModel, SessionRows
 
 ITEMS = "items.vectors"
-OLD_POOLS = re.compile(r"^(graph\.pools\.\d+)\.weight$")
 PART = 2048
 """Rows that are judged at a time."""
 
@@ -131,8 +129,7 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
         """Become the model that gave ``state``."""
         tokens = {column: tuple(state.meta["items"][column]) for column in SIDE}  # JSON keeps no order
         self.items = ItemEmbedding(tokens, np.asarray(state.arrays[ITEMS]))
-        # Models saved before torch_geometric's pooling was used name its weights otherwise.
-        arrays = {OLD_POOLS.sub(r"\1.select.weight", key): value for key, value in state.arrays.items() if key != ITEMS}
+        arrays = {key: value for key, value in state.arrays.items() if key != ITEMS}
         super().restore(State(arrays, state.meta))
 
     @torch.no_grad()

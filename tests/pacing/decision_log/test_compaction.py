@@ -36,7 +36,7 @@ def write(folder, first, last):
         }
     )
     segment = Segment.named(folder, "outcomes", first, last)
-    # Segments of earlier releases lack columns.
+    # A segment may lack the newest columns.
     schema = pa.schema([field for field in SCHEMAS["outcomes"] if field.name in frame])
     pq.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False), segment.path)
     return segment

@@ -129,17 +129,6 @@ def test_rows_of_a_person_stand_together_in_a_step_and_every_row_is_seen_once() 
     assert (np.concatenate(steps[:5]) != np.concatenate(steps[5:])).any()
 
 
-def test_models_saved_with_the_former_name_of_the_pooling_weights_answer_the_same() -> None:
-    (data, log), model = small(), fitted()
-    state = model.state()
-    arrays = {key.replace(".select.weight", ".weight"): value for key, value in state.arrays.items()}
-    assert arrays.keys() != state.arrays.keys()
-    again = make("dmbgn", levels=log.levels, sessions=log)
-    again.restore(replace(state, arrays=arrays))
-    asked = log.requests(data.part() == "test")
-    np.testing.assert_array_equal(again.at(asked), model.at(asked))
-
-
 def test_a_campaigns_own_past_can_be_left_out_of_a_model() -> None:
     data, log = small()
     frame = log.requests(data.part() == "test")

@@ -8,12 +8,10 @@ from datetime import timedelta
 
 import httpx
 import pytest
-import redis
 
 from serving.ledger.api.app import create_app
 from serving.ledger.log import LogWriter
 from serving.ledger.records import Recorded
-from serving.ledger.redis.layout import keys
 from serving.recover import recover
 from shadowprice.errors import Conflict
 from shadowprice.limits import Cap, GroupBudget, Limits
@@ -158,16 +156,11 @@ def test_a_recovery_from_the_log_counts_for_the_limits_again(open_ledger, kit, t
     assert other.store.usage(sums) == ledger.store.usage(sums) == wanted
 
 
-def test_ledger_of_the_layout_before_limits_goes_on_and_counts_from_then_on(kit, durable_redis, tmp_path):
+def test_a_limit_that_is_added_later_counts_from_then_on(kit, durable_redis, tmp_path):
     campaign = kit.campaign(limits=ONCE)
     earlier = kit.open(replace(campaign, limits=Limits()), tmp_path, durable_redis.url)
     earlier.authorise(kit.item("r1"))
     earlier.close()
-    with redis.Redis.from_url(durable_redis.url) as client:
-        for new, old in zip(keys(campaign.name), keys(campaign.name, 3), strict=True):
-            if client.exists(new):
-                client.rename(new, old)
-        client.set(f"ledger:{{{campaign.name}}}:layout", 3)
     ledger = kit.open(campaign, tmp_path, durable_redis.url)
     assert ledger.money() == (50, 0)
     assert given(ledger.authorise(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]

@@ -263,7 +263,6 @@ def test_several_calls_and_their_known_requests_are_one_message_and_one_answer()
 
     found, (message,) = asyncio.run(ask())
     assert (message["sizes"], message["items"]["request_id"]) == ([1, 2, 1], ["a", "b", "c", "d"])
-    # A ledger of an earlier release refuses the name.
     assert "unpaid_allowed" not in message["items"]
     assert (message["known"]["request_id"], message["known"]["call"]) == (["j", "k"], [0, 2])
     assert (found.decisions.request_id, found.known, found.errors) == (["a", "d", "k"], [1], [None, "taken", None])
