@@ -47,7 +47,7 @@ def stream_read(
 ) -> float:
     """Seconds to read an array once: its largest entry.
 
-    numpy's maximum is vectorised, has no chain of additions as a sum has, and writes nothing. For arrays beyond the
+    numpy's maximum is vectorized, has no chain of additions as a sum has, and writes nothing. For arrays beyond the
     caches it runs at the speed of memory, as does the kernel's own scan in C. Several threads read equal parts and are
     started beforehand; where one thread alone is faster, its time is returned.
     """

@@ -117,7 +117,7 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
             entity,
             {vector_field(side): Array(Float32), computed_field(side): Float64, model_field(side): String},
             folder,
-            f"What the encoder of a model makes of a {side} and its neighbourhood.",
+            f"What the encoder of a model makes of a {side} and its neighborhood.",
             tags={"width": str(columns.embedding_width), "model_version": columns.newest_model},
         )
         views += [*historical, newest, embedding]

@@ -35,7 +35,7 @@ from shadowprice.graphs.communities import communities, members
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups
-from shadowprice.learning.labelling import context_of, write_labelled, write_serving
+from shadowprice.learning.labeling import context_of, write_labeled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.training_set import file_of, remove_meta, snapshot_folder, write_meta
 from shadowprice.learning.vouchers import build
@@ -61,9 +61,9 @@ class FeaturizeJob(Job):
     """
 
     tables: Path = reads("folder of the prepared tables")
-    training: Path = writes("folder of labelled rows with their split, graph snapshots, and the accounts to serve")
+    training: Path = writes("folder of labeled rows with their split, graph snapshots, and the accounts to serve")
     workspace: Path = required("folder that outlives the run; gets the feature store, the campaign and the traffic")
-    weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labelled rows")
+    weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labeled rows")
     campaign_fields: Mapping[str, Any] = option(
         {},
         "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, experiment",
@@ -89,7 +89,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     """
     if kind_of(job.tables) == VOUCHERS:
         return build(job.tables, job.training)
-    # Features, labelled rows and snapshots are three times the tables, and sums of interactions lie beside them.
+    # Features, labeled rows and snapshots are three times the tables, and sums of interactions lie beside them.
     require_space(job.training, 4 * written(job.tables), job.name)
     dataset = load_dataset(job.tables)
     if job.keep_campaign:
@@ -126,7 +126,7 @@ def _featurize(
     facts: dict[str, Any] = {}
     context = {side: context_of(tables, side) for side in sides}
     for side in sides:
-        facts |= write_labelled(dataset, side, context[side], times, file_of(job.training, "rows", side))
+        facts |= write_labeled(dataset, side, context[side], times, file_of(job.training, "rows", side))
     snapshots = []
     for number, (ties, until) in enumerate(zip(sums, [*times[1:], None], strict=True)):
         stage(f"snapshot of {ties.at:%Y-%m-%d}")
@@ -195,7 +195,7 @@ def _write_columns(tables: Tables, side: Side, path: Path) -> None:
 
 
 def _group(snapshot: GraphSnapshot) -> Groups:
-    """Groups of neighbours, at most :data:`GROUP_ACCOUNTS` in each, and fewer where there are few accounts."""
+    """Groups of neighbors, at most :data:`GROUP_ACCOUNTS` in each, and fewer where there are few accounts."""
     most = min(GROUP_ACCOUNTS, max(snapshot.nodes // LEAST_GROUPS, 1))
     return Groups.of(snapshot.account_id.tolist(), communities(snapshot.edge_index, snapshot.nodes, most))
 

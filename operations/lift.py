@@ -16,7 +16,7 @@ from operations.common.workspace import read_campaign, read_groups
 from shadowprice.arms import HOUR
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.experiments.analysis import ALARM, Analysis, analyse
+from shadowprice.experiments.analysis import ALARM, Analysis, analyze
 from shadowprice.experiments.periods import in_periods
 from shadowprice.experiments.served import READ, served_requests, with_units
 from shadowprice.experiments.spillover import ForAll, effects_for_all
@@ -51,7 +51,7 @@ class LiftJob(Job):
     )
     segment: str = option("", "column of the features whose values get a lift each; empty: none")
     baseline: str = option("", "arm that the others are compared with; empty: the first holdout")
-    side: str = option("", "side that is analysed; empty: all together")
+    side: str = option("", "side that is analyzed; empty: all together")
     mature_hours: int = maturity()
 
 
@@ -89,7 +89,7 @@ def run(job: LiftJob) -> Analysis:
         accounts = in_units(with_features(accounts, features, job.segment), unit, groups)
     asked = with_features(asked, features, job.segment)
     columns = replace(columns, covariates=covariates)
-    found = analyse(
+    found = analyze(
         asked,
         campaign.experiment,
         known=known,

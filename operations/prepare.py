@@ -26,7 +26,7 @@ class PrepareJob(Job):
     tables: Path = writes("folder of the tables, the split, the notes and, where known, the truth")
     dataset: str = option("world", "world, tables, mapping, o2o, thornton, promotion, funds or vouchers")
     data: str = option("", "folder of the files, or the mapping, for data sets that read files")
-    seed: int = option(0, "of the data where generated, initialisation and dropout")
+    seed: int = option(0, "of the data where generated, initialization and dropout")
     options: Mapping[str, Any] = option({}, "options of the data set, as JSON")
     test_from: str = option("", "first instant of the test, for voucher sessions from files")
 

@@ -26,7 +26,7 @@ class TrainJob(Job):
     workspace: Path | None = option(None, "folder with the campaign, and the volume that pods of a Ray job mount too")
     recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
     epochs: int = option(0, "at most; training stops early; 0 leaves it to the kind of data set")
-    seed: int = option(0, "of initialisation, dropout and batches")
+    seed: int = option(0, "of initialization, dropout and batches")
     workers: int = option(1, "Ray workers; 0 trains without Ray, and 2 or more also embed a large graph")
     curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
     calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")

@@ -30,7 +30,7 @@ class WorthJob(Job):
     workspace: Path | None = option(None, "folder with the columns of accounts that conditions of the campaign read")
     recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
     epochs: int = option(0, "of each further model, at most; they take 200 at most; 0: 200")
-    seed: int = option(0, "of initialisation, dropout and batches")
+    seed: int = option(0, "of initialization, dropout and batches")
     curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
     calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
 

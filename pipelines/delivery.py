@@ -35,7 +35,7 @@ def delivery_pipeline(
         recipe: esdpm, or another registered model of funds.
         loss: esj, esj_mass, cragg, ziln or mse in place of the model's own.
         epochs: at most; 0 leaves it to the model.
-        seed: of the data where generated, and of initialisation.
+        seed: of the data where generated, and of initialization.
         workers: Ray workers that train; 0 trains in the component's own process.
         precision: of the products of a gradient step: float32 or bfloat16.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.

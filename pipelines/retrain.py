@@ -41,7 +41,7 @@ def retrain_pipeline(
         options: what the data set takes besides.
         recipe: as of the train pipeline; empty for the data set's own.
         epochs: passes over the rows, at most.
-        seed: of the data where generated, initialisation and dropout.
+        seed: of the data where generated, initialization and dropout.
         workers: Ray workers that train, join features and embed accounts; 0 does so in the steps' own processes.
         precision: of the products of a gradient step: float32 or bfloat16.
         device: of the gradient steps: cpu, or cuda for a GPU.

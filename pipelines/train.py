@@ -39,7 +39,7 @@ def train_pipeline(
         options: what the data set takes besides.
         recipe: joint_gnn, joint_dnn or another joint network, or a response model; empty for the data set's own.
         epochs: passes over the rows, at most.
-        seed: of the data where generated, initialisation and dropout.
+        seed: of the data where generated, initialization and dropout.
         workers: Ray workers that train, join features and embed accounts; 0 does so in the steps' own processes.
         precision: of the products of a gradient step: float32 or bfloat16.
         device: of the gradient steps: cpu, or cuda for a GPU.

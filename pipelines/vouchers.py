@@ -38,7 +38,7 @@ def vouchers_pipeline(
         options: of the generator.
         recipe: name of a response model, such as dmbgn or din.
         epochs: at most, of the tuning.
-        seed: of generated data, initialisation and batches.
+        seed: of generated data, initialization and batches.
         campaign: name that the predictor serves it under.
         budget: minor units for the day.
         requests: expected in the day.

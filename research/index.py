@@ -35,7 +35,7 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
         "## By paper",
         "",
         "A table or figure counts as reproduced when the primary comparison of its page is significant in the paper's "
-        "favour, and the page uses the paper's own data or generator; on other data it is reproduced in kind.",
+        "favor, and the page uses the paper's own data or generator; on other data it is reproduced in kind.",
         "",
         *by_paper(pages),
         "",

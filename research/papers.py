@@ -71,7 +71,7 @@ EXHIBITS: Sequence[Exhibit] = (
         besides=(("AUC_c", OURS, "SBBM"), ("AUC_c", OURS, "DSSM-c")),
     ),
     Exhibit("S0", "tables 4 and 5", "payments online", None, "there is no online traffic here"),
-    Exhibit("S0", "sections 1 and 4", "joint optimisation of both sides beats separate", "s0_joint", SIMULATED),
+    Exhibit("S0", "sections 1 and 4", "joint optimization of both sides beats separate", "s0_joint", SIMULATED),
     Exhibit("S0", "figure 3a", "merchants' and customers' responses are correlated", None, "no page measures it"),
     Exhibit("S0", "figures 3b and 5", "response and hazard by level, with change points", "s0_levels", SIMULATED),
     Exhibit(
@@ -99,7 +99,7 @@ EXHIBITS: Sequence[Exhibit] = (
         "S2", "table 2", "ESDPM predicts better on LCT-W", None, f"{PRIVATE}; one simulated delivery stands for both"
     ),
     Exhibit("S2", "table 3", "online pairs P1 to P4", "s2_table3", SIMULATED),
-    Exhibit("S2", "figure 6", "the heuristic is near the integer programme", "s2_figure6", SIMULATED),
+    Exhibit("S2", "figure 6", "the heuristic is near the integer program", "s2_figure6", SIMULATED),
     Exhibit(
         "S3",
         "table 3",

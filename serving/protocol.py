@@ -40,7 +40,7 @@ RecordedReason = Literal[
 ]
 RECORDED_REASONS: tuple[RecordedReason, ...] = get_args(RecordedReason)
 UnrecordedReason = Literal["ineligible", "outside_window"]
-"""Reasons of answers that cost nothing: the ledger has nothing to authorise."""
+"""Reasons of answers that cost nothing: the ledger has nothing to authorize."""
 UNRECORDED_REASONS: tuple[UnrecordedReason, ...] = get_args(UnrecordedReason)
 Reason = RecordedReason | UnrecordedReason
 

@@ -31,7 +31,7 @@ LogTotals = Mapping[tuple[str, str], float]
 """(total, side) → its value in the log; the totals are :data:`LOGGED`."""
 LOGGED = (
     "requests",
-    "authorised_by_side",
+    "authorized_by_side",
     "outcomes",
     "spent_by_side",
     "refunded_by_side",
@@ -102,7 +102,7 @@ def _of_part(log: ServedLog) -> Iterator[tuple[tuple[str, str], float]]:
     changes = _changes(log).groupby(log.corrections["side"]).sum()
     for total, sums in (
         ("requests", decisions.size()),
-        ("authorised_by_side", decisions["incentive"].sum()),
+        ("authorized_by_side", decisions["incentive"].sum()),
         ("outcomes", outcomes.size()),
         ("spent_by_side", outcomes["cost"].sum().add(changes["dearer"], fill_value=0)),
         ("refunded_by_side", changes["cheaper"]),

@@ -27,7 +27,7 @@ import pandas as pd
 from operations.common.workspace import read_campaign
 from operations.erasure.files import Parquet
 from operations.erasure.record import Erasures
-from serving.ledger.api.authorise import asked_by
+from serving.ledger.api.authorize import asked_by
 from serving.ledger.clock import time_of
 from serving.ledger.records import Correction, Entry, Outcome, lone
 from serving.ledger.settings import StoreSettings
@@ -71,7 +71,7 @@ def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int,
     # Each kind keeps its own order, which numbers the rows. The dates do not order the kinds: a clock that was set back
     # puts an outcome before its decision. Without a ceiling, and with lateness from the log, the sums are the same.
     steps: Iterator[Row] = chain(decisions, outcomes, corrections)
-    ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)
+    ttl = timedelta(hours=campaign.authorization_ttl_hours) // timedelta(microseconds=1)
     while window := list(islice(steps, WINDOW)):
         under_way = [future for step in window for future in _submit(store, campaign, step, ttl)]
         for future in under_way:
@@ -97,7 +97,7 @@ def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Fu
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
         sums = campaign.limits.sums(asked_by(row), time_of(row.decided_at))
-        yield store.authorise([[Entry(row, row, (), ttl, sums)]], None, row.decided_at)
+        yield store.authorize([[Entry(row, row, (), ttl, sums)]], None, row.decided_at)
         return
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost

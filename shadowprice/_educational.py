@@ -34,7 +34,7 @@ def find_price(value: Array, cost: Array, budget: float) -> tuple[float, float]:
     """The lowest price at which the budget suffices, and the share of tied requests that get the dearer level.
 
     Spend falls as the price rises, in steps, and only where a request changes its level: at a slope
-    (v_j − v_k) / (c_j − c_k). The price that solves the linear programme is therefore one of the slopes, or 0.
+    (v_j − v_k) / (c_j − c_k). The price that solves the linear program is therefore one of the slopes, or 0.
     """
     worth, paid = value[:, None] - value[None], cost[:, None] - cost[None]
     prices = np.unique(np.append(worth[(paid > 0) & (worth > 0)] / paid[(paid > 0) & (worth > 0)], 0.0))

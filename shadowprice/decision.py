@@ -1,7 +1,7 @@
 """The one rule for deciding: ``argmax_j value_j − Σ_k price_k · cost_kj``, ties shared by a hash.
 
 The offline evaluator, the simulator and the online predictor all call :func:`decide`; nothing else
-in the project turns a curve and a price into an incentive. Pure, vectorised, numpy only.
+in the project turns a curve and a price into an incentive. Pure, vectorized, numpy only.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def decide(
             probability of each request.
 
     Among levels that tie for the best score the dearest is chosen with probability ``tie_share``
-    and the cheapest otherwise; what costs the same goes to the lower index. This realises the
-    fractional optimum of the linear programme in expectation.
+    and the cheapest otherwise; what costs the same goes to the lower index. This realizes the
+    fractional optimum of the linear program in expectation.
 
     With exploration every allowed level of a request with A of them has a propensity of at least
     ε/A: exactly ε/A + (1 − ε)·π, where π is its probability without. Whether and what a request

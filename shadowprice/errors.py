@@ -132,7 +132,7 @@ class InvalidContext(InvalidInput):
 
 
 class InvalidRequest(InvalidInput):
-    """An inference, authorisation or outcome request is malformed."""
+    """An inference, authorization or outcome request is malformed."""
 
 
 class NotFound(ShadowpriceError):

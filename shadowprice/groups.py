@@ -1,4 +1,4 @@
-"""Groups of accounts that are in one arm together, such as neighbours in the graph."""
+"""Groups of accounts that are in one arm together, such as neighbors in the graph."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ def fit_intercepts() -> Callable[..., tuple[NDArray[np.float64], float]]:
             layer = HazardLayer(1, levels)
             layer.start(level, y)
             h, index, target = torch.zeros(level.size, 1), torch.from_numpy(level), torch.from_numpy(y)
-            optimiser = torch.optim.LBFGS(
+            optimizer = torch.optim.LBFGS(
                 layer.parameters(),
                 max_iter=3000,
                 tolerance_grad=1e-14,
@@ -325,12 +325,12 @@ def fit_intercepts() -> Callable[..., tuple[NDArray[np.float64], float]]:
             )
 
             def closure() -> torch.Tensor:
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss = layer.loss(h, index, target).mean()
                 loss.backward()
                 return loss
 
-            optimiser.step(closure)
+            optimizer.step(closure)
             with torch.no_grad():
                 curve = 1 - torch.exp(-layer(torch.zeros(1, 1)))
                 return curve.numpy()[0], -float(layer.loss(h, index, target).sum())

@@ -41,7 +41,7 @@ def slowly(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(0, 12), st.integers(1, 3), st.booleans())
-def test_the_vectorised_rule_is_the_definition(seed: int, depth: int, requests: int, budgets: int, ties: bool) -> None:
+def test_the_vectorized_rule_is_the_definition(seed: int, depth: int, requests: int, budgets: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)
     # Quarters and small whole numbers are exact in floating point: their ties are real ties.
     value = rng.integers(0, 9, (depth, requests)) / 4 if ties else rng.random((depth, requests))
@@ -90,7 +90,7 @@ def test_a_tie_is_broken_the_same_way_in_every_process() -> None:
     assert seen == {f"{[uniform(f'r{i}') for i in range(5)]}\n"}
 
 
-def test_the_hash_is_uniform_and_independent_between_neighbouring_ids() -> None:
+def test_the_hash_is_uniform_and_independent_between_neighboring_ids() -> None:
     numbers = np.array([uniform(f"request-{i:08d}") for i in range(20_000)])
     counts, _ = np.histogram(numbers, bins=50, range=(0, 1))
     assert stats.chisquare(counts).pvalue > 1e-3

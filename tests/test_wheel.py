@@ -155,7 +155,7 @@ def test_without_a_compiler_it_installs_and_allocates(plain: Path, site: Path, t
 def test_with_a_compiler_the_kernel_is_in_the_wheel(tmp_path: Path, missing: Callable[[str], NoReturn]) -> None:
     if shutil.which("cc") is None:
         missing("no C compiler; apt-get install gcc")
-    # Unoptimised: it is the packing that is tested here, and -O3 takes a minute.
+    # Unoptimized: it is the packing that is tested here, and -O3 takes a minute.
     compiler = tmp_path / "cc"
     compiler.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
     compiler.chmod(0o755)

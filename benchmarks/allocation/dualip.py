@@ -1,6 +1,6 @@
 """The allocation problem for DuaLip (https://github.com/linkedin/DuaLip), as an objective of its solver.
 
-DuaLip 5 maximises the dual of a linear programme with a ridge term, γ/2 |x|², by accelerated gradient ascent. Its own
+DuaLip 5 maximizes the dual of a linear program with a ridge term, γ/2 |x|², by accelerated gradient ascent. Its own
 ``matching`` objective gives every row the entries of one item; a budget counts all levels, so the objective is written
 here on the interfaces that DuaLip has for that purpose (``BaseObjective``, the projection ``simplex_eq``,
 ``AcceleratedGradientDescent``). Source: Basu et al. (ICML 2020), ECLIPSE.
@@ -29,7 +29,7 @@ Projection = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Minimise Σ −value · x subject to Σ net_k · x ≤ capacity_k and each account's shares x in the simplex.
+    """Minimize Σ −value · x subject to Σ net_k · x ≤ capacity_k and each account's shares x in the simplex.
 
     value     (J, N), in units of ``worth``
     net       (K, J, N), each row divided by its norm √N-fold, so that prices have a common scale
@@ -59,7 +59,7 @@ class Rows:
         )
 
     def shares(self, prices: torch.Tensor, gamma: float, project: Projection) -> torch.Tensor:
-        """(J, N): the shares that minimise the Lagrangian with the ridge term."""
+        """(J, N): the shares that minimize the Lagrangian with the ridge term."""
         point = (self.value - torch.einsum("k,kjn->jn", prices, self.net)) / gamma
         # Projections on the simplex do not see a shift of a column; DuaLip's first cuts off what is negative.
         return project(point - point.amax(dim=0) + 1.0)

@@ -75,7 +75,7 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
         captures_lost=sum(booked.get(name) != cost for name, cost in witness.captured.items()),
         captures_twice=sum(count - 1 for count in Counter(row.request_id for row in outcomes).values()),
         sums_wrong=(spent != sum(booked.values()))
-        + (sum(totals.authorised.values()) != sum(amount for _, amount in kept.values()))
+        + (sum(totals.authorized.values()) != sum(amount for _, amount in kept.values()))
         + (outstanding != open_holds - released)
         + (len(kept) != len(decisions)),
         log_differs=sum(logged.get(name) != told for name, told in kept.items())

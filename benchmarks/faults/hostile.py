@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from benchmarks.faults import framing
 from benchmarks.faults.framing import CALLERS
 from serving.http.tokens import ledger_tokens, read_secret
-from serving.predictor.ledger.client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authorizer, Proposals
 from shadowprice.errors import ShadowpriceError
 
 BODY_ITEMS = 1_300_000
@@ -46,12 +46,12 @@ def conflicting_ids(url: str, campaign: str, stop: Event) -> None:
     """Reuse one request id for another account in every call."""
 
     async def reuse() -> None:
-        with closing(Authoriser(url, campaign, ledger_tokens(os.environ))) as authoriser:
+        with closing(Authorizer(url, campaign, ledger_tokens(os.environ))) as authorizer:
             account = 0
             while not stop.is_set():
                 account += 1
                 with suppress(ShadowpriceError):
-                    await authoriser.authorise(
+                    await authorizer.authorize(
                         replace(REUSED, account_id=[f"hostile-{account}"]), model_version="m", price_version=1
                     )
 

@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 
 from benchmarks.faults.stage import LEVELS, MOST_UNITS
 from serving.client.client import LedgerClient, Outcome
-from serving.predictor.ledger.client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authorizer, Proposals
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import ShadowpriceError, Unavailable
 
@@ -73,8 +73,8 @@ class Load:
             thread.join()
 
     def _call(self, url: str, campaign: str, number: int) -> None:
-        with asyncio.Runner() as runner, closing(Authoriser(url, campaign)) as authoriser, LedgerClient(url) as ledger:
-            caller = _Caller(runner, authoriser, ledger, campaign, number, self.witness)
+        with asyncio.Runner() as runner, closing(Authorizer(url, campaign)) as authorizer, LedgerClient(url) as ledger:
+            caller = _Caller(runner, authorizer, ledger, campaign, number, self.witness)
             while not self._stop.is_set():
                 try:
                     caller.step()
@@ -90,7 +90,7 @@ class Load:
 @dataclass
 class _Caller:
     runner: asyncio.Runner
-    authoriser: Authoriser
+    authorizer: Authorizer
     ledger: LedgerClient
     campaign: str
     number: int
@@ -109,7 +109,7 @@ class _Caller:
             self.serial += 1
             self.pending.append(f"{SIDES[self.serial % 2]}-{self.number}-{self.serial}")
         asked = self.pending[:4] + (self.dice.sample(self.mine, 1) if self.mine and self.dice.random() < 0.3 else [])
-        answer = self.runner.run(self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1))
+        answer = self.runner.run(self.authorizer.authorize(self._proposals(asked), model_version="m", price_version=1))
         told = answer.decisions
         for request_id, level, incentive in zip(told.request_id, told.level, told.incentive, strict=True):
             self.witness.answered(request_id, level, incentive)

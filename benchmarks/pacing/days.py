@@ -108,7 +108,7 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
 def one_day(scenario: Scenario, seed: int, requests: int, pacers: Sequence[str] = PACERS) -> dict[str, Row]:
     """pacer → what it did on one day.
 
-    ``spend`` relative to the budget less one; ``share`` of the value of the linear programme's optimum on the day's
+    ``spend`` relative to the budget less one; ``share`` of the value of the linear program's optimum on the day's
     own requests and true curves; ``gain`` of what that optimum adds to the best flat mixture of levels; ``fixed`` of
     the best single price's value with the day's luck. All values are true means.
     """
@@ -274,7 +274,7 @@ def page(
         "# Pacing on days that go wrong",
         verdict(tests),
         f"Simulated: days of about {requests:,} requests with known truth (`benchmarks/pacing/market.py`), the hard "
-        "stop on, in process, by the code that the service runs. The optimum is the linear programme's over the day's "
+        "stop on, in process, by the code that the service runs. The optimum is the linear program's over the day's "
         "own requests and true curves. The attainable gain is the optimum less the best flat mixture of levels "
         "within the same budget. The model's curves are the true ones here, so pages that train a model show lower "
         "shares. The best fixed price is chosen with the day's luck known. Values are true means of the decisions. "

@@ -22,7 +22,7 @@ import redis
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import REDIS, environment
-from serving.ledger.api.authorise import entries
+from serving.ledger.api.authorize import entries
 from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.clock import microseconds
 from serving.ledger.opening import open_store
@@ -104,7 +104,7 @@ def _ledger(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
                 used = []
                 for start, end in ((0, sizes[0]), (sizes[0], sizes[1])):
                     for first in range(start, end, BATCH):
-                        _authorise(store, range(first, min(first + BATCH, end)))
+                        _authorize(store, range(first, min(first + BATCH, end)))
                     used.append(_used(server) if server else size_of(file))
                 for first in range(0, sizes[1], BATCH):
                     _settle(store, range(first, min(first + BATCH, sizes[1])))
@@ -117,7 +117,7 @@ def _ledger(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
     return {"decision": (used[1] - used[0]) / (sizes[1] - sizes[0]), "outcome": (used[2] - used[1]) / sizes[1]}
 
 
-def _authorise(store: Store, numbers: range) -> None:
+def _authorize(store: Store, numbers: range) -> None:
     n = len(numbers)
     items = Items(
         request_id=[_request(number) for number in numbers],
@@ -133,7 +133,7 @@ def _authorise(store: Store, numbers: range) -> None:
     )
     asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
     now = datetime.now(UTC)
-    store.authorise([entries(CAMPAIGN, asked, now)], Ceiling(10**12), microseconds(now)).result()
+    store.authorize([entries(CAMPAIGN, asked, now)], Ceiling(10**12), microseconds(now)).result()
 
 
 def _settle(store: Store, numbers: range) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.service.capacity import BATCH, CAMPAIGN, LEVELS, size_of
-from serving.ledger.api.authorise import entries
+from serving.ledger.api.authorize import entries
 from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.clock import microseconds
 from serving.ledger.log import LogWriter
@@ -67,7 +67,7 @@ def _serve(store: Store, random: Random) -> None:
         features_at=[now.timestamp() - random.randrange(86_400) for _ in names],
     )
     asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
-    store.authorise([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()
+    store.authorize([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()
     redeemed = [(name, each) for name, each in zip(names, level, strict=True) if random.random() < REDEEMED]
     outcomes = [
         Outcome(

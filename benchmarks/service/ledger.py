@@ -1,4 +1,4 @@
-"""Durable authorisations by store and number of callers: per second, and how long one waits."""
+"""Durable authorizations by store and number of callers: per second, and how long one waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer, redis_binary
-from serving.ledger.api.authorise import entries
+from serving.ledger.api.authorize import entries
 from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.clock import microseconds
 from serving.ledger.opening import open_store
@@ -37,7 +37,7 @@ CAMPAIGN = Campaign(
 
 
 def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
-    """Calls of one authorisation each; the best of three rounds, the stores taking turns."""
+    """Calls of one authorization each; the best of three rounds, the stores taking turns."""
     calls = 200 if quick else 3000
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -72,7 +72,7 @@ def _measure(store: Store, prefix: str, callers: int, calls: int) -> dict[str, f
     def call(number: int) -> float:
         now = datetime.now(UTC)
         started = time.perf_counter()
-        store.authorise(
+        store.authorize(
             [entries(CAMPAIGN, _batch(f"{prefix}-{number}"), now)], Ceiling(10**12), microseconds(now)
         ).result()
         return time.perf_counter() - started
@@ -111,7 +111,7 @@ def _log_bytes(folder: Path) -> dict[str, float]:
     def decide(count: int) -> None:
         now = datetime.now(UTC)
         wanted = [entry for _ in range(count) for entry in entries(CAMPAIGN, _batch(str(uuid.uuid4())), now)]
-        store.authorise([wanted], Ceiling(10**12), microseconds(now)).result()
+        store.authorize([wanted], Ceiling(10**12), microseconds(now)).result()
 
     try:
         for _ in range(10):

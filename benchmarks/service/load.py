@@ -123,7 +123,7 @@ def drive(
 def found(
     times: list[float], refused: int, batch: int, elapsed: float, usage: resource.struct_rusage, serial: int
 ) -> dict[str, Any]:
-    """Summarise a run from the seconds of its calls; one without an answer has a call of its whole time."""
+    """Summarize a run from the seconds of its calls; one without an answer has a call of its whole time."""
     times = sorted(times) or [elapsed]
     return {
         "calls": len(times),

@@ -25,7 +25,7 @@ from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import cpu_seconds
 from benchmarks.service.ledger import CAMPAIGN
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authorizer, Proposals
 
 REPLICAS = (1, 2, 4)
 KINDS = ((1, 32), (16, 16))
@@ -118,14 +118,14 @@ async def _drive(urls: list[str], batch: int, connections: int, seconds: float, 
     started = time.perf_counter()
 
     async def one(number: int) -> None:
-        authoriser = Authoriser(urls[number % len(urls)], CAMPAIGN.name)
+        authorizer = Authorizer(urls[number % len(urls)], CAMPAIGN.name)
         serial = 0
         while (sent := time.perf_counter()) < started + seconds:
             names = [f"{prefix}-{number}-{serial}-{row}" for row in range(batch)]
-            await authoriser.authorise(_proposals(names), model_version="m", price_version=1)
+            await authorizer.authorize(_proposals(names), model_version="m", price_version=1)
             times.append(time.perf_counter() - sent)
             serial += 1
-        authoriser.close()
+        authorizer.close()
 
     await asyncio.gather(*(one(number) for number in range(connections)))
     p50, p99 = np.percentile(times, [50, 99]) * 1e3

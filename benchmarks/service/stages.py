@@ -11,7 +11,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from serving.local.launch import Service
-from serving.predictor.ledger.client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authorizer, Proposals
 
 CALLS = 400
 Clocks = dict[str, tuple[float, float]]
@@ -38,21 +38,21 @@ def means(before: Clocks, after: Clocks) -> dict[str, float]:
 
 
 def ledger_alone(ledger: Service, folder: Path) -> dict[str, float]:
-    """p50 in ms of a new authorisation, of a repeated one, which writes nothing, and of a sync of the disk."""
-    new, repeated = asyncio.run(_authorisations(ledger.url))
+    """p50 in ms of a new authorization, of a repeated one, which writes nothing, and of a sync of the disk."""
+    new, repeated = asyncio.run(_authorizations(ledger.url))
     return {"new": _middle(new), "repeated": _middle(repeated), "sync": _middle(_syncs(folder))}
 
 
-async def _authorisations(url: str) -> tuple[list[float], list[float]]:
-    authoriser = Authoriser(url, "spring")
+async def _authorizations(url: str) -> tuple[list[float], list[float]]:
+    authorizer = Authorizer(url, "spring")
     new: list[float] = []
     repeated: list[float] = []
     for number in range(CALLS):
         for times in (new, repeated):
             started = time.perf_counter()
-            await authoriser.authorise(_one(f"stage-{number}"), model_version="m", price_version=1)
+            await authorizer.authorize(_one(f"stage-{number}"), model_version="m", price_version=1)
             times.append(time.perf_counter() - started)
-    authoriser.close()
+    authorizer.close()
     return new, repeated
 
 

@@ -25,7 +25,7 @@ STAGES = {
     "features": "features (remembered, or asked of Redis)",
     "curve": "curve",
     "decide": "decision",
-    "authorise": "the ledger's authorisation",
+    "authorize": "the ledger's authorization",
     "encode": "writing the answer",
 }
 
@@ -82,7 +82,7 @@ def stages(results: Results) -> str:
     lines: list[list[object]] = [["p50, as the caller sees it", *(f"{row['p50_ms']:.2f}" for row in rows.values())]]
     for stage, name in STAGES.items():
         lines.append([name, *(f"{row['stages'][stage]:.3f}" for row in rows.values())])
-        if stage == "authorise":
+        if stage == "authorize":
             lines += [
                 ["— of it, asked alone: a new one", *[f"{alone['new']:.2f}"] * len(rows)],
                 ["— the same without writing: a repeated one", *[f"{alone['repeated']:.2f}"] * len(rows)],

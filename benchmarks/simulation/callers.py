@@ -23,8 +23,8 @@ from serving.ledger.api.events import Event
 from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import Releases, parse
 from serving.ledger.records import Counted
-from serving.predictor.ledger.authorising import authorise
-from serving.predictor.ledger.client import Authoriser, KnownRequests, Proposals
+from serving.predictor.ledger.authorizing import authorize
+from serving.predictor.ledger.client import Authorizer, KnownRequests, Proposals
 from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
 
 ACTIVE: Any = SimpleNamespace(model=SimpleNamespace(version="m"), price=SimpleNamespace(version=1))
@@ -50,7 +50,7 @@ class Connection:
 
         async def call(ledger: Ledger) -> tuple[int, bytes]:
             try:
-                return 200, await ledger.authorise(parse(AUTHORIZATIONS, body))
+                return 200, await ledger.authorize(parse(AUTHORIZATIONS, body))
             except ShadowpriceError as error:
                 return error.status, orjson.dumps({"error": str(error)})
 
@@ -85,12 +85,12 @@ class Callers:
     async def predict(self) -> None:
         """Authorize, until enough was done."""
         urls = ",".join(f"http://ledger-{each.machine}" for each in self.world.processes)
-        client = Authoriser(urls, self.world.campaign.name)
+        client = Authorizer(urls, self.world.campaign.name)
         again: list[Message] = []
         while self._goes_on():
             message = again.pop(0) if again and self._dice.random() < 0.5 else self._message()
             try:
-                found, _ = await authorise(client, *message, ACTIVE, required=True)
+                found, _ = await authorize(client, *message, ACTIVE, required=True)
             except Unavailable:
                 self.world.note("unavailable")
                 if self._dice.random() < 0.8:

@@ -75,7 +75,7 @@ class Reference:
     usage: defaultdict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     _due: list[tuple[int, str]] = field(default_factory=list)
 
-    def authorise(self, calls: Sequence[Sequence[Row]], now: int, date: datetime) -> list[Any]:
+    def authorize(self, calls: Sequence[Sequence[Row]], now: int, date: datetime) -> list[Any]:
         """Return per call None where it is refused, or per row None or its decision and whether it was known."""
         self.expire(now)
         left = None

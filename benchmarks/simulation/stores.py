@@ -92,9 +92,9 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def authorise(self, calls: Any, ceiling: Any, at: int) -> Future[Any]:
+    def authorize(self, calls: Any, ceiling: Any, at: int) -> Future[Any]:
         """Call of the store, as are the next."""
-        return self._noted("authorise", calls, at, lambda: self._store.authorise(calls, ceiling, at))
+        return self._noted("authorize", calls, at, lambda: self._store.authorize(calls, ceiling, at))
 
     def settle(self, outcomes: Any, ceiling: Any, at: int) -> Future[Any]:
         """Capture."""

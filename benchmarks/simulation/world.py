@@ -144,7 +144,7 @@ class World:
         if operation.kind != "release":
             self._check_time(operation, ledger_time, at)
         size = 1 if operation.asked is None else len(operation.asked)
-        if operation.kind == "authorise":
+        if operation.kind == "authorize":
             size = sum(len(call) for call in operation.asked)
         self.operations += size
         known = len(self.reference.requests)
@@ -197,8 +197,8 @@ class World:
     def _do(self, operation: Operation, ledger_time: int) -> Any:
         asked, reference = operation.asked, self.reference
         match operation.kind:
-            case "authorise":
-                return reference.authorise(asked, ledger_time, time_of(operation.at))
+            case "authorize":
+                return reference.authorize(asked, ledger_time, time_of(operation.at))
             case "settle":
                 return reference.settle(asked, ledger_time)
             case "correct":
@@ -237,7 +237,7 @@ def plain(kind: str, result: Any) -> Any:
         return "refused"
     if isinstance(result, Counted):
         return result.accepted, result.repeated
-    if kind != "authorise" or result is None:
+    if kind != "authorize" or result is None:
         return result
     return [
         None
@@ -289,6 +289,6 @@ def make_campaign(dice: random.Random) -> Campaign:
         budget=Budget(form="total", limit=dice.choice([2_000, 50_000, 500_000])),
         late_reserve=dice.choice([0, 0, 300]),
         starts_at=time_of(START),
-        authorisation_ttl_hours=TTL_HOURS,
+        authorization_ttl_hours=TTL_HOURS,
         limits=Limits(budgets=budgets, caps=caps),
     )

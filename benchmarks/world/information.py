@@ -45,7 +45,7 @@ class Belief:
         """(J, N): mean redemption probability under this law, by quadrature."""
         point, weight = hermegauss(NODES)
         weight = weight / weight.sum()
-        # A known strength has no spread; the smallest one keeps the factorisation defined.
+        # A known strength has no spread; the smallest one keeps the factorization defined.
         root = np.linalg.cholesky(self.covariance + 1e-12 * np.eye(TRAITS))
         total = np.zeros_like(options.respond(self.mean))
         for first, first_weight in zip(point, weight, strict=True):

@@ -12,7 +12,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.tables import campaign_from_tables, labelled
+from shadowprice.tables import campaign_from_tables, labeled
 
 
 def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any) -> tuple[Dataset, TrainingSet]:
@@ -34,7 +34,7 @@ def training_set_of(dataset: Dataset) -> TrainingSet:
     snapshot = build_snapshot(nodes, tables.edge, taken)
     rows = {}
     for side in terms:
-        found = labelled(tables, side)
+        found = labeled(tables, side)
         if len(found):
             rows[side] = found.assign(
                 split=dataset.split.assign(found), snapshot_at=found["decided_at"].astype("int64") / 1e9

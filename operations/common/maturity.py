@@ -19,4 +19,4 @@ def maturity() -> Any:
 
 def hours_of(given: int, campaign: Campaign) -> float:
     """Return the hours that a job's ``mature_hours`` stands for."""
-    return campaign.authorisation_ttl_hours if given == BY_CAMPAIGN else float(given)
+    return campaign.authorization_ttl_hours if given == BY_CAMPAIGN else float(given)

@@ -1,4 +1,4 @@
-"""Campaigns: labelled requests of customers and merchants at several levels of an incentive."""
+"""Campaigns: labeled requests of customers and merchants at several levels of an incentive."""
 
 from __future__ import annotations
 

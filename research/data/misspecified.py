@@ -83,8 +83,8 @@ class World:
         # The effect's standard deviation over accounts and levels is 1 up to sampling.
         effect = 2.2 * (np.tanh(x @ gain) + 0.2) * amount**0.7
         main = np.abs(x @ folds.T).sum(axis=1)
-        centre, spread = np.sqrt(2 / np.pi) * FOLDS, np.sqrt((1 - 2 / np.pi) * FOLDS)
-        value = self.nuisance * (main - centre) / spread + effect
+        center, spread = np.sqrt(2 / np.pi) * FOLDS, np.sqrt((1 - 2 / np.pi) * FOLDS)
+        value = self.nuisance * (main - center) / spread + effect
         cost = np.array(LEVELS)[:, None] * (0.5 + 1 / (1 + np.exp(-1.5 * (x @ spend))))
         return value, cost
 

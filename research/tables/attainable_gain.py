@@ -113,7 +113,7 @@ def reading(found: Summary) -> str:
         f"The bound of this world: {bound}. "
         "The response family loses nothing: hazards that are constant between levels and lines with a positive slope "
         "contain the true curves. "
-        "Influence in the world is linear in the traits of partners, as encoder sgc2 assumes: it is favoured by "
+        "Influence in the world is linear in the traits of partners, as encoder sgc2 assumes: it is favored by "
         "construction."
     )
 

@@ -99,7 +99,7 @@ class Town:
         return {"customer": Population(self.names, Curves(np.array(CUSTOMER_LEVELS), response.astype(np.float32)))}
 
     def rows(self, account: np.ndarray, level: np.ndarray, response: np.ndarray, **more: Any) -> pd.DataFrame:
-        """Labelled requests."""
+        """Labeled requests."""
         frame = self.features.iloc[account].reset_index(drop=True)
         return frame.assign(level=level, response=response, **more)
 
@@ -117,7 +117,7 @@ class Judged:
 
 
 def fitted(rows: pd.DataFrame, seed: int) -> ResponseModel:
-    """Train on labelled requests."""
+    """Train on labeled requests."""
     names = ["account_id", "x_0", "x_1", "level", "response"]
     return make("isotonic_lr", levels=list(CUSTOMER_LEVELS), seed=seed).fit(rows[names])
 

@@ -1,4 +1,4 @@
-"""Effect of curve repair on trees, on randomised and on confounded levels, with known truth."""
+"""Effect of curve repair on trees, on randomized and on confounded levels, with known truth."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def draw(rows: int, rng: np.random.Generator, confounded: bool) -> tuple[pd.Data
     trait = rng.normal(size=rows)
     taste = np.linspace(0.0, -4.0, SHOPS)[shop] + 0.7 * trait
     truth = 1 / (1 + np.exp(-(taste + EFFECT[:, None])))
-    centre = np.linspace(0, 4, SHOPS)[shop]
-    weight = np.exp(-1.2 * np.abs(np.arange(5)[:, None] - centre)) if confounded else np.ones((5, rows))
+    center = np.linspace(0, 4, SHOPS)[shop]
+    weight = np.exp(-1.2 * np.abs(np.arange(5)[:, None] - center)) if confounded else np.ones((5, rows))
     level = (rng.uniform(size=rows) > np.cumsum(weight / weight.sum(axis=0), axis=0)).sum(axis=0)
     response = (rng.uniform(size=rows) < truth[level, np.arange(rows)]).astype(float)
     frame = pd.DataFrame(
@@ -73,10 +73,10 @@ def spent(response: np.ndarray, truth: np.ndarray) -> float:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Trees on a randomised and on a confounded log, each with every repair."""
+    """Trees on a randomized and on a confounded log, each with every repair."""
     size = 3_000 if quick else 8_000
     rows: dict[str, dict[str, float]] = {}
-    for design in ("randomised", "confounded"):
+    for design in ("randomized", "confounded"):
         rng = np.random.default_rng(seed)
         seen, held_out = (draw(size, rng, design == "confounded")[0] for _ in range(2))
         asked, truth = draw(size, rng, design == "confounded")
@@ -108,17 +108,17 @@ def judge(curves: Curves, frame: pd.DataFrame, truth: np.ndarray) -> dict[str, f
 def reading(found: Summary) -> str:
     """Return shares of the attainable gain, and the change of the curves by each step."""
     told: Callable[[str, str], float] = lambda row, column: found.cell(row, column).value  # noqa: E731
-    free = "randomised, free + none"
+    free = "randomized, free + none"
     worse = "confounded, monotone + none"
     best = "confounded, monotone + effect+monotone"
     shares = [
         f"{found.share('value over best', row, f'{design}, {ALIKE}', f'{design}, {TRUTH}'):.0%}"
-        for row in (free, "randomised, free + effect+monotone", worse, best)
+        for row in (free, "randomized, free + effect+monotone", worse, best)
         for design in (row.partition(",")[0],)
     ]
     return (
-        f"Of the attainable gain, free trees reach {shares[0]} on randomised levels, and {shares[1]} with the effect "
-        f"step; monotone trees reach {shares[2]} on confounded levels, and {shares[3]} with it. On randomised levels "
+        f"Of the attainable gain, free trees reach {shares[0]} on randomized levels, and {shares[1]} with the effect "
+        f"step; monotone trees reach {shares[2]} on confounded levels, and {shares[3]} with it. On randomized levels "
         f"free trees reverse {told(free, 'reversed pairs'):.1%} of pairs, and projection removes all of them. On "
         f"confounded levels the effect step reduces the error of the curves from "
         f"{told(worse, 'error of curve'):.3f} to {told(best, 'error of curve'):.3f} and raises the value from "
@@ -128,9 +128,9 @@ def reading(found: Summary) -> str:
 
 
 PAIRS = (
-    ("randomised, free + monotone", "randomised, free + none"),
-    ("randomised, monotone + pooled+monotone", "randomised, monotone + none"),
-    ("randomised, monotone + effect+monotone", "randomised, monotone + none"),
+    ("randomized, free + monotone", "randomized, free + none"),
+    ("randomized, monotone + pooled+monotone", "randomized, monotone + none"),
+    ("randomized, monotone + effect+monotone", "randomized, monotone + none"),
     ("confounded, monotone + effect+monotone", "confounded, monotone + none"),
     ("confounded, monotone + by_level+monotone", "confounded, monotone + none"),
 )
@@ -140,7 +140,7 @@ PRIMARY = ("value over best", "confounded, monotone + effect+monotone", "confoun
 TABLE = Table(
     title="Curve repair on known truth",
     source="no table of the papers; what each step of curve repair changes",
-    data="three generated logs of 8,000 requests at 100 shops, with levels randomised or higher at shops whose "
+    data="three generated logs of 8,000 requests at 100 shops, with levels randomized or higher at shops whose "
     "customers respond less, to fit on, to repair on and to be judged by; trees do not see the shop; simulated",
     run=run,
     reading=reading,

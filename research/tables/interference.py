@@ -198,7 +198,7 @@ def reading(found: Summary) -> str:
     near, far = WORLDS
     return (
         f"With communities: {found.sentence(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}. Without: "
-        f"{found.sentence(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. This world favours two designs: an incentive "
+        f"{found.sentence(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. This world favors two designs: an incentive "
         "of one hour moves nobody in the next, and the exposure mapping knows the world's rule but for its curvature."
     )
 

@@ -17,7 +17,7 @@ from operations.featurize import run as featurize
 from research.summary import Summary
 from research.table import Primary, Rows, Table, data_folder, needs_file
 from shadowprice.datasets import load
-from shadowprice.datasets.o2o import LABEL_DELAY_DAYS, LABELLED_FILE
+from shadowprice.datasets.o2o import LABEL_DELAY_DAYS, LABELED_FILE
 from shadowprice.datasets.package import save_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.decision import uniform
@@ -175,5 +175,5 @@ TABLE = Table(
     ],
     fewer_is_better=["log loss", "reversed pairs"],
     seeds=1,
-    missing=needs_file("o2o_coupon", LABELLED_FILE),
+    missing=needs_file("o2o_coupon", LABELED_FILE),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from research.summary import Summary
 from research.table import Primary, Rows, Table, needs_file
 from research.tables.o2o import figures, training_set
-from shadowprice.datasets.o2o import LABELLED_FILE
+from shadowprice.datasets.o2o import LABELED_FILE
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.train import train
 from shadowprice.responses.separate import SeparateModels
@@ -51,5 +51,5 @@ TABLE = Table(
     compare=[("log loss", TREES, GRAPH)],
     fewer_is_better=["log loss", "reversed pairs"],
     seeds=1,
-    missing=needs_file("o2o_coupon", LABELLED_FILE),
+    missing=needs_file("o2o_coupon", LABELED_FILE),
 )

@@ -12,7 +12,7 @@ LEVELS = np.array([0.0, 1.0, 2.0, 4.0])
 ACCOUNTS = 300
 ESTIMATORS: dict[str, dict[str, float]] = {
     "Hájek IPS": {},
-    "Horvitz–Thompson IPS": {"normalise": False},
+    "Horvitz–Thompson IPS": {"normalize": False},
     "clipped IPS": {"clip": 3.0},
     "model alone": {"switch": 0.0},
     "doubly robust": {},

@@ -258,7 +258,7 @@ class LedgerClient(_Client):
         return content["accepted"], content["repeated"]
 
     def totals(self) -> dict[str, Any]:
-        """The campaign's totals: spent, authorised, outstanding, money_left, requests and responses by side."""
+        """The campaign's totals: spent, authorized, outstanding, money_left, requests and responses by side."""
         content: dict[str, Any] = self._send("GET", "/v1/totals", self._token("read"))
         return content
 

@@ -72,9 +72,9 @@ def _spend(axes: Axes, state: State, currency: Currency) -> None:
     top = float(state.paid or 0)
     plans = {"first plan": (svg.MUTED, svg.DOTTED), "newest plan": (svg.TRUTH, svg.DASHED)}
     planned = [record for record in records if len(record.plan) > 1]
-    for (name, (colour, dashes)), record in zip(plans.items(), (planned[:1] + planned[-1:]), strict=False):
+    for (name, (color, dashes)), record in zip(plans.items(), (planned[:1] + planned[-1:]), strict=False):
         ends = [record.at, *(max(record.slot, 0) + 1.0 + hour for hour in range(len(record.plan) - 1))]
-        axes.plot(ends, record.plan, color=colour, linestyle=dashes, linewidth=1.5, label=name)
+        axes.plot(ends, record.plan, color=color, linestyle=dashes, linewidth=1.5, label=name)
         top = max(top, *record.plan)
     # The ledger knows what was paid by now; each price has what was paid when it was solved.
     points = [(record.at, record.spent) for record in records]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from serving.http.rates import Amounts, Rates
-from serving.http.refused import Forbidden, NotJson, Unauthorised
+from serving.http.refused import Forbidden, NotJson, Unauthorized
 from serving.http.tokens import ANYONE, VISITOR, Caller, Role, Tokens
 from shadowprice.errors import InvalidInput
 
@@ -51,7 +51,7 @@ class Access:
         """Return the caller of an HTTP request; a login before this handler may have named it in the scope.
 
         Raises:
-            Unauthorised, Forbidden: the token is missing or wrong, or has another role.
+            Unauthorized, Forbidden: the token is missing or wrong, or has another role.
             TooManyCalls: the caller has used up its calls or its money.
             Forbidden: a page of another site sent the request, or any page a POST. NotJson: its content type is not
                 JSON.
@@ -92,11 +92,11 @@ class Access:
         """Return the caller that an ``Authorization`` header names, and count the call.
 
         Raises:
-            Unauthorised, Forbidden, TooManyCalls: see :meth:`admit`.
+            Unauthorized, Forbidden, TooManyCalls: see :meth:`admit`.
         """
         caller = ANYONE if self._tokens is None else self._tokens.caller(authorization)
         if caller is None:
-            raise Unauthorised("authorization: this service needs its bearer token")
+            raise Unauthorized("authorization: this service needs its bearer token")
         return self._counted(caller, role)
 
     def _counted(self, caller: Caller, role: Role) -> Caller:

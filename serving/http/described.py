@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from serving.http.refused import BodyTooLarge, Forbidden, NotJson, Overloaded, TooManyCalls, TooSlow, Unauthorised
+from serving.http.refused import BodyTooLarge, Forbidden, NotJson, Overloaded, TooManyCalls, TooSlow, Unauthorized
 
-OF_EACH_CALL = (Unauthorised, Forbidden, TooSlow, BodyTooLarge, TooManyCalls, Overloaded)
+OF_EACH_CALL = (Unauthorized, Forbidden, TooSlow, BodyTooLarge, TooManyCalls, Overloaded)
 OF_EACH_POST = (*OF_EACH_CALL, NotJson)
 Described = dict[int | str, dict[str, Any]]
 """Status → its entry, as FastAPI takes them; a ``model`` is described, and no answer is checked against it."""

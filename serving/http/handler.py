@@ -21,7 +21,7 @@ from starlette.responses import Response
 from serving.http.access import Access
 from serving.http.admission import Admission, Hold
 from serving.http.limits import CONFLICT_SECONDS, MAX_BODY_BYTES, PAUSE_BYTES, SMALL_BODY
-from serving.http.refused import BodyTooLarge, Overloaded, TooManyCalls, TooSlow, Unauthorised
+from serving.http.refused import BodyTooLarge, Overloaded, TooManyCalls, TooSlow, Unauthorized
 from serving.http.tokens import Caller
 from serving.http.web import read_body, refusal
 from shadowprice.errors import Conflict, InvalidRequest, ShadowpriceError, Unavailable
@@ -196,7 +196,7 @@ async def send_refusal(error: ShadowpriceError, send: Send) -> None:
     headers: list[tuple[bytes, bytes]] = []
     if error.status in UNREAD or isinstance(error, Overloaded):
         headers.append((b"connection", b"close"))
-    if error.status == Unauthorised.status:
+    if error.status == Unauthorized.status:
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, TooManyCalls | Overloaded):
         headers.append((b"retry-after", b"%d" % error.retry_after))

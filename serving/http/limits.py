@@ -19,7 +19,7 @@ MAX_CONTEXT = 64
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
 MAX_ITEMS = 1000
-"""Instances, authorisations or events in one call, unless configured otherwise."""
+"""Instances, authorizations or events in one call, unless configured otherwise."""
 MAX_OPENINGS = 64 * MAX_ITEMS
 """Opening brackets in a body: a call of :data:`MAX_ITEMS` has some 2,000, identifiers may have more."""
 MAX_COMMAS = 512 * MAX_ITEMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
 
 
-class Unauthorised(ShadowpriceError):
+class Unauthorized(ShadowpriceError):
     """The bearer token is missing or wrong."""
 
     status = 401

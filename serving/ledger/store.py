@@ -1,12 +1,12 @@
 """The ledger's store: the operations that must be atomic and durable, and nothing else.
 
-What may be asked for is checked before (:mod:`serving.ledger.api.authorise`, :mod:`serving.ledger.api.settle`);
+What may be asked for is checked before (:mod:`serving.ledger.api.authorize`, :mod:`serving.ledger.api.settle`);
 a store only decides what depends on what it holds. There are two, held to the same tests:
 :mod:`serving.ledger.sqlite` and :mod:`serving.ledger.redis` (decision record 0012).
 
 The states of an authorization, by its request id:
 
-    authorise ──► open ──► captured        an outcome came; its cost is spent, the rest is free again
+    authorize ──► open ──► captured        an outcome came; its cost is spent, the rest is free again
                     │
                     ├────► expired ──► captured late, where the budget has room for its cost
                     └────► given back      for good; an administrator may still book it as a correction
@@ -54,7 +54,7 @@ class Store(Protocol):
             Unavailable: the store must not be used for now.
         """
 
-    def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
+    def authorize(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Record the decisions of several calls in order; a request id that is known keeps its first decision.
 
         Each call is recorded whole, or refused alone: one of its request ids stands for another account or side,

@@ -17,7 +17,7 @@ class Totals:
     """Sums over a campaign since its first request; money in minor units, each by side.
 
     decisions    (side, level, reason) → requests decided
-    authorised   amount authorized, at face value
+    authorized   amount authorized, at face value
     outstanding  held for open authorizations: the most that these can cost
     spent        paid
     responses    redemptions of customers, share ratios of merchants
@@ -34,7 +34,7 @@ class Totals:
     """
 
     decisions: Mapping[tuple[Side, int, str], int]
-    authorised: Mapping[Side, int]
+    authorized: Mapping[Side, int]
     outstanding: Mapping[Side, int]
     spent: Mapping[Side, int]
     responses: Mapping[Side, float]
@@ -48,7 +48,7 @@ class Totals:
     corrections: Mapping[tuple[Side, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sums = {"authorised": self.authorised, "outstanding": self.outstanding, "spent": self.spent, "late": self.late}
+        sums = {"authorized": self.authorized, "outstanding": self.outstanding, "spent": self.spent, "late": self.late}
         check_sums({**sums, "outcomes": self.outcomes})
         kept = {side: paid - self.refunded.get(side, 0) for side, paid in self.spent.items()}
         check_sums({"spent less refunded": kept})
@@ -61,7 +61,7 @@ class Totals:
     @property
     def requests(self) -> dict[Side, int]:
         """side → requests decided."""
-        counts: dict[Side, int] = dict.fromkeys(self.authorised, 0)
+        counts: dict[Side, int] = dict.fromkeys(self.authorized, 0)
         for (side, _, _), count in self.decisions.items():
             counts[side] = counts.get(side, 0) + count
         return counts
@@ -69,7 +69,7 @@ class Totals:
     @property
     def corrected(self) -> dict[Side, int]:
         """side → corrections recorded."""
-        counts: dict[Side, int] = dict.fromkeys(self.authorised, 0)
+        counts: dict[Side, int] = dict.fromkeys(self.authorized, 0)
         for (side, _), count in self.corrections.items():
             counts[side] += count
         return counts

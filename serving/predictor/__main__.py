@@ -23,7 +23,7 @@ from serving.predictor.api.rest import PredictorServer, decisions
 from serving.predictor.bundle import Bundle
 from serving.predictor.config import Config, Workspace
 from serving.predictor.features import Features, open_reader
-from serving.predictor.ledger.client import Authoriser
+from serving.predictor.ledger.client import Authorizer
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.model import CampaignModel
 from serving.predictor.models import Models
@@ -81,7 +81,7 @@ class _Served:
     campaign: Campaign
     groups: Groups | None
     attributes: Mapping[Side, Attributes]
-    ledger: Authoriser
+    ledger: Authorizer
     model: CampaignModel
     metrics: PredictorMetrics
 
@@ -90,7 +90,7 @@ class _Served:
         campaign = read_campaign(workspace.campaign_file)
         groups = read_groups(campaign, workspace.campaign_file)
         attributes = read_columns(campaign, workspace.campaign_file)
-        ledger = Authoriser(config.ledger_url, campaign.name, ledger_tokens(os.environ))
+        ledger = Authorizer(config.ledger_url, campaign.name, ledger_tokens(os.environ))
         model = CampaignModel(campaign.name, config.max_instances)
         # Here and not in the threads, which would make the same families at once.
         return cls(workspace, campaign, groups, attributes, ledger, model, PredictorMetrics(campaign))
@@ -129,7 +129,7 @@ def _warm_up(config: Config, served: _Served) -> None:
         source=watcher,
         ledger=ledger,
         metrics=metrics,
-        authorisation_required=config.authorise == "required",
+        authorization_required=config.authorize == "required",
         window=config.window == "on",
         groups=served.groups,
         attributes=served.attributes,
@@ -144,7 +144,7 @@ def _warm_up(config: Config, served: _Served) -> None:
                 watching = True
             if watcher.current is None:
                 raise Unavailable(f"there is no price of {campaign.name!r} in {workspace.prices_dir} yet")
-            if predictor.authorisation_required:
+            if predictor.authorization_required:
                 ledger.check({side: terms.unit_costs for side, terms in campaign.sides.items()})
         except Exception as error:  # whatever is missing may still come; say it once and wait
             model.waits = True

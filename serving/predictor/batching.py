@@ -25,7 +25,7 @@ Call = tuple[Requests, "asyncio.Future[Answers]"]
 class MicroBatcher:
     """Joins calls into micro-batches, on one event loop.
 
-    Reading features, deciding and authorising cost nearly as much for one request as for fifty. So a micro-batch
+    Reading features, deciding and authorizing cost nearly as much for one request as for fifty. So a micro-batch
     takes all calls that wait: a lone call does not wait, and under load the work per call falls. Calls that arrive
     while micro-batches are in flight wait for the end of one, or until there are enough for another. Dispatching each
     call on arrival would never form a batch: answering one call keeps the loop from reading the next.

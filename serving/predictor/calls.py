@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from serving.predictor.ledger.client import Authorisation, KnownRequests
+from serving.predictor.ledger.client import Authorization, KnownRequests
 from serving.protocol import Answers, Reason, Requests
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
@@ -93,7 +93,7 @@ def first_occurrences(campaign: Campaign, requests: Requests) -> list[int]:
     return rows
 
 
-def recorded_rows(calls: Calls, proposed: Sequence[int], known: Sequence[int], found: Authorisation) -> list[int]:
+def recorded_rows(calls: Calls, proposed: Sequence[int], known: Sequence[int], found: Authorization) -> list[int]:
     """Return the row of each decision that the ledger has found."""
     accepted = [row for row in proposed if found.errors[calls.call[row]] is None]
     return accepted + [known[place] for place in found.known]
@@ -102,7 +102,7 @@ def recorded_rows(calls: Calls, proposed: Sequence[int], known: Sequence[int], f
 def answers(
     calls: Calls,
     standing: Sequence[int],
-    found: Authorisation,
+    found: Authorization,
     unrecorded: Unrecorded,
     campaign: Campaign,
     *,

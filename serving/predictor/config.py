@@ -40,7 +40,7 @@ class Config(Settings, program="serving.predictor"):
     features_dir: Path = setting("Feast repository with the online store's configuration", Path())
     prices_dir: Path = setting("root of the price store", Path())
     ledger_url: str = setting("address of the ledger, or those of its replicas, separated by commas")
-    authorise: Literal["required", "optional"] = setting(
+    authorize: Literal["required", "optional"] = setting(
         "required: no answer without the ledger; optional: answer without it, degraded", "required"
     )
     host: str = setting("address to listen on", "127.0.0.1")

@@ -24,8 +24,8 @@ from shadowprice.arms import CANARY, UNASSIGNED
 from shadowprice.campaign import Campaign, Side
 from shadowprice.price import PriceRecord
 
-STAGES = ("decode", "features", "curve", "decide", "authorise", "encode", "total")
-DEGRADED = ("features", "stale_price", "unauthorised", "rule")
+STAGES = ("decode", "features", "curve", "decide", "authorize", "encode", "total")
+DEGRADED = ("features", "stale_price", "unauthorized", "rule")
 REJECTED = ("unsound", "older", "model")
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 Key = TypeVar("Key", str, tuple[str, ...])

@@ -1,4 +1,4 @@
-"""From requests to authorised answers, without anything of a web server.
+"""From requests to authorized answers, without anything of a web server.
 
 The curve is the head's, worth and cost are the campaign's, the choice is made by
 :func:`shadowprice.decision.decide` alone, and what the ledger has recorded is what is answered.
@@ -22,8 +22,8 @@ from serving.predictor.active import Active
 from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
 from serving.predictor.context import check_context, check_partner, logged_context
 from serving.predictor.explain import explained, unexplained
-from serving.predictor.ledger.authorising import Ledger, authorise
-from serving.predictor.ledger.client import Authorisation, Proposals
+from serving.predictor.ledger.authorizing import Ledger, authorize
+from serving.predictor.ledger.client import Authorization, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.wanted import reasons_of, want
 from serving.protocol import Answers, Requests, UnrecordedReason
@@ -53,8 +53,8 @@ class Predictor:
     """Decides for one campaign, on an event loop.
 
     source                     active price and model
-    ledger                     authorises the decisions
-    authorisation_required     refuse to answer while the ledger does not (decision record 0003)
+    ledger                     authorizes the decisions
+    authorization_required     refuse to answer while the ledger does not (decision record 0003)
     window                     a request outside the campaign's window costs nothing; False: decide at any time
     groups                     of accounts, which an experiment by clusters assigns
     attributes                 side → columns of its accounts that conditions of budgets and rules read
@@ -65,7 +65,7 @@ class Predictor:
     source: Current
     ledger: Ledger
     metrics: PredictorMetrics
-    authorisation_required: bool = True
+    authorization_required: bool = True
     window: bool = True
     groups: Groups | None = None
     attributes: Mapping[Side, Attributes] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Predictor:
             Conflict: a request id stands for another account or side.
             InvalidInput: a side the campaign does not have.
             InvalidContext: context that the active model does not read, or no partner where a limit counts by it.
-            Unavailable: there is no price yet, or no authorisation.
+            Unavailable: there is no price yet, or no authorization.
         """
         (found,) = await self.answer_all([requests])
         if isinstance(found, Exception):
@@ -206,16 +206,16 @@ class Predictor:
             wanted = replace(wanted, unpaid_allowed=None)
         proposes = set(rows)
         known = [row for row in firsts if row not in proposes]
-        with self.metrics.stage("authorise"):
-            found, unauthorised = await authorise(
+        with self.metrics.stage("authorize"):
+            found, unauthorized = await authorize(
                 self.ledger,
                 wanted,
                 calls.known(known),
                 calls.sizes(rows),
                 active,
-                required=self.authorisation_required,
+                required=self.authorization_required,
             )
-        for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
+        for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorized, "unauthorized")):
             if happened:
                 self.metrics.degraded(why, calls.count)
         standing = recorded_rows(calls, rows, known, found)
@@ -238,7 +238,7 @@ class Predictor:
             ),
             self.campaign,
             price_age_seconds=(now - price.solved_at).total_seconds(),
-            degraded=failed or stale or unauthorised,
+            degraded=failed or stale or unauthorized,
         )
         return (
             misfits[call] if call in misfits and call in missing and not isinstance(answer, Exception) else answer
@@ -251,7 +251,7 @@ class Predictor:
         nothing = terms.incentives[0] == terms.unit_costs[0] == 0 and not terms.segments
         return 0 if outside and nothing else NOTHING
 
-    def _count_arms(self, requests: Requests, standing: Sequence[int], found: Authorisation) -> None:
+    def _count_arms(self, requests: Requests, standing: Sequence[int], found: Authorization) -> None:
         given: dict[Side, list[str]] = {side: [] for side in self.campaign.sides}
         for row, arm, repeat in zip(standing, found.decisions.arm, found.decisions.repeat, strict=True):
             if not repeat:
@@ -260,7 +260,7 @@ class Predictor:
             self.metrics.decided(side, arms)
 
     def _count_unrecorded(
-        self, calls: Calls, rows: Iterable[int], found: Authorisation, reason: UnrecordedReason
+        self, calls: Calls, rows: Iterable[int], found: Authorization, reason: UnrecordedReason
     ) -> None:
         answered = [row for row in rows if found.errors[calls.call[row]] is None]
         for side, count in Counter(calls.requests.side[row] for row in answered).items():

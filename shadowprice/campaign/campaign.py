@@ -47,7 +47,7 @@ NUMBERS = (
     "price_ttl_hours",
     "exploration",
     "alarm_exploration",
-    "authorisation_ttl_hours",
+    "authorization_ttl_hours",
 )
 """Fields of a campaign that are read as numbers and have a default."""
 
@@ -74,7 +74,7 @@ class Campaign:
     """A campaign over a window of whole hours (slots), starting at ``starts_at`` (UTC).
 
     gap_limit and violation_limit bound what a published price's certificate may show; price_ttl_hours is how long a
-    price may be used before answers are marked stale; authorisation_ttl_hours how long money stays reserved for an
+    price may be used before answers are marked stale; authorization_ttl_hours how long money stays reserved for an
     incentive without a reported outcome. exploration is the share ε of requests whose level is drawn uniformly, so that
     every level keeps being tried with a known propensity; alarm_exploration is the least ε while the watch alarms on
     the served model. pacer names how the budget is paced
@@ -98,7 +98,7 @@ class Campaign:
     price_ttl_hours: float = 2.0
     exploration: float = 0.0
     alarm_exploration: float = 0.0
-    authorisation_ttl_hours: float = 72.0
+    authorization_ttl_hours: float = 72.0
     pacer: str = "closing"
     expected_requests: int | None = None
     late_reserve: int = 0
@@ -129,7 +129,7 @@ class Campaign:
             )
         if len(self.sides) > 1 and any(terms.segments for terms in self.sides.values()):
             raise InvalidInput("a delivery has one side: its segments are all that is priced", field="campaign.sides")
-        for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
+        for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorization_ttl_hours"):
             check_positive(getattr(self, name), f"campaign.{name}")
         if self.expected_requests is not None:
             check_whole(self.expected_requests, 1, "requests", "campaign.expected_requests")

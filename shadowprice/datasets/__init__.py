@@ -1,4 +1,4 @@
-"""Data sets as canonical tables: a generated world, real coupons, a randomised trial, or your own folder."""
+"""Data sets as canonical tables: a generated world, real coupons, a randomized trial, or your own folder."""
 
 from shadowprice.datasets.registry import Dataset, load, names
 from shadowprice.datasets.split import Split

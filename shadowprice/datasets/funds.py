@@ -3,7 +3,7 @@
 Users shop at merchants whose tier is near their own. Each user was delivered a few funds at random, may have clicked,
 and may then have bought. The amount is lognormal with a spread of the user and the fund:
 
-    wealth     W_u = ρ·z_u + √(1 − ρ²)·ε_u,    z_u the standardised mean tier of the merchants u pays at
+    wealth     W_u = ρ·z_u + √(1 − ρ²)·ε_u,    z_u the standardized mean tier of the merchants u pays at
     click      logit = a_j + interest_uj
     purchase   logit = b_j + ½·interest_uj + s_j·W_u             given a click
     amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
@@ -22,7 +22,7 @@ of latent amounts. Two funds with the same features differ only in their risk le
 ρ is ``strength``: the part of the wealth that the consumption graph reveals. At 0 the graph has no information, and W
 keeps its variance. Merchants show their tier with noise; users show their own part ε of the wealth, age, volatility
 and city. Interest, from cautious to bold, shows only in past actions with funds. Funds that sell well contribute
-little and the others much, so maximising conversions loses money. Every fund has a risk level and every user a
+little and the others much, so maximizing conversions loses money. Every fund has a risk level and every user a
 tolerance; demands add up to the users and a plan exists.
 """
 
@@ -73,7 +73,7 @@ class FundOptions:
     users       accounts, all of whom are to be given a fund
     merchants   where they pay
     funds       K; S2 has 4 and 8
-    deliveries  labelled deliveries of each user
+    deliveries  labeled deliveries of each user
     strength    ρ in [0, 1], the part of the wealth that flows along the graph
     censored      whether a purchase is a latent amount that reaches the least purchase
     brought     expected units of a delivery of any fund to a user without wealth, age and interest, with ``censored``

@@ -13,7 +13,7 @@ was redeemed within 15 days. What a reader must know:
 * **Histories are point in time.** u_*, m_* and um_* describe what was before a window of weeks, so they are
   snapshots at the window's first day.
 * **July is to be allocated.** Its receipts, where the folder has them, stand among the exposures without
-  outcomes, and its histories are snapshots of 1 July: too late for any labelled request to see.
+  outcomes, and its histories are snapshots of 1 July: too late for any labeled request to see.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from shadowprice.errors import InvalidInput, InvalidTable, NotFound, TableProble
 from shadowprice.mapping.files.parquet import read_frame
 from shadowprice.tables import validate_tables
 
-LABELLED_FILE = "offers_labelled_apr14_may31.parquet"
+LABELED_FILE = "offers_labeled_apr14_may31.parquet"
 JULY_FILE = "offers_july_to_allocate.parquet"
 
 LEVELS = (100, 500, 1000, 2000, 3000, 5000)
@@ -53,7 +53,7 @@ _OUTCOMES = ("redeemed_le15d", "redeemed_gt15d", "not_redeemed")
 
 
 def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  # noqa: ARG001 - nothing is drawn
-    """Convert the receipts in the folder ``data``: the labelled ones and, where it is there, July's file.
+    """Convert the receipts in the folder ``data``: the labeled ones and, where it is there, July's file.
 
     ``purge`` drops training rows whose label was not known on the first test day (:class:`Split`).
 
@@ -61,7 +61,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
         InvalidInput, NotFound: no folder given, or the file is not in it.
         InvalidTable: the file lacks a column.
     """
-    raw = _read(data, LABELLED_FILE, needs=(*_KEYS, "distance", "outcome"))
+    raw = _read(data, LABELED_FILE, needs=(*_KEYS, "distance", "outcome"))
     rows, dropped = _usable(raw)
     exposure = _exposure(rows)
     outcome = _outcome(rows, exposure)
@@ -247,7 +247,7 @@ def _outcome(rows: pd.DataFrame, exposure: pd.DataFrame) -> pd.DataFrame:
     strange = ~rows["outcome"].isin(_OUTCOMES).to_numpy()
     if strange.any():
         fault = TableProblem(
-            LABELLED_FILE,
+            LABELED_FILE,
             "outcome",
             f"must be one of {', '.join(_OUTCOMES)}",
             tuple(rows["row"].to_numpy()[strange][:5].tolist()),

@@ -6,7 +6,7 @@ slope of the curve is a Gaussian bump over the incentives h = 0 … 100:
     g_h  = exp(−(h − μ)² / 2δ²),    Z = max_h g_h
     f(c) = min(1, a + b · Σ_{h ≤ c} g_h / (100 Z)),    b = 1 − a
 
-with a ~ U(0, 1), μ ~ U(−50, 150) and δ ~ U(0, 50). The normalisation of the Gaussian density cancels in g_h / Z.
+with a ~ U(0, 1), μ ~ U(−50, 150) and δ ~ U(0, 50). The normalization of the Gaussian density cancels in g_h / Z.
 A bump left of the range (μ < 0) makes the curve concave, and one right of it (μ > 100) convex; the paper states
 the reverse. The number of accounts of a combination is proportional to z ~ U{1 … 1000}, so some combinations are
 sparse. Each account has one request.
@@ -45,7 +45,7 @@ SHARES = (0.25, 0.25, 0.5)
 """Shares of rows: S1 trains on 5,000 of 20,000, stops on 5,000 and tests on 10,000."""
 PARAMETERS = 3
 """Number of parameters of a curve: a, μ and δ."""
-CENTRE, WIDTH = (-50.0, 150.0), (0.0, 50.0)
+CENTER, WIDTH = (-50.0, 150.0), (0.0, 50.0)
 """Ranges of μ and δ."""
 
 
@@ -107,14 +107,14 @@ def curves_at(unit: NDArray[np.float64]) -> NDArray[np.float64]:
 
     The axes are the quantiles of a, μ and δ. A curve whose Z underflows to 0 is NaN.
     """
-    low, centre, width = unit.T
-    return rising(low, CENTRE[0] + np.ptp(CENTRE) * centre, WIDTH[0] + np.ptp(WIDTH) * width)
+    low, center, width = unit.T
+    return rising(low, CENTER[0] + np.ptp(CENTER) * center, WIDTH[0] + np.ptp(WIDTH) * width)
 
 
-def rising(low: NDArray[np.float64], centre: NDArray[np.float64], width: NDArray[np.float64]) -> NDArray[np.float64]:
+def rising(low: NDArray[np.float64], center: NDArray[np.float64], width: NDArray[np.float64]) -> NDArray[np.float64]:
     """Curves (101, n) of S1's equations 18–20, clipped to 1; NaN where Z underflows to 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        slope = np.exp(-0.5 * ((np.arange(101)[:, None] - centre) / width) ** 2)
+        slope = np.exp(-0.5 * ((np.arange(101)[:, None] - center) / width) ** 2)
         rise = np.cumsum(slope / slope.max(axis=0), axis=0) / 100
     return np.minimum(low + (1 - low) * rise, 1.0)
 
@@ -136,7 +136,7 @@ def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
     common = random.integers(1, 1001, len(combinations)).astype(float)
     kind = random.choice(len(combinations), options.rows, p=common / common.sum())
     response = curves[levels][:, kind]
-    # Activity is the response without an incentive, standardised over combinations.
+    # Activity is the response without an incentive, standardized over combinations.
     active = (curves[0] - curves[0].mean()) / max(float(curves[0].std()), 1e-9)
     reach = np.linspace(-1.0, 1.0, levels.size)[:, None] if levels.size > 1 else np.zeros((1, 1))
     chance = np.exp(-options.bias * reach * active[kind])

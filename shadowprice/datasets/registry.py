@@ -30,7 +30,7 @@ class Dataset:
     """Tables with the split they are to be judged by.
 
     confounders  side → columns of its requests whose crossing holds the reasons for an incentive's
-           value fixed, the most general first; none where the value was randomised
+           value fixed, the most general first; none where the value was randomized
     currency  ISO 4217 code of the money
     truth  account_id, side, level, response: the true expected response at each level, where known; a frame or a
            Parquet file

@@ -1,4 +1,4 @@
-"""``thornton``: a randomised cash incentive to fetch one's HIV test result, Malawi 2004, as canonical tables.
+"""``thornton``: a randomized cash incentive to fetch one's HIV test result, Malawi 2004, as canonical tables.
 
 R. Thornton, "The Demand for, and Impact of, Learning HIV Status", AER 2008; the data come with the package
 ``causaldata``. A person drew an amount, zero included, and ``got`` tells whether the result was fetched. What a
@@ -110,7 +110,7 @@ def load(_data: str | None = None, *, seed: int = 0) -> Dataset:  # noqa: ARG001
         tables=tables,
         split=split,
         notes={
-            "source": "real, randomised: Thornton (AER 2008), from the package causaldata",
+            "source": "real, randomized: Thornton (AER 2008), from the package causaldata",
             "people": f"{len(everyone)} in the file, {len(people)} with amount and answer known",
             "unknown": f"age of {int(people['age'].isna().sum())}, village of {len(people) - len(placed)}",
             "levels": "27 amounts in 11 bins; a level is its bin's mean in US cents: "

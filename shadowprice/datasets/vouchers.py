@@ -120,11 +120,11 @@ class VoucherData:
         """``train``, ``test`` or ``purged`` for each session: by time, and no model learns from a label that was not
         known when the test began, which is when the voucher expired."""
         session = self.tables.session
-        collected, labelled = session["collected_at"], session["label"].notna()
+        collected, labeled = session["collected_at"], session["label"].notna()
         test_from = pd.Timestamp(self.test_from)
         known = session["expires_at"] <= test_from
         part = np.where(collected >= test_from, "test", np.where(known, "train", "purged"))
-        return np.where(labelled, part, "purged")
+        return np.where(labeled, part, "purged")
 
 
 def generate(*, seed: int = 0, **options: object) -> VoucherData:
@@ -177,10 +177,10 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
             **_profile(activity, user, random),
         }
     )
-    catalogue = _Catalogue.draw(max(CATEGORIES * 2, round(chosen.sessions / region.sessions_per_item)), random)
+    catalog = _Catalog.draw(max(CATEGORIES * 2, round(chosen.sessions / region.sessions_per_item)), random)
     parts = [
-        catalogue.table(before, "before", ids, collected, random),
-        catalogue.table(after, "after", ids, collected, random),
+        catalog.table(before, "before", ids, collected, random),
+        catalog.table(after, "after", ids, collected, random),
     ]
     tables = validate_sessions({"session": session, "behaviour": pd.concat(parts, ignore_index=True)})
     notes = {
@@ -273,7 +273,7 @@ def _shares(events: _Behaviours, sessions: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Catalogue:
+class _Catalog:
     """Items sorted by category; popular ones first within it."""
 
     first: NDArray[np.int64]
@@ -282,7 +282,7 @@ class _Catalogue:
     price: NDArray[np.int64]
 
     @classmethod
-    def draw(cls, items: int, random: np.random.Generator) -> _Catalogue:
+    def draw(cls, items: int, random: np.random.Generator) -> _Catalog:
         category = np.arange(items) * CATEGORIES // items
         count = np.bincount(category, minlength=CATEGORIES)
         return cls(

@@ -15,7 +15,7 @@ from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.flow import Flow
 from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.graphs.adjacency import Adjacency
-from shadowprice.graphs.sampler import Neighbourhood
+from shadowprice.graphs.sampler import Neighborhood
 
 WIDTH = 64
 """Width of an embedding (S0: 64)."""
@@ -25,7 +25,7 @@ MOST_NODES = 4096
 
 @dataclass(frozen=True, eq=False)
 class GraphTensors:
-    """A graph as tensors, features standardised and complete.
+    """A graph as tensors, features standardized and complete.
 
     features       float32 (N, D_side) of each side, zeros where a node is not of that side
     is_side        float32 (2, N), 1 where a node is of that side
@@ -48,8 +48,8 @@ class GraphTensors:
         degree = 1.0 + torch.bincount(edge_index[1], minlength=is_side.shape[1]).to(torch.float32)
         return cls(features, is_side, edge_index, edge_features, degree)
 
-    def around(self, seen: Neighbourhood) -> GraphTensors:
-        """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole."""
+    def around(self, seen: Neighborhood) -> GraphTensors:
+        """The part of the graph that a neighborhood holds, its nodes renumbered, its degrees those of the whole."""
         nodes, edges = torch.from_numpy(seen.nodes), torch.from_numpy(seen.edges)
         return GraphTensors(
             {side: values[nodes] for side, values in self.features.items()},
@@ -80,7 +80,7 @@ class GraphEncoder(nn.Module, ABC):
     """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive.
 
     An encoder is a start from a node's own features, hops that each read the hop before at the node and its
-    neighbours, and a reading of the hops. What one hop needs of a large graph is then the neighbours of some nodes, and
+    neighbors, and a reading of the hops. What one hop needs of a large graph is then the neighbors of some nodes, and
     not all that several hops reach.
 
     hops  how many

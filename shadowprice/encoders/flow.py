@@ -1,4 +1,4 @@
-"""Sums over neighbours, with gradients for what is sent and for the weights of the edges."""
+"""Sums over neighbors, with gradients for what is sent and for the weights of the edges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Flow:
         Returns:
             float32 (N, D); every sum adds in the order of the edges, whatever the number of threads. O(E · D).
         """
-        # Sparse products have no bfloat16, and sums over many neighbours would lose digits in it.
+        # Sparse products have no bfloat16, and sums over many neighbors would lose digits in it.
         with torch.autocast(hidden.device.type, enabled=False):
             sent: Tensor = _Send.apply(weight.float(), hidden.float(), self)  # type: ignore[no-untyped-call]
         return sent

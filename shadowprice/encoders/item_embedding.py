@@ -5,7 +5,7 @@ level) is counted, and the positive pointwise mutual information of the counts
 
     M_ab = max(0, log(#(a, b)·#(·, ·) / (#(a)·#(b))))
 
-is factorised: the limit of skip-gram over such walks in closed form (Levy and Goldberg, NeurIPS 2014; Qiu et al., WSDM
+is factorized: the limit of skip-gram over such walks in closed form (Levy and Goldberg, NeurIPS 2014; Qiu et al., WSDM
 2018). An item's vector is the mean of those of its tokens (Wang et al., EGES, KDD 2018). Carts and orders are apart.
 """
 
@@ -69,7 +69,7 @@ def embed_items(log: SessionLog, until: int, *, width: int = WIDTH, window: int 
     vectors = np.zeros((len(SESSION_ACTIONS), size, width), dtype=np.float32)
     for action in range(len(SESSION_ACTIONS)):
         own = order[first] == bool(action)
-        vectors[action] = _factorise(_counts(index[first[own]], index[second[own]], size), width)
+        vectors[action] = _factorize(_counts(index[first[own]], index[second[own]], size), width)
     found = ItemEmbedding(tokens, vectors)
     deviation = found.rows(past).std(axis=0)
     scale = np.where(deviation > 1e-6, deviation, np.float32(1.0))
@@ -119,7 +119,7 @@ def _incidence(tokens: Index, size: int) -> csr_matrix:
     return csr_matrix((ones, tokens[known], pointer), shape=(tokens.shape[0], size))
 
 
-def _factorise(counts: csr_matrix, width: int) -> NDArray[np.float32]:
+def _factorize(counts: csr_matrix, width: int) -> NDArray[np.float32]:
     """(T, width): left factor of the positive mutual information, zeros for tokens not seen."""
     size = counts.shape[0]
     vectors = np.zeros((size, width), dtype=np.float32)

@@ -53,7 +53,7 @@ class Sgc2Encoder(GraphEncoder):
         return graph.flow, gate * root[source] * root[target]
 
     def hop(self, _: int, hidden: Tensor, /, *edges: Any) -> Tensor:
-        """(N, HOP_WIDTH): the weighted sum over the neighbours."""
+        """(N, HOP_WIDTH): the weighted sum over the neighbors."""
         flow: Flow = edges[0]
         return flow.send(edges[1], hidden)
 

@@ -1,4 +1,4 @@
-"""Encoders of two graph convolutions: H[0] = project(X), then twice h_u' = act(what neighbours send + U·h_u + c).
+"""Encoders of two graph convolutions: H[0] = project(X), then twice h_u' = act(what neighbors send + U·h_u + c).
 
 The term ``U·h`` keeps an account's own features from being diluted by the number of its ties.
 """
@@ -94,7 +94,7 @@ class TwoLayerEncoder(GraphEncoder):
 class Gcn2Encoder(TwoLayerEncoder):
     """Gated graph convolution (S0 eq. 4–6): Σ_v gate_uv·W·h_v / sqrt(d_u d_v), d the ties and the node itself."""
 
-    # The normalisation is ours: degrees are those of the whole graph, also where edges are sampled.
+    # The normalization is ours: degrees are those of the whole graph, also where edges are sampled.
     layer = staticmethod(partial(GCNConv, out_channels=WIDTH, normalize=False, add_self_loops=False))
     gated = True
     own_terms = True
@@ -112,7 +112,7 @@ class Gcn2Encoder(TwoLayerEncoder):
 class Gat2Encoder(TwoLayerEncoder):
     """Graph attention (Veličković et al. 2018): ‖_heads Σ_v softmax_v(LeakyReLU(a·[W h_u ‖ W h_v ‖ E e_uv]))·W h_v.
 
-    The sum goes over the neighbours and the node itself. Over sampled ties the attention is that among the sampled.
+    The sum goes over the neighbors and the node itself. Over sampled ties the attention is that among the sampled.
     """
 
     layer = staticmethod(partial(GATConv, out_channels=WIDTH // HEADS, heads=HEADS))

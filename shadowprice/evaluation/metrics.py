@@ -18,7 +18,7 @@ from shadowprice.evaluation.policy.allocation_metrics import (
 from shadowprice.evaluation.policy.frontier import eom
 from shadowprice.evaluation.policy.off_policy import dr_value, effective_rows, ips_value
 from shadowprice.evaluation.prediction.calibration import ece
-from shadowprice.evaluation.prediction.classification import auc, brier, logloss, mae, mse, normalised_gini, relaimpr
+from shadowprice.evaluation.prediction.classification import auc, brier, logloss, mae, mse, normalized_gini, relaimpr
 from shadowprice.evaluation.prediction.monotonicity import epr, mlss, rpr
 from shadowprice.evaluation.uplift.cost_curve import aucc
 from shadowprice.evaluation.uplift.ranking import auuc, lift, qini, wau
@@ -46,7 +46,7 @@ __all__ = [
     "mae",
     "mlss",
     "mse",
-    "normalised_gini",
+    "normalized_gini",
     "objective_ratio",
     "qini",
     "relaimpr",

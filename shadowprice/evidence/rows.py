@@ -45,19 +45,19 @@ class Rows:
     weight: Array | None
 
 
-def read_rows(tables: Tables, side: Side, labelled: Path | None = None) -> Rows:
+def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
     """Read the requests of a side that have a final outcome.
 
     Args:
         tables: of the data set.
         side: whose requests.
-        labelled: labelled rows of the training set; where they have a :data:`WEIGHT`, only they are read, with it.
+        labeled: labeled rows of the training set; where they have a :data:`WEIGHT`, only they are read, with it.
 
     The main partner is the one with the largest sum of weights of ties. O(n log n) for n requests.
     """
     own, other = _ENDS[side]
-    weighted = labelled is not None and WEIGHT in pyarrow.parquet.read_schema(labelled).names
-    join = f"JOIN read_parquet({quoted(labelled)}) AS w USING (request_id)" if weighted and labelled else ""
+    weighted = labeled is not None and WEIGHT in pyarrow.parquet.read_schema(labeled).names
+    join = f"JOIN read_parquet({quoted(labeled)}) AS w USING (request_id)" if weighted and labeled else ""
     query = f"""
         WITH own AS (SELECT {own} AS account_id, {other} AS partner_id, sum(weight) AS paid FROM edge GROUP BY ALL),
         main AS (SELECT account_id, arg_max(partner_id, (paid, partner_id)) AS main FROM own GROUP BY account_id),

@@ -25,7 +25,7 @@ from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.evidence.rows import Rows, read_features, read_rows
 from shadowprice.evidence.sentences import claim, figures
 from shadowprice.learning.identification import slope_within_cells
-from shadowprice.tables import Tables, labelled
+from shadowprice.tables import Tables, labeled
 
 WORTH_FINDING = 0.25
 """Rise of the response from the lowest level to the highest, as a share of the lowest's, that a trial finds."""
@@ -106,7 +106,7 @@ def evidence_of(
         currency: of the sentences.
         confounders: side → columns of the request whose cells hold the reasons for the level fixed; the verdict is then
             that of the slope within cells over weeks.
-        rows: side → labelled rows of a training set, whose balancing weights count where they have any.
+        rows: side → labeled rows of a training set, whose balancing weights count where they have any.
         workspace: that has the campaign's file, for the command of a trial.
 
     Rows are weighted by inverse propensity where a level's propensities differ, and clustered by account and partner.
@@ -122,7 +122,7 @@ def evidence_of(
             continue
         one = _side(tables, side, terms, read, reasons)
         if reasons:
-            frame = labelled(tables, side)
+            frame = labeled(tables, side)
             at = frame["decided_at"].dt.as_unit("us").astype(np.int64).to_numpy() / 1e6
             slope = slope_within_cells(frame.assign(snapshot_at=at), terms.levels, reasons)
             one = _within_cells(one, slope)

@@ -75,7 +75,7 @@ class Analysis:
         return bool(self.ratio_by_day and self.ratio_by_day[-1] < ALARM)
 
 
-def analyse(
+def analyze(
     frame: pd.DataFrame,
     experiment: Experiment,
     *,
@@ -86,7 +86,7 @@ def analyse(
     segment: str = "",
     level: float = 0.95,
 ) -> Analysis:
-    """Analyse the requests of an experiment.
+    """Analyze the requests of an experiment.
 
     Args:
         frame: one row for each request; columns of :class:`Columns`, and ``day``. With ``decided_at``, periods of

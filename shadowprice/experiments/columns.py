@@ -1,4 +1,4 @@
-"""Names of the columns of the tables that an experiment is analysed from."""
+"""Names of the columns of the tables that an experiment is analyzed from."""
 
 from __future__ import annotations
 

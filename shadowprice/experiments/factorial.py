@@ -55,7 +55,7 @@ def factorial(
 
     Rows of one customer and rows of one merchant may depend on each other (two-way clusters). The joint test is Wald's,
     with the F distribution of 3 and the fewest degrees of freedom of the three. Where incentives spill
-    over to neighbours, assign groups of the graph and give their names as ``customer`` and ``merchant``.
+    over to neighbors, assign groups of the graph and give their names as ``customer`` and ``merchant``.
 
     Args:
         y: (N,) outcomes.

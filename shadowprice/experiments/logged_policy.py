@@ -69,7 +69,7 @@ class _Weighed:
             models = self.predicted[place], self.expected[place]
             return dr_value(outcome, self.chosen, self.logged, *models, interval=interval)
         hajek = estimator == "hajek"
-        return ips_value(outcome, self.chosen, self.logged, interval=interval, normalise=hajek)
+        return ips_value(outcome, self.chosen, self.logged, interval=interval, normalize=hajek)
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ def in_periods(
         at = int(np.flatnonzero(wrong)[0])
         raise InvalidTable(
             f"{int(wrong.sum())} rows have another arm than the hash gives, the first {given[at]!r} instead of "
-            f"{expected[at]!r}: analyse with the experiment that was served",
+            f"{expected[at]!r}: analyze with the experiment that was served",
             field=columns.arm,
             rows=[at],
         )

@@ -1,4 +1,4 @@
-"""Requests of a decision log as the table that an experiment is analysed from."""
+"""Requests of a decision log as the table that an experiment is analyzed from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition of a graph into groups of neighbours of limited size: units of a trial whose effects spill over."""
+"""Partition of a graph into groups of neighbors of limited size: units of a trial whose effects spill over."""
 
 from __future__ import annotations
 

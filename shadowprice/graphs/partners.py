@@ -1,4 +1,4 @@
-"""Partners of accounts and of labelled rows."""
+"""Partners of accounts and of labeled rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling neighbourhoods: the part of a large graph that a batch of accounts can see, thinned at hubs."""
+"""Sampling neighborhoods: the part of a large graph that a batch of accounts can see, thinned at hubs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shadowprice.graphs.adjacency import Adjacency
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbourhood:
+class Neighborhood:
     """A subgraph around some seed nodes.
 
     nodes       int64 (n,), nodes of the whole graph; the seeds come first, in their order
@@ -25,12 +25,12 @@ class Neighbourhood:
     edges: NDArray[np.integer]
 
 
-class NeighbourSampler:
+class NeighborSampler:
     """Samples incoming edges of a graph, hop by hop (Hamilton et al. 2017), from a compressed sparse row index.
 
     A sum over the edges kept is not scaled up to stand for all edges. Scaled up it would be unbiased, but noisy, and a
     weight that is learned on noisy sums is too small for exact ones (errors in variables). What is left out of a sum,
-    where neighbours differ independently, is noise of the response, which changes no weight.
+    where neighbors differ independently, is noise of the response, which changes no weight.
     """
 
     def __init__(self, adjacency: Adjacency) -> None:
@@ -39,8 +39,8 @@ class NeighbourSampler:
 
     def sample(
         self, seeds: NDArray[np.int64], fanouts: Sequence[int | None], random: np.random.Generator
-    ) -> Neighbourhood:
-        """The neighbourhood of distinct ``seeds``, at most ``fanouts[h]`` edges into each node first met at hop h.
+    ) -> Neighborhood:
+        """The neighborhood of distinct ``seeds``, at most ``fanouts[h]`` edges into each node first met at hop h.
 
         A fan-out of None takes all edges.
 
@@ -60,7 +60,7 @@ class NeighbourSampler:
             found.append(fresh)
             frontier = fresh
         edges = np.concatenate(kept)
-        return Neighbourhood(
+        return Neighborhood(
             nodes=np.concatenate(found),
             edge_index=np.stack([place[self._source[edges]], place[np.concatenate(targets)]]),
             edges=self._edge[edges],

@@ -1,4 +1,4 @@
-"""Standardising features: fitted once on training data, carried with the model."""
+"""Standardizing features: fitted once on training data, carried with the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAVY_TAIL = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Scaling(Plain):
-    """Scaler that turns a matrix of D raw columns into standardised, complete inputs.
+    """Scaler that turns a matrix of D raw columns into standardized, complete inputs.
 
     names    the raw columns, in order
     log      bool (D,), columns taken as sign(x)·log(1 + |x|)
@@ -35,7 +35,7 @@ class Scaling(Plain):
         return int(len(self.names) + self.missing.sum())
 
     def apply(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n, D) raw, NaN where unknown → (n, width) standardised, unknown at the mean."""
+        """(n, D) raw, NaN where unknown → (n, width) standardized, unknown at the mean."""
         unknown = np.isnan(matrix)
         values = np.where(self.log, np.sign(matrix) * np.log1p(np.abs(matrix)), matrix)
         scaled = np.where(unknown, 0.0, (values - self.mean) / self.scale)

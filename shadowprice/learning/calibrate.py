@@ -24,7 +24,7 @@ PAST_WEEKS = 4
 def calibrate(model: SidedModel, data: TrainingSet) -> dict[Side, float]:
     """Correct the overall level of each side's response on the validation split; returns the corrections.
 
-    The validation split is the latest labelled data before the test, so this is also what follows a drift.
+    The validation split is the latest labeled data before the test, so this is also what follows a drift.
     """
     return model.calibrate(data.snapshots, data.part("validation"))
 

@@ -160,7 +160,7 @@ def learn_delivery(
         out: where the bundle goes.
         model, loss, epochs: a registered model of funds; empty and 0 leave the other two to the model.
         precision: of the products of a gradient step, see :class:`~shadowprice.responses.training.TrainingConfig`.
-        seed: of initialisation and of the accounts held out.
+        seed: of initialization and of the accounts held out.
 
     Returns:
         The version of the model, and its figures on the test split.
@@ -214,6 +214,6 @@ def _figures(model: FundModel, data: TrainingSet) -> dict[str, float]:
         amount, said = test["amount"].to_numpy(dtype=np.float64), value[level, rows].astype(float)
         v, log = np.log1p(amount / model.unit), np.log1p(said / model.unit)
         found |= {"mse_log": metrics.mse(v, log), "mae_log": metrics.mae(v, log)}
-        found["normalised_gini"] = metrics.normalised_gini(amount, said)
+        found["normalized_gini"] = metrics.normalized_gini(amount, said)
         found["tha"] = metrics.tha(amount, given=level, chosen=value.argmax(axis=0))
     return {name: float(each) for name, each in found.items()}

@@ -62,7 +62,7 @@ class SideEvaluation:
     true_curve      mean true curve over the test rows, (J,), where known
     hazard          mean hazard rate per minor unit in each segment, (J,); customers only
     true_hazard     the same of the known truth
-    change_points   of the population's hazard, given the model's view of each account; from all labelled rows,
+    change_points   of the population's hazard, given the model's view of each account; from all labeled rows,
                     because a change point needs tens of thousands; customers only
     reliability     mean response in equally filled ranges of the prediction
     worst           range of these in which prediction and response differ most
@@ -187,10 +187,10 @@ def evaluate(
             checks += slope_rule(trial, judged.curve)
         checks.append(risk_rule(side, judged.worst, judged.metrics["base_rate"].value, allowed.ece_share))
         if side == "customer" and ordered:
-            labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
-            points = _change_points(data.rows[side], labelled)
+            labeled = model.curves(data.snapshots, {side: data.rows[side]})[side]
+            points = _change_points(data.rows[side], labeled)
             sides[side] = replace(
-                sides[side], hazard=_mean_hazard(labelled.response, labelled.levels), change_points=points
+                sides[side], hazard=_mean_hazard(labeled.response, labeled.levels), change_points=points
             )
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
     rows = {str(side): each.rows for side, each in sides.items()}
@@ -302,7 +302,7 @@ def _without_order(found: SideEvaluation) -> SideEvaluation:
 
 
 def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Slope | None:
-    """Slope of response in value over all labelled rows, within weeks; over weeks where confounders are named."""
+    """Slope of response in value over all labeled rows, within weeks; over weeks where confounders are named."""
     rows, levels = data.rows[side], data.levels[side]
     if confounders:
         return slope_within_cells(rows, levels, confounders)

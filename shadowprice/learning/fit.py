@@ -56,7 +56,7 @@ def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
 
     Args:
         model: trained, and calibrated if it is to be.
-        data: its training set. The validation split, the latest labelled rows that the model was not fitted on, is
+        data: its training set. The validation split, the latest labeled rows that the model was not fitted on, is
             what the repair is fitted on, and its training split besides for the effect.
         name: ``none``, or of effect, pooled, by_level, monotone, joined by ``+``.
     """
@@ -113,7 +113,7 @@ def fit_bundle(
     ):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
         rates = label_rates(data.part("train"), data.levels)
-        # Embeddings of all accounts take the memory of the labelled rows, which are not read again.
+        # Embeddings of all accounts take the memory of the labeled rows, which are not read again.
         data = replace(data, rows={})
         version = write_bundle(
             model,
@@ -148,7 +148,7 @@ def fit_model(
     spec = recipe_of(how.recipe, data)
     if not isinstance(spec, Separate):
         raise _no_rolling(how.recipe)
-    few = "needs more than two weeks of labelled rows before the test; use 'validation'"
+    few = "needs more than two weeks of labeled rows before the test; use 'validation'"
     require(past_weeks(data), "calibration", few)
     losses = []
 

@@ -27,7 +27,7 @@ def slope_within_cells(rows: pd.DataFrame, levels: Sequence[int], confounders: S
     """Slope of response in amount within cells of the confounders, over weeks; None where no cell has two amounts.
 
     Args:
-        rows: labelled requests: level, response, snapshot_at and the confounders.
+        rows: labeled requests: level, response, snapshot_at and the confounders.
         levels: (J,) minor units.
         confounders: columns whose cells hold the reasons for the level fixed.
     """

@@ -57,7 +57,7 @@ def outcome_rows(data: TrainingSet) -> TrainingSet:
 
 
 def fit_outcome_model(data: TrainingSet, seed: int, epochs: int = 0) -> Mapping[Side, Curves]:
-    """Curves (J, n) of the accounts in ``data.serving``, by a model that shares no labelled row with the one served.
+    """Curves (J, n) of the accounts in ``data.serving``, by a model that shares no labeled row with the one served.
 
     Another recipe, another seed, and fitted on :func:`outcome_rows`. It shares the served model's features and
     assumptions: what is measured against it is simulated. It reads no ties, so its training takes as many nodes as its

@@ -55,7 +55,7 @@ def judged_propensity(frame: pd.DataFrame) -> Array | None:
     that the weight was made of, up to the cut of large weights. Other rows have the logged propensity.
 
     Args:
-        frame: all labelled rows that were weighted together: level, ``balancing_weight`` or ``propensity``.
+        frame: all labeled rows that were weighted together: level, ``balancing_weight`` or ``propensity``.
     """
     if "balancing_weight" in frame and frame["balancing_weight"].notna().all():
         level = frame["level"].to_numpy(dtype=np.int64)

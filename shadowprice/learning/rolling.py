@@ -79,7 +79,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Cut:
-    """The judgement of one cut, by side."""
+    """The judgment of one cut, by side."""
 
     origin: Origin
     sides: Mapping[Side, Judged]

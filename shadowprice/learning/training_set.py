@@ -1,4 +1,4 @@
-"""A training set on disk: labelled rows of each side, the graph snapshots they refer to, and who is served."""
+"""A training set on disk: labeled rows of each side, the graph snapshots they refer to, and who is served."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BY_SIDE = ("levels", "context", "confounders", "offers")
 class TrainingSet:
     """Inputs of training.
 
-    rows       side → labelled requests: account_id, partner_id, level, response, weight,
+    rows       side → labeled requests: account_id, partner_id, level, response, weight,
                snapshot_at (unix seconds the request was decided), split, and the context columns
     serving    side → the current request of every account that may be served: account_id and, as
                it has them, partner_id, snapshot_at and the context columns
@@ -45,7 +45,7 @@ class TrainingSet:
     levels     side → incentive levels, minor units
     context    side → columns that describe the request rather than the account
     confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
-               general first; none where levels were randomised
+               general first; none where levels were randomized
     offers     side → identifiers of its offers, where its levels are numbers of offers and not amounts
     unordered  sides whose levels have no order
     dataset    name of the data set it was made from, empty where unknown
@@ -81,7 +81,7 @@ class TrainingSet:
         return replace(self, rows=kept)
 
     def digest(self) -> str:
-        """Digest of everything that training reads: labelled rows, the amounts of their levels, and snapshots."""
+        """Digest of everything that training reads: labeled rows, the amounts of their levels, and snapshots."""
         found = hashlib.sha256(json.dumps({side: list(map(int, each)) for side, each in self.levels.items()}).encode())
         if self.offers:
             found.update(json.dumps([dict(self.offers), self.unordered]).encode())
@@ -120,7 +120,7 @@ class TrainingSet:
     def load(cls, folder: Path, accounts: int = 0) -> TrainingSet:
         """Read what :meth:`save` wrote, or :class:`NotFound`; learning does not read the names of requests.
 
-        With ``accounts`` the labelled rows are those of about so many accounts of each side at most, in that memory.
+        With ``accounts`` the labeled rows are those of about so many accounts of each side at most, in that memory.
         Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
         """
         meta = _meta(folder)
@@ -138,8 +138,8 @@ class TrainingSet:
         )
 
 
-def labelled(folder: Path) -> dict[Side, int]:
-    """Labelled rows of each side of the training set in ``folder``; nothing but their number is read."""
+def labeled(folder: Path) -> dict[Side, int]:
+    """Labeled rows of each side of the training set in ``folder``; nothing but their number is read."""
     return {side: _length(file_of(folder, "rows", side)) for side in SIDES if file_of(folder, "rows", side).exists()}
 
 

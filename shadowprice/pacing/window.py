@@ -55,7 +55,7 @@ def solve_window(
     *,
     executor: Executor | None = None,
 ) -> WindowSolution:
-    """Maximise the value of the requests to come with ``left`` minor units in hand.
+    """Maximize the value of the requests to come with ``left`` minor units in hand.
 
     Args:
         campaign: terms, form of the budget, share of requests that explore, arms.
@@ -72,7 +72,7 @@ def solve_window(
     With exploration and arms each request is chosen, drawn uniformly or held at the lowest level with the probabilities
     p, ε and h of :attr:`~shadowprice.campaign.Campaign.answer_shares`, so the choices x are those of
 
-        maximise p·Σ v·x + ε·Σ v̄ + h·Σ v_0   subject to  p·Σ c·x + ε·Σ c̄ + h·Σ c_0 ≤ left
+        maximize p·Σ v·x + ε·Σ v̄ + h·Σ v_0   subject to  p·Σ c·x + ε·Σ c̄ + h·Σ c_0 ≤ left
 
     with v̄ and c̄ the means over the levels: the problem of chosen requests alone, on (left − ε·Σ c̄ − h·Σ c_0)/p.
 

@@ -18,7 +18,7 @@ from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
-from shadowprice.learning.training_set import TrainingSet, file_of, labelled
+from shadowprice.learning.training_set import TrainingSet, file_of, labeled
 from shadowprice.learning.worth.find import FoundWorth
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
@@ -74,7 +74,7 @@ def evaluate_bundle(
         campaign = campaign_from_tables(dataset.tables, dataset.currency)
         rows = TrainingSet.load(training, JUDGED_ACCOUNTS)
         notes = [f"{name}: {text}" for name, text in dataset.notes.items()]
-        for side, every in labelled(training).items():
+        for side, every in labeled(training).items():
             if (judged := len(rows.rows[side])) < every:
                 notes.append(f"{side}: judged on {judged:,} of {every:,} rows, whole accounts drawn by name")
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}

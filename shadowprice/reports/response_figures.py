@@ -151,10 +151,10 @@ def calibration(before: CalibrationTable, after: CalibrationTable | None, side: 
     line: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2}
     with svg.figure(*HALF) as (drawn, axes):
         axes.plot([0, top], [0, top], color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, label="perfect")
-        for table, colour, name in tables:
+        for table, color, name in tables:
             x = scale * table.predicted
-            axes.vlines(x, scale * table.low, scale * table.high, color=colour, linewidth=1.2, alpha=0.6)
-            axes.plot(x, scale * table.observed, color=colour, label=name, **line)
+            axes.vlines(x, scale * table.low, scale * table.high, color=color, linewidth=1.2, alpha=0.6)
+            axes.plot(x, scale * table.observed, color=color, label=name, **line)
         axes.set(xlim=(0, top), ylim=(0, top), xlabel=f"Predicted, {label}", ylabel=f"Observed, {label}")
         axes.grid(axis="x", color=svg.GRID)
         svg.ticks(axes, "x", number)

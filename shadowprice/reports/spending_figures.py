@@ -16,7 +16,7 @@ from shadowprice.reports.wording import clipped, money, number
 
 Hours = NDArray[np.float64]
 
-COLOURS: dict[Role, str] = {"resolved": svg.MODEL, "static": svg.STATIC, "hindsight": svg.HINDSIGHT}
+COLORS: dict[Role, str] = {"resolved": svg.MODEL, "static": svg.STATIC, "hindsight": svg.HINDSIGHT}
 DASHES: dict[Role, Any] = {"resolved": "-", "static": (0, (5, 2)), "hindsight": (0, (7, 1.5, 1.5, 1.5))}
 PLAN: dict[str, Any] = {"color": svg.MUTED, "linestyle": svg.DOTTED, "linewidth": 1.4}
 
@@ -73,7 +73,7 @@ def _so_far(hourly: Hours) -> Hours:
 
 def _line(role: Role) -> dict[str, Any]:
     width = 2.4 if role == "resolved" else 1.6
-    return {"color": COLOURS[role], "linestyle": DASHES[role], "linewidth": width}
+    return {"color": COLORS[role], "linestyle": DASHES[role], "linewidth": width}
 
 
 def _beside(axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **font: Any) -> None:

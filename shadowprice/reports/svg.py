@@ -1,6 +1,6 @@
-"""Matplotlib figures as SVG that lives inside a page: its colours, its fonts, no reference outside.
+"""Matplotlib figures as SVG that lives inside a page: its colors, its fonts, no reference outside.
 
-Figures are drawn in stand-in colours that become CSS variables, so one drawing reads well on a
+Figures are drawn in stand-in colors that become CSS variables, so one drawing reads well on a
 light page, a dark page and paper.
 """
 
@@ -42,7 +42,7 @@ VARIABLES = {
     HINDSIGHT: "--hindsight",
     BUDGET: "--budget",
 }
-"""Stand-in colour → CSS variable of ``style.css.jinja``."""
+"""Stand-in color → CSS variable of ``style.css.jinja``."""
 
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -149,8 +149,8 @@ def to_svg(drawn: Figure, key: str, label: str) -> str:
     body = re.sub(r' id="([^"]+)"', rf' id="{key}-\1"', body)
     body = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", body)
     body = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{key}-\1"', body)
-    for colour, variable in VARIABLES.items():
-        body = body.replace(colour, f"var({variable})")
+    for color, variable in VARIABLES.items():
+        body = body.replace(color, f"var({variable})")
     return f'<svg viewBox="{box.group(1) if box else ""}" role="img" aria-label="{_attribute(label)}">{body}'
 
 

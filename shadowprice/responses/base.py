@@ -39,7 +39,7 @@ RESERVED = (
 
 ``cost`` is what the row took and ``amount`` what its conversion brought, minor units; ``clicked`` comes before a
 conversion; ``exploration`` says whether the level was drawn at random.
-``weight`` is the row's own; ``balancing_weight`` is the stabilised inverse of its propensity, which replaces the
+``weight`` is the row's own; ``balancing_weight`` is the stabilized inverse of its propensity, which replaces the
 propensity (:func:`shadowprice.responses.weights.row_weights`).
 ``session_id`` names a session of the log that models of vouchers read.
 """
@@ -49,7 +49,7 @@ HELD_OUT = 0.15
 
 
 class ResponseModel(ABC):
-    """Learns from labelled requests of one side what its accounts do at each incentive level.
+    """Learns from labeled requests of one side what its accounts do at each incentive level.
 
     monotone    the curve never falls as the incentive rises, for any weights
     calibrated  the response is a probability or an expectation, not only a score
@@ -165,7 +165,7 @@ class ResponseModel(ABC):
 
 
 def labels(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Level and response (n,) of labelled rows."""
+    """Level and response (n,) of labeled rows."""
     return frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["rows", "sessions", "deliveries"]
 ROWS: Kind = "rows"
-"""Labelled requests: the campaign pipeline trains these models."""
+"""Labeled requests: the campaign pipeline trains these models."""
 SESSIONS: Kind = "sessions"
-"""Labelled requests and a log of voucher sessions: the vouchers pipeline."""
+"""Labeled requests and a log of voucher sessions: the vouchers pipeline."""
 DELIVERIES: Kind = "deliveries"
 """Deliveries of offers with amounts: the delivery pipeline."""
 
@@ -86,7 +86,7 @@ def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> 
     Args:
         name: one of :func:`names`.
         levels: incentive values in minor units, ascending.
-        seed: of initialisation and training.
+        seed: of initialization and training.
         options: those of the model, such as ``graph`` (snapshots) of the graph models.
 
     Raises:

@@ -71,7 +71,7 @@ class SeparateModels(SidedModel):
         return any(model.personal for model in self.models.values())
 
     def fit(self, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame]) -> None:
-        """Fit every side's model on its labelled rows. Frames are those of :meth:`JointModel.fit`."""
+        """Fit every side's model on its labeled rows. Frames are those of :meth:`JointModel.fit`."""
         for side, model in self.models.items():
             if side not in train or train[side].empty:
                 raise InvalidInput(f"there is no training row of side {side!r}", field="train")
@@ -87,13 +87,13 @@ class SeparateModels(SidedModel):
             self.correct(side, found[side])
         return found
 
-    def offsets(self, snapshots: Sequence[GraphSnapshot], labelled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
-        """The correction that fits labelled rows best, on the scale of :meth:`correct`, whether or not it is needed."""
+    def offsets(self, snapshots: Sequence[GraphSnapshot], labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
+        """The correction that fits labeled rows best, on the scale of :meth:`correct`, whether or not it is needed."""
         return {
             side: (hazard_offset if side == "customer" else mean_offset)(
-                before, labelled[side]["response"], given_weights(labelled[side])
+                before, labeled[side]["response"], given_weights(labeled[side])
             )
-            for side, before in self._assigned(snapshots, labelled).items()
+            for side, before in self._assigned(snapshots, labeled).items()
         }
 
     def correct(self, side: Side, correction: float) -> None:
@@ -143,12 +143,12 @@ class SeparateModels(SidedModel):
         return with_features(frame, snapshots, side)
 
     def _assigned(
-        self, snapshots: Sequence[GraphSnapshot], labelled: Mapping[Side, pd.DataFrame]
+        self, snapshots: Sequence[GraphSnapshot], labeled: Mapping[Side, pd.DataFrame]
     ) -> dict[Side, NDArray[np.float64]]:
         """side → cumulative hazard of customers, response of merchants, at each row's own level (n,)."""
-        found = self._responses(snapshots, {side: labelled[side] for side in self.models})
+        found = self._responses(snapshots, {side: labeled[side] for side in self.models})
         for side, response in found.items():
-            level = labelled[side]["level"].to_numpy(dtype=np.int64)
+            level = labeled[side]["level"].to_numpy(dtype=np.int64)
             own = response[level, np.arange(level.size)]
             found[side] = -np.log1p(-own) if side == "customer" else own
         return found

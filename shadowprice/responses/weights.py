@@ -2,7 +2,7 @@
 
 A level that was not assigned at random is seen on other accounts than those it would be given to. A row
 weighted by 1 / p(level | features) stands for all the rows that its account might have been, and the weighted
-loss is that of a randomised trial (Rosenbaum and Rubin 1983; Robins, Hernán and Brumback 2000).
+loss is that of a randomized trial (Rosenbaum and Rubin 1983; Robins, Hernán and Brumback 2000).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shadowprice.checks import refuse_rows, require
 from shadowprice.errors import InvalidInput
 
 CLIP = 20.0
-"""Largest weight, in multiples of what the row would weigh under randomisation."""
+"""Largest weight, in multiples of what the row would weigh under randomization."""
 GIVEN = ("weight", "balancing_weight")
 """Columns of a frame that multiply to a row's weight."""
 LEAST_EFFECTIVE_SHARE = 0.05
@@ -60,16 +60,16 @@ def inverse_propensity(
     levels: int,
     *,
     clip: float | None = CLIP,
-    stabilised: bool = True,
+    stabilized: bool = True,
 ) -> Weights:
-    """Weights 1 / p(level | features), or p(level) / p(level | features) when ``stabilised``.
+    """Weights 1 / p(level | features), or p(level) / p(level | features) when ``stabilized``.
 
     Args:
         level: (n,) index of the assigned level.
         propensity: (n,) probability with which that level was assigned, in (0, 1].
         levels: J.
-        clip: largest multiple of a row's weight under randomisation, ``p(level) / propensity``; None cuts nothing.
-        stabilised: whether levels keep their shares of the loss; in a randomised trial every weight is then about 1.
+        clip: largest multiple of a row's weight under randomization, ``p(level) / propensity``; None cuts nothing.
+        stabilized: whether levels keep their shares of the loss; in a randomized trial every weight is then about 1.
 
     Raises:
         InvalidInput: a propensity outside (0, 1], or a level whose weights fall on a few rows (no overlap).
@@ -84,12 +84,12 @@ def inverse_propensity(
         "must be the probability of the assigned level, above 0 and at most 1; a row that could not happen cannot be "
         "weighted",
     )
-    require(clip is None or clip >= 1, "clip", "must be at least 1, the weight of a randomised row")
+    require(clip is None or clip >= 1, "clip", "must be at least 1, the weight of a randomized row")
     count = np.bincount(index, minlength=levels).astype(np.float64)
     ratio = (count / index.size)[index] / chance
     cut = np.zeros(index.size, dtype=bool) if clip is None else ratio > clip
     ratio = ratio if clip is None else np.minimum(ratio, clip)
-    weight = ratio if stabilised else ratio / (count / index.size)[index]
+    weight = ratio if stabilized else ratio / (count / index.size)[index]
     total, square = (np.bincount(index, power, minlength=levels) for power in (weight, weight**2))
     share = np.full(levels, np.nan)
     np.divide(total**2, square * count, out=share, where=square > 0)
@@ -99,7 +99,7 @@ def inverse_propensity(
         raise InvalidInput(
             f"no overlap at level {worst}: the weights of its {count[worst]:.0f} rows are worth "
             f"{share[worst] * count[worst]:.1f} rows, less than {LEAST_EFFECTIVE_SHARE:.0%} of them; the level was "
-            "hardly ever assigned to accounts like the rest. Randomise more, drop the level, or clip lower",
+            "hardly ever assigned to accounts like the rest. Randomize more, drop the level, or clip lower",
             field="propensity",
             rows=np.flatnonzero(index == worst)[np.argsort(chance[index == worst])][:5].tolist(),
         )

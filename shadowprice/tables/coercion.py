@@ -1,7 +1,7 @@
 """Coerce the columns of a file to their canonical types, and report the cells that do not fit.
 
 Every function takes a column with a row number index. It returns the column in its canonical type, with null where a
-cell did not fit, and those cells with the reason. Vectorised, O(rows).
+cell did not fit, and those cells with the reason. Vectorized, O(rows).
 """
 
 from __future__ import annotations

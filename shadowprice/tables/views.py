@@ -1,4 +1,4 @@
-"""Views of the tables: labelled rows, responses, the campaign."""
+"""Views of the tables: labeled rows, responses, the campaign."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shadowprice.tables.schema import TIME
 
 
 def labels_query(tables: Tables, side: Side) -> str:
-    """Return the SQL of :func:`labelled` over :meth:`Tables.connect`: in any order, with the ``row`` of the exposure.
+    """Return the SQL of :func:`labeled` over :meth:`Tables.connect`: in any order, with the ``row`` of the exposure.
 
     A customer's response is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0).
     """
@@ -41,7 +41,7 @@ def labels_query(tables: Tables, side: Side) -> str:
         WHERE e.side = '{side}' AND u.mature"""
 
 
-def labelled(tables: Tables, side: Side) -> pd.DataFrame:
+def labeled(tables: Tables, side: Side) -> pd.DataFrame:
     """Exposures of one side with their mature response, in the order of the exposures.
 
     Columns: request_id, account_id, partner_id, level (int64 index into the side's levels), face_value (int64 minor

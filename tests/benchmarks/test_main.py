@@ -111,7 +111,7 @@ def test_capacity_follows_from_processor_time() -> None:
 
 
 @pytest.mark.parametrize("kind", ["one", "eight"])
-def test_the_programme_handed_to_dualip_has_our_optimum(kind: str) -> None:
+def test_the_program_handed_to_dualip_has_our_optimum(kind: str) -> None:
     """Its bound at our prices is our optimum, and its gradient is that of its dual."""
     given = problem(kind, 60)
     found = solve(given)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from helm_python import HelmError
 from rendering import CHART, merged, render, values_of
-from test_network import NEIGHBOUR, STRANGER, admitted, foreign, own
+from test_network import NEIGHBOR, STRANGER, admitted, foreign, own
 
 from serving.console.__main__ import ConsoleSettings
 from serving.console.access import role_of
@@ -93,7 +93,7 @@ def test_its_tokens_read_the_ledger_and_open_the_pages_and_no_more(tmp_path) -> 
 def test_callers_reach_the_console_and_it_reaches_the_ledger_and_the_provider_alone() -> None:
     console = own("console")
     assert admitted(VALUES, foreign("checkout"), console, 8082)
-    for caller in (STRANGER, NEIGHBOUR, foreign("monitoring"), own("predictor")):
+    for caller in (STRANGER, NEIGHBOR, foreign("monitoring"), own("predictor")):
         assert not admitted(VALUES, caller, console, 8082)
     assert admitted(VALUES, console, own("ledger"), 8081)
     alone = merged(VALUES, "console.oidc.issuer", "")

@@ -57,7 +57,7 @@ def exported() -> set[str]:
     PredictorMetrics(campaign, registry)
     nothing = {"customer": 0}
     totals = Totals(
-        decisions={}, authorised=nothing, outstanding=nothing, spent=nothing, responses=nothing, outcomes=nothing
+        decisions={}, authorized=nothing, outstanding=nothing, spent=nothing, responses=nothing, outcomes=nothing
     )
     storage = Storage(used_bytes=0, limit_bytes=0, decisions=0, outcomes=0)
     registry.register(HeadroomCollector("c", lambda: storage, {"store": Path()}))

@@ -29,7 +29,7 @@ def foreign(namespace: str, **labels: str) -> dict[str, Any]:
 OPERATOR = foreign("operators")
 OPERATOR["metadata"]["labels"]["app.kubernetes.io/component"] = "kuberay-operator"
 STRANGER = foreign("shop")
-NEIGHBOUR = foreign("growth", app="another")
+NEIGHBOR = foreign("growth", app="another")
 
 
 def admitted(values: dict[str, Any], caller: dict[str, Any], target: dict[str, Any], port: int) -> bool:
@@ -59,7 +59,7 @@ def peer(rule: dict[str, Any], caller: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("port", [6379, 8265, 10001])
 def test_nobody_but_its_own_pods_reaches_a_ray_cluster(role: str, port: int) -> None:
     target = own(role)
-    for caller in (STRANGER, NEIGHBOUR, own("predictor"), own("ledger"), own("resolve")):
+    for caller in (STRANGER, NEIGHBOR, own("predictor"), own("ledger"), own("resolve")):
         assert not admitted(PRODUCTION, caller, target, port)
     for caller in (own("ray-head"), own("ray-worker")):
         assert admitted(PRODUCTION, caller, target, port)
@@ -84,7 +84,7 @@ def test_the_dashboard_answers_submitter_and_operator_and_the_client_port_driver
 
 @pytest.mark.parametrize("role", ["resolve", "watch", "test", "ray-submitter"])
 def test_nobody_calls_a_job(role: str) -> None:
-    for caller in (STRANGER, NEIGHBOUR, own("predictor"), OPERATOR):
+    for caller in (STRANGER, NEIGHBOR, own("predictor"), OPERATOR):
         assert not admitted(PRODUCTION, caller, own(role), 8080)
 
 
@@ -94,7 +94,7 @@ def test_services_answer_the_namespaces_that_are_named_and_the_release() -> None
             assert admitted(PRODUCTION, foreign(namespace), own(role), port) is calls
             assert admitted(PRODUCTION, foreign(namespace), own(role), 8090) is scrapes
     assert admitted(PRODUCTION, own("predictor"), own("ledger"), 8081)
-    assert not admitted(PRODUCTION, NEIGHBOUR, own("ledger"), 8081)
+    assert not admitted(PRODUCTION, NEIGHBOR, own("ledger"), 8081)
     assert not admitted(PRODUCTION, foreign("checkout"), own("predictor"), 22)
     open_to_all = {**PRODUCTION, "networkPolicy": {}}
     assert admitted(open_to_all, STRANGER, own("predictor"), 8080)
@@ -138,4 +138,4 @@ def test_a_step_of_kubeflow_pipelines_in_the_namespace_reaches_the_ledger_alone(
     assert admitted(kubeflow, step, own("ledger"), 8081)
     assert not admitted(kubeflow, outside, own("ledger"), 8081)
     assert not admitted(kubeflow, step, own("predictor"), 8080)
-    assert not admitted(kubeflow, NEIGHBOUR, own("ledger"), 8081)
+    assert not admitted(kubeflow, NEIGHBOR, own("ledger"), 8081)

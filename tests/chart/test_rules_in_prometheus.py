@@ -26,7 +26,7 @@ from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.clock import wall
 from serving.ledger.totals import Totals
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authorizer, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
@@ -43,7 +43,7 @@ CAMPAIGN = Campaign(
 )
 TOTALS = Totals(
     decisions={("customer", 0, "optimal"): 300, ("customer", 1, "tie"): 100, ("customer", 1, "budget_exhausted"): 1},
-    authorised={"customer": 13_000},
+    authorized={"customer": 13_000},
     outstanding={"customer": 2_000},
     spent={"customer": 9_000},
     responses={"customer": 120.0},
@@ -212,9 +212,9 @@ def test_two_ledgers_on_one_redis_count_once(
                 propensities=[[0.0, 1.0]] * asked,
                 features_at=[None] * asked,
             )
-            with asyncio.Runner() as runner, closing(Authoriser(ledger.url, CAMPAIGN.name)) as authoriser:
+            with asyncio.Runner() as runner, closing(Authorizer(ledger.url, CAMPAIGN.name)) as authorizer:
                 for _ in range(2):  # the second time as repeats
-                    runner.run(authoriser.authorise(proposals, model_version="m", price_version=1))
+                    runner.run(authorizer.authorize(proposals, model_version="m", price_version=1))
             with LedgerClient(ledger.url) as client:
                 now = datetime.now(UTC)
                 taken = [Outcome(request_id=name, cost=levels[1], observed_at=now, redeemed=True) for name in names[:2]]

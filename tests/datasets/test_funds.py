@@ -21,7 +21,7 @@ from shadowprice.datasets.funds import (
     mean_log_amount,
 )
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import labelled
+from shadowprice.tables import labeled
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_more_deliveries_follow_the_same_truth_apart_from_the_first(censored: Fu
     pd.testing.assert_frame_equal(again, deliver_again(censored, 8, seed=3))
 
 
-def neighbours(drawn: Funds) -> np.ndarray:
+def neighbors(drawn: Funds) -> np.ndarray:
     """(N,): mean ticket of the merchants a user pays at."""
     ticket = drawn.merchants.set_index("account_id")["x_ticket"]
     found = drawn.edges.assign(ticket=drawn.edges["dst"].map(ticket)).groupby("src")["ticket"].mean()
@@ -115,7 +115,7 @@ def test_wealth_is_in_the_graph_as_far_as_the_strength_says(strength: float, lea
     """The correlation of the log-amount with what merchants show, given the age that is known to move it."""
     drawn = draw(FundOptions(users=4000, strength=strength), seed=5)
     wealth = drawn.mu[0] - 0.2 * drawn.users["x_age"].to_numpy()
-    assert least < np.corrcoef(wealth, neighbours(drawn))[0, 1] < most
+    assert least < np.corrcoef(wealth, neighbors(drawn))[0, 1] < most
     assert wealth.std() == pytest.approx(0.5, rel=0.06)
 
 
@@ -144,7 +144,7 @@ def test_nobody_was_delivered_a_fund_he_may_not_have_and_propensities_are_the_sh
 def test_the_tables_hold_what_was_drawn() -> None:
     dataset = load("funds", seed=4, users=100, funds=4, deliveries=3)
     drawn = draw(FundOptions(users=100, funds=4, deliveries=3), seed=4)
-    rows = labelled(dataset.tables, "customer").sort_values("request_id", ignore_index=True)
+    rows = labeled(dataset.tables, "customer").sort_values("request_id", ignore_index=True)
     for column in ("account_id", "level", "response", "clicked", "amount"):
         assert rows[column].tolist() == drawn.deliveries[column].tolist()
     assert dataset.tables.offer["demand"].tolist() == drawn.demand.tolist()

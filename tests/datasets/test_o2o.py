@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from shadowprice.datasets import Dataset, load
-from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
+from shadowprice.datasets.o2o import JULY_FILE, LABELED_FILE
 from shadowprice.errors import InvalidTable, NotFound
 from shadowprice.evaluation.uplift.slope import within_slope
 from shadowprice.learning.identification import slope_within_cells
-from shadowprice.tables import campaign_from_tables, labelled
+from shadowprice.tables import campaign_from_tables, labeled
 
 YUAN = (1, 5, 10, 20, 30, 50)
 WINDOW_STARTS = {1: "2016-04-14", 2: "2016-05-15", 3: "2016-07-01"}
@@ -26,20 +26,20 @@ def folder(shared_data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def raw(folder: Path) -> pd.DataFrame:
-    return pd.read_parquet(folder / LABELLED_FILE)
+    return pd.read_parquet(folder / LABELED_FILE)
 
 
 @pytest.fixture(scope="module")
-def labelled_only(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the labelled receipts and without July's."""
+def labeled_only(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the labeled receipts and without July's."""
     alone = tmp_path_factory.mktemp("o2o")
-    (alone / LABELLED_FILE).symlink_to((folder / LABELLED_FILE).resolve())
+    (alone / LABELED_FILE).symlink_to((folder / LABELED_FILE).resolve())
     return alone
 
 
 @pytest.fixture(scope="module")
-def dataset(labelled_only: Path) -> Dataset:
-    return load("o2o", data=str(labelled_only))
+def dataset(labeled_only: Path) -> Dataset:
+    return load("o2o", data=str(labeled_only))
 
 
 def source_row(request_id: pd.Series[Any]) -> pd.Series[Any]:
@@ -55,7 +55,7 @@ def as_of(exposure: pd.DataFrame, account: pd.DataFrame, key: str, side: str) ->
 
 
 def test_rows_and_redeemed_shares_per_level_are_those_of_the_file(dataset: Dataset, raw: pd.DataFrame) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     for level, yuan in enumerate(YUAN):
         of_level = raw[(raw["value_yuan"] == yuan) & (raw["is_man_jian"] == 1)]
         mine = rows[rows["level"] == level]
@@ -127,7 +127,7 @@ def test_propensities_are_smoothed_frequencies_of_their_cell(dataset: Dataset, r
     assert "fitted" in dataset.notes["propensity"]
 
 
-def test_the_last_labelled_week_is_the_test_and_no_label_of_it_is_seen_before(dataset: Dataset) -> None:
+def test_the_last_labeled_week_is_the_test_and_no_label_of_it_is_seen_before(dataset: Dataset) -> None:
     exposure, outcome = dataset.tables.exposure, dataset.tables.outcome
     part = dataset.split.assign(exposure)
     decided = exposure["decided_at"].dt.strftime("%Y-%m-%d")
@@ -137,8 +137,8 @@ def test_the_last_labelled_week_is_the_test_and_no_label_of_it_is_seen_before(da
     assert (outcome["observed_at"][part == "test"] > pd.Timestamp("2016-05-25", tz="UTC")).all()
 
 
-def test_a_purged_split_trains_only_on_labels_known_when_the_test_begins(labelled_only: Path) -> None:
-    dataset = load("o2o", data=str(labelled_only), purge=True)
+def test_a_purged_split_trains_only_on_labels_known_when_the_test_begins(labeled_only: Path) -> None:
+    dataset = load("o2o", data=str(labeled_only), purge=True)
     part = dataset.split.assign(dataset.tables.exposure)
     known = dataset.tables.outcome["observed_at"]
     begins = pd.Timestamp("2016-05-25", tz="UTC")
@@ -180,7 +180,7 @@ def test_the_budget_binds_and_can_be_met(dataset: Dataset, raw: pd.DataFrame) ->
     assert a_day * 100 * redeemed.mean() < campaign.budget.limit < a_day * 5000 * redeemed.mean()
 
 
-def test_july_is_there_to_allocate_and_no_labelled_request_can_see_it(dataset: Dataset, folder: Path) -> None:
+def test_july_is_there_to_allocate_and_no_labeled_request_can_see_it(dataset: Dataset, folder: Path) -> None:
     raw = pd.read_parquet(folder / JULY_FILE)
     tables = load("o2o", data=str(folder)).tables
     begins = pd.Timestamp("2016-07-01", tz="UTC")
@@ -190,8 +190,8 @@ def test_july_is_there_to_allocate_and_no_labelled_request_can_see_it(dataset: D
     snapshots = tables.account[tables.account["snapshot_ts"] >= begins]
     assert set(snapshots["snapshot_ts"]) == {begins}
     assert set(july["account_id"]) == set(snapshots.loc[snapshots["side"] == "customer", "account_id"])
-    rows = labelled(tables, "customer")
-    pd.testing.assert_frame_equal(rows, labelled(dataset.tables, "customer"))
+    rows = labeled(tables, "customer")
+    pd.testing.assert_frame_equal(rows, labeled(dataset.tables, "customer"))
     assert rows["decided_at"].max() < pd.Timestamp("2016-06-01", tz="UTC") < begins
     for table, time in (("account", "snapshot_ts"), ("edge", "ts")):
         seen = getattr(tables, table)[getattr(tables, table)[time] < pd.Timestamp("2016-06-01", tz="UTC")]
@@ -199,15 +199,15 @@ def test_july_is_there_to_allocate_and_no_labelled_request_can_see_it(dataset: D
 
 
 def test_a_folder_without_the_file_is_refused_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=LABELLED_FILE):
+    with pytest.raises(NotFound, match=LABELED_FILE):
         load("o2o", data=str(tmp_path))
 
 
 def test_a_file_of_another_shape_is_refused(tmp_path: Path, raw: pd.DataFrame) -> None:
-    raw.head(50).drop(columns=["threshold_yuan", "u_buy_total"]).to_parquet(tmp_path / LABELLED_FILE)
+    raw.head(50).drop(columns=["threshold_yuan", "u_buy_total"]).to_parquet(tmp_path / LABELED_FILE)
     with pytest.raises(InvalidTable, match=r"threshold_yuan: the column is missing"):
         load("o2o", data=str(tmp_path))
-    raw.head(50).assign(outcome="perhaps").to_parquet(tmp_path / LABELLED_FILE)
+    raw.head(50).assign(outcome="perhaps").to_parquet(tmp_path / LABELED_FILE)
     with pytest.raises(InvalidTable, match=r"outcome: must be one of .* first: 0, 1, 2, 3, 4"):
         load("o2o", data=str(tmp_path))
 
@@ -215,7 +215,7 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path, raw: pd.DataFrame) -
 def test_before_18_may_the_effect_of_the_value_is_not_identified_where_pooled_rows_are_sure_of_the_whole(
     dataset: Dataset,
 ) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     rows["snapshot_at"] = (rows["decided_at"] - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
     levels = [100 * yuan for yuan in YUAN]
     early = rows[rows["decided_at"] < "2016-05-18"]

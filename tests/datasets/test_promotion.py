@@ -8,31 +8,31 @@ from scipy.stats import kstest, norm
 from shadowprice.datasets import load
 from shadowprice.datasets.promotion import LEVELS, PromotionOptions, curves_at, draw, draw_curves, rising
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import labelled
+from shadowprice.tables import labeled
 
 
-def printed(low: float, centre: float, width: float) -> list[float]:
-    """S1's equations 18–20, term by term, with the normalised density and before any clipping."""
-    slope = [norm.pdf(h, centre, width) for h in range(101)]
+def printed(low: float, center: float, width: float) -> list[float]:
+    """S1's equations 18–20, term by term, with the normalized density and before any clipping."""
+    slope = [norm.pdf(h, center, width) for h in range(101)]
     top = max(slope)
     return [low + (1 - low) * math.fsum(slope[: c + 1]) / (100 * top) for c in range(101)]
 
 
 @pytest.mark.parametrize(
-    ("low", "centre", "width"), [(0.0, 50.0, 50.0), (0.3, -20.0, 30.0), (0.7, 120.0, 5.0), (0.1, 33.4, 0.5)]
+    ("low", "center", "width"), [(0.0, 50.0, 50.0), (0.3, -20.0, 30.0), (0.7, 120.0, 5.0), (0.1, 33.4, 0.5)]
 )
-def test_a_curve_is_that_of_the_printed_equations(low, centre, width) -> None:
-    found = rising(*(np.array([each]) for each in (low, centre, width)))[:, 0]
-    np.testing.assert_allclose(found, printed(low, centre, width), rtol=1e-12)
+def test_a_curve_is_that_of_the_printed_equations(low, center, width) -> None:
+    found = rising(*(np.array([each]) for each in (low, center, width)))[:, 0]
+    np.testing.assert_allclose(found, printed(low, center, width), rtol=1e-12)
     # The point of the unit cube whose quantiles these are.
-    unit = np.array([[low, (centre + 50) / 200, width / 50]])
+    unit = np.array([[low, (center + 50) / 200, width / 50]])
     np.testing.assert_allclose(curves_at(unit)[:, 0], found, rtol=1e-9)
 
 
 def test_a_flat_slope_would_reach_1_008_and_is_clipped_to_1() -> None:
-    low, centre, width = np.array([0.2]), np.array([50.0]), np.array([1e9])
+    low, center, width = np.array([0.2]), np.array([50.0]), np.array([1e9])
     assert printed(0.2, 50.0, 1e9)[100] == pytest.approx(1.008)
-    found = rising(low, centre, width)[:, 0]
+    found = rising(low, center, width)[:, 0]
     assert found[100] == 1.0
     np.testing.assert_allclose(found[:99], 0.2 + 0.8 * np.arange(1, 100) / 100)
 
@@ -76,8 +76,8 @@ def test_curves_rise_within_zero_and_one_and_their_starts_are_uniform() -> None:
 
 def test_a_bump_left_of_the_range_is_concave_and_one_right_of_it_convex() -> None:
     """The paper states the reverse; the sign of the second differences decides."""
-    for centre, sign in ((-20.0, -1), (120.0, 1)):
-        curve = rising(np.array([0.1]), np.array([centre]), np.array([30.0]))
+    for center, sign in ((-20.0, -1), (120.0, 1)):
+        curve = rising(np.array([0.1]), np.array([center]), np.array([30.0]))
         assert (sign * np.diff(curve, n=2, axis=0) > 0).all()
 
 
@@ -147,7 +147,7 @@ def test_the_same_seed_gives_the_same_promotion_and_another_seed_another() -> No
 
 def test_as_a_data_set_it_has_tables_a_truth_and_says_that_it_is_simulated() -> None:
     found = load("promotion", seed=5, rows=400, features=(2, 3))
-    rows = labelled(found.tables, "customer")
+    rows = labeled(found.tables, "customer")
     drawn = draw(PromotionOptions(rows=400, features=(2, 3)), seed=5)
     np.testing.assert_array_equal(rows["response"], drawn.frame["response"])
     np.testing.assert_array_equal(rows["level"], drawn.frame["level"])

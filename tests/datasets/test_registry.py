@@ -20,8 +20,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_an_option_the_data_set_does_not_have_is_refused_by_name(examples: Path) -> None:
-    with pytest.raises(InvalidInput, match="colour"):
-        load("tables", data=str(examples), colour="blue")
+    with pytest.raises(InvalidInput, match="color"):
+        load("tables", data=str(examples), color="blue")
 
 
 @pytest.mark.parametrize("name", ["tables", "o2o"])

@@ -9,7 +9,7 @@ import pytest
 
 from shadowprice.datasets import Dataset, load
 from shadowprice.errors import MissingExtra
-from shadowprice.tables import campaign_from_tables, labelled
+from shadowprice.tables import campaign_from_tables, labeled
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def raw(shared_data: Path) -> pd.DataFrame:
 
 
 def test_people_are_those_of_the_file_with_amount_and_answer(dataset: Dataset, raw: pd.DataFrame) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     assert len(rows) == len(raw) == 2834
     assert [int(person[1:]) for person in rows["account_id"]] == raw.index.tolist()
     np.testing.assert_array_equal(rows["response"], raw["got"])
@@ -34,7 +34,7 @@ def test_people_are_those_of_the_file_with_amount_and_answer(dataset: Dataset, r
 
 
 def test_levels_hold_their_amounts_and_enough_people(dataset: Dataset, raw: pd.DataFrame) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     cents = 100 * raw["tinc"].to_numpy()
     by_level = pd.DataFrame({"level": rows["level"], "face_value": rows["face_value"], "cents": cents}).groupby("level")
     assert by_level.size().min() >= 90
@@ -53,7 +53,7 @@ def test_money_paid_is_the_amount_drawn(dataset: Dataset, raw: pd.DataFrame) -> 
 
 
 def test_propensities_are_the_shares_of_each_draw(dataset: Dataset, raw: pd.DataFrame) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     second = (raw["villnum"] >= 100).to_numpy()
     for draw in (second, ~second):
         share = rows[draw].groupby("level")["propensity"].first()
@@ -84,14 +84,14 @@ def test_villages_are_merchants_without_offers(dataset: Dataset, raw: pd.DataFra
 
 
 def test_the_split_is_by_account_and_spans_all_levels(dataset: Dataset) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     part = dataset.split.assign(rows)
     assert dataset.split.by == "account"
     assert rows.groupby(part)["level"].nunique().tolist() == [11, 11, 11]
 
 
 def test_the_budget_binds(dataset: Dataset) -> None:
-    rows = labelled(dataset.tables, "customer")
+    rows = labeled(dataset.tables, "customer")
     limit = campaign_from_tables(dataset.tables).budget.limit
     top = rows[rows["level"] == rows["level"].max()]
     assert rows["face_value"].min() == 0

@@ -13,7 +13,7 @@ from shadowprice.datasets.world import (
     own_change_point_response,
 )
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import labelled
+from shadowprice.tables import labeled
 from shadowprice.testing import assert_monotone
 
 SMALL = {"customers": 1500, "merchants": 400, "both": 40}
@@ -33,7 +33,7 @@ def test_the_same_seed_gives_the_same_world_and_another_gives_another() -> None:
 def test_outcomes_follow_the_truth_at_every_level() -> None:
     dataset = load("world", seed=1, **SMALL)
     for side, scale in (("customer", 1.0), ("merchant", 1.0)):
-        rows = labelled(dataset.tables, side)
+        rows = labeled(dataset.tables, side)
         mean = truth_of(dataset, side).loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
         error = (rows["response"] - mean).groupby(rows["level"]).agg(["mean", "sem"])
         assert (error["mean"].abs() < 4 * error["sem"] * scale).all()
@@ -42,7 +42,7 @@ def test_outcomes_follow_the_truth_at_every_level() -> None:
 def test_levels_are_drawn_with_the_logged_propensities() -> None:
     dataset = load("world", seed=1, **SMALL)
     for side, levels in (("customer", CUSTOMER_LEVELS), ("merchant", MERCHANT_LEVELS)):
-        rows = labelled(dataset.tables, side)
+        rows = labeled(dataset.tables, side)
         share = rows.groupby("level").size() / len(rows)
         logged = rows.groupby("level")["propensity"].first()
         assert logged.sum() == pytest.approx(1.0)
@@ -79,7 +79,7 @@ def test_change_points_of_their_own_leave_everything_else_as_it_was() -> None:
     for name in ("account", "edge", "exposure"):
         pd.testing.assert_frame_equal(getattr(plain.tables, name), getattr(own.tables, name))
     assert truth_of(plain, "merchant").equals(truth_of(own, "merchant"))
-    rows, truth = labelled(own.tables, "customer"), truth_of(own, "customer")
+    rows, truth = labeled(own.tables, "customer"), truth_of(own, "customer")
     mean = truth.loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
     error = (rows["response"] - mean).groupby(rows["level"]).agg(["mean", "sem"])
     assert (error["mean"].abs() < 4 * error["sem"]).all()
@@ -135,10 +135,10 @@ def test_spill_over_moves_outcomes_and_not_the_truth() -> None:
     def by_commission(dataset):
         """Redemptions of customers whose merchants were offered more, minus of those offered less."""
         tables = dataset.tables
-        offered = labelled(tables, "merchant").groupby("account_id")["face_value"].mean()
+        offered = labeled(tables, "merchant").groupby("account_id")["face_value"].mean()
         ties = tables.edge.drop_duplicates(["src", "dst"])
         pull = ties.assign(pull=ties["dst"].map(offered)).groupby("src")["pull"].mean()
-        rows = labelled(tables, "customer")
+        rows = labeled(tables, "customer")
         mean = truth_of(dataset, "customer").loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
         high = rows["account_id"].map(pull) > pull.median()
         surprise = rows["response"] - mean
@@ -182,8 +182,8 @@ def test_an_option_that_cannot_be_met_is_refused_by_name(option: str, value: obj
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match="colour"):
-        load("world", colour="blue")
+    with pytest.raises(InvalidInput, match="color"):
+        load("world", color="blue")
 
 
 def test_a_whole_number_of_accounts_may_be_written_as_a_decimal() -> None:

@@ -7,7 +7,7 @@ from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
 from shadowprice.encoders.registry import ENCODERS, make_encoder
 from shadowprice.encoders.two_layers import HEADS
 from shadowprice.errors import NotFound
-from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.graphs.sampler import NeighborSampler
 from shadowprice.testing import assert_permutation_equivariant
 
 CUSTOMERS, MERCHANTS, FEATURES, EDGE_FEATURES = 12, 5, 4, 3
@@ -181,9 +181,9 @@ def test_attention_also_works_without_edge_features() -> None:
 
 
 @every
-def test_a_sampled_neighbourhood_that_leaves_nothing_out_gives_the_same_embeddings(name: str) -> None:
+def test_a_sampled_neighborhood_that_leaves_nothing_out_gives_the_same_embeddings(name: str) -> None:
     given, made = graph(), encoder(name)
-    sampler = NeighbourSampler(given.adjacency)
+    sampler = NeighborSampler(given.adjacency)
     seeds = np.array([3, 14, 0])
     part = given.around(sampler.sample(seeds, (99, 99), np.random.default_rng(0)))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Rows that nothing is learned from, against what labelling and snapshots leave out."""
+"""Rows that nothing is learned from, against what labeling and snapshots leave out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shadowprice.errors import InvalidTable
 from shadowprice.evidence.dropped import LIMIT, dropped
 from shadowprice.evidence.faults import refuse_faults
 from shadowprice.graphs.build import snapshot_times
-from shadowprice.learning.labelling import context_of, write_labelled
+from shadowprice.learning.labeling import context_of, write_labeled
 from shadowprice.tables import Tables, campaign_from_tables
 
 
@@ -43,11 +43,11 @@ def test_every_row_of_the_world_is_learned_from(world: Dataset) -> None:
     refuse(world.tables)
 
 
-def test_the_count_is_that_of_the_labelled_rows(world: Dataset, tmp_path: Path) -> None:
+def test_the_count_is_that_of_the_labeled_rows(world: Dataset, tmp_path: Path) -> None:
     tables = late(world.tables, 4)
     found = dropped(tables, world.split)
     for side, rows in found.sides.items():
-        facts = write_labelled(
+        facts = write_labeled(
             replace(world, tables=tables),
             side,
             context_of(tables, side),

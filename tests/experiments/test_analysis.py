@@ -12,7 +12,7 @@ from scipy import stats
 from shadowprice.arms import UNASSIGNED, Arm, Experiment
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.experiments import assign
-from shadowprice.experiments.analysis import analyse
+from shadowprice.experiments.analysis import analyze
 from shadowprice.experiments.columns import Columns
 
 RUNS, EFFECT, ASKS = 150, 0.06, 4
@@ -55,7 +55,7 @@ def test_the_lift_of_seven_day_runs_covers_the_truth_at_the_stated_rate() -> Non
         test = experiment(f"run-{seed}")
         frame = served(test, seed)
         past = listed().merge(frame.drop_duplicates("account_id")[["account_id", "past"]], how="left")
-        found = analyse(frame, test, accounts=past, columns=Columns(covariates=("past",)))
+        found = analyze(frame, test, accounts=past, columns=Columns(covariates=("past",)))
         (lift,), (daily,) = found.lifts, found.daily
         covered.append(lift.value.low <= EFFECT * ASKS <= lift.value.high)
         per_day = EFFECT * ASKS / 7
@@ -70,7 +70,7 @@ def test_the_result_counts_each_arm_and_finds_the_segment_that_responds() -> Non
     test = experiment("spring")
     frame = served(test, 1, 4000)
     accounts = frame.drop_duplicates("account_id")[["account_id", "segment"]]
-    found = analyse(frame, test, accounts=accounts, segment="segment")
+    found = analyze(frame, test, accounts=accounts, segment="segment")
     for arm in found.arms:
         rows = frame[frame["arm"] == arm.arm]
         assert (arm.requests, arm.value, arm.cost) == (len(rows), rows["value"].sum(), rows["cost"].sum())
@@ -81,21 +81,21 @@ def test_the_result_counts_each_arm_and_finds_the_segment_that_responds() -> Non
     by_name = {each.segment: each for each in found.segments["policy"].segments}
     assert by_name["sensitive"].adjusted < 0.01 < by_name["other"].adjusted
     with pytest.raises(InvalidInput, match="segment: needs a list"):
-        analyse(frame, test, segment="segment")
+        analyze(frame, test, segment="segment")
 
 
 def test_rows_lost_in_one_arm_are_a_mismatch_without_a_list_and_a_warning_with_one() -> None:
     test = experiment("spring")
     frame = served(test, 2, 4000)
     lost = frame[(frame["arm"] != "policy") | (frame["account_id"].str[-1] > "2")]
-    found = analyse(lost, test)
+    found = analyze(lost, test)
     assert found.mismatch
     assert found.asked_ratio.mismatch
-    with_list = analyse(lost, test, accounts=listed(4000))
+    with_list = analyze(lost, test, accounts=listed(4000))
     assert not with_list.mismatch
     assert with_list.asked_differs
     # Requests that are too young for the analysis are no lost accounts.
-    assert not analyse(frame, test, known=frame.index.isin(lost.index)).mismatch
+    assert not analyze(frame, test, known=frame.index.isin(lost.index)).mismatch
 
 
 def test_the_sample_ratio_counts_who_was_assigned_and_not_whom_an_incentive_brought() -> None:
@@ -105,7 +105,7 @@ def test_the_sample_ratio_counts_who_was_assigned_and_not_whom_an_incentive_brou
     arm = assign(test, names)
     comes = rng.random(4000) < np.where(arm == "holdout", 0.3, 0.6)
     frame = pd.DataFrame({"account_id": names[comes], "arm": arm[comes], "day": 0, "value": 1.0, "cost": 0.0})
-    found = analyse(frame, test, accounts=listed(4000))
+    found = analyze(frame, test, accounts=listed(4000))
     assert not found.mismatch
     assert found.asked_differs
     counts = {name: int((arm == name).sum()) for name in ("holdout", "policy", UNASSIGNED)}
@@ -118,7 +118,7 @@ def test_the_sample_ratio_counts_who_was_assigned_and_not_whom_an_incentive_brou
     assert found.per_request[0].value.value == 0.0
     assert [each.assigned for each in found.arms] == [counts["holdout"], counts["policy"], counts[UNASSIGNED]]
     # A list that was drawn by arm is not that of the campaign.
-    assert analyse(frame, test, accounts=listed(4000)[comes]).mismatch
+    assert analyze(frame, test, accounts=listed(4000)[comes]).mismatch
 
 
 def test_an_account_that_was_raised_into_an_arm_counts_from_then_on() -> None:
@@ -126,7 +126,7 @@ def test_an_account_that_was_raised_into_an_arm_counts_from_then_on() -> None:
     after = before.raised("policy", 7000)
     frame = served(before, 3)
     later = served(after, 4).assign(day=lambda rows: rows["day"] + 7)
-    found = analyse(pd.concat([frame, later], ignore_index=True), after, accounts=listed())
+    found = analyze(pd.concat([frame, later], ignore_index=True), after, accounts=listed())
     moved = {
         name for name in frame.loc[frame["arm"] == UNASSIGNED, "account_id"] if after.arm_of([name])[0] == "policy"
     }
@@ -149,7 +149,7 @@ def test_a_raised_share_does_not_bias_the_lift() -> None:
         arm = np.where(day < 5, assign(before, names)[who], assign(after, names)[who])
         value = (rng.random(6000) < 0.05 + 0.03 * day + truth * (arm != "holdout")) * 1.0
         frame = pd.DataFrame({"account_id": names[who], "arm": arm, "day": day, "value": value, "cost": 0.0})
-        found = analyse(frame, after, accounts=listed(1500))
+        found = analyze(frame, after, accounts=listed(1500))
         values.append((found.lifts[0].value.value / 4, found.per_request[0].value.value))
     error = np.std(values, axis=0) / np.sqrt(len(values))
     assert (np.abs(np.mean(values, axis=0) - truth) < 3.5 * error).all()
@@ -160,7 +160,7 @@ def test_a_raised_share_does_not_bias_the_lift() -> None:
 def test_another_experiment_than_the_one_that_was_served_is_refused() -> None:
     frame = served(experiment("spring"), 5)
     with pytest.raises(InvalidTable, match="another arm than the hash gives"):
-        analyse(frame, experiment("summer"))
+        analyze(frame, experiment("summer"))
     only = Experiment(arms=(Arm(name="new", kind="policy", share=10_000),), salt="a")
     with pytest.raises(InvalidInput, match="no holdout"):
-        analyse(frame.assign(arm="new"), only)
+        analyze(frame.assign(arm="new"), only)

@@ -1,4 +1,4 @@
-"""Groups of neighbours: whole parts where they fit, planted groups where there are some, never too large."""
+"""Groups of neighbors: whole parts where they fit, planted groups where there are some, never too large."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from shadowprice.graphs.adjacency import Adjacency
-from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.graphs.sampler import NeighborSampler
 
 NODES = 30
 
@@ -14,9 +14,9 @@ def edges() -> np.ndarray:
     return pairs[:, pairs[0] != pairs[1]]
 
 
-def test_with_room_for_all_it_is_the_exact_two_hop_neighbourhood(edges: np.ndarray) -> None:
+def test_with_room_for_all_it_is_the_exact_two_hop_neighborhood(edges: np.ndarray) -> None:
     seeds = np.array([4, 17])
-    seen = NeighbourSampler(Adjacency.of(*edges, NODES)).sample(seeds, (99, 99), np.random.default_rng(1))
+    seen = NeighborSampler(Adjacency.of(*edges, NODES)).sample(seeds, (99, 99), np.random.default_rng(1))
     near = set(edges[0, np.isin(edges[1], seeds)])
     far = set(edges[0, np.isin(edges[1], list(near | set(seeds)))])
     assert set(seen.nodes) == set(seeds) | near | far
@@ -27,7 +27,7 @@ def test_with_room_for_all_it_is_the_exact_two_hop_neighbourhood(edges: np.ndarr
 
 
 def test_no_node_gets_more_edges_than_the_fan_out(edges: np.ndarray) -> None:
-    seen = NeighbourSampler(Adjacency.of(*edges, NODES)).sample(np.arange(5), (3, 2), np.random.default_rng(1))
+    seen = NeighborSampler(Adjacency.of(*edges, NODES)).sample(np.arange(5), (3, 2), np.random.default_rng(1))
     count = np.bincount(seen.edge_index[1], minlength=seen.nodes.size)
     assert count[:5].max() <= 3
     assert count[5:].max() <= 2
@@ -40,7 +40,7 @@ def test_a_weight_learned_on_sampled_sums_is_that_of_all_sums() -> None:
     source = random.integers(0, nodes, target.size)
     value = random.normal(size=nodes)
     response = weight * np.bincount(target, value[source], nodes)
-    seen = NeighbourSampler(Adjacency.of(source, target, nodes)).sample(np.arange(nodes), (kept,), random)
+    seen = NeighborSampler(Adjacency.of(source, target, nodes)).sample(np.arange(nodes), (kept,), random)
     sums = np.bincount(seen.edge_index[1], value[seen.nodes[seen.edge_index[0]]], nodes)
     scaled = sums * near / kept
 
@@ -52,8 +52,8 @@ def test_a_weight_learned_on_sampled_sums_is_that_of_all_sums() -> None:
     assert least_squares(scaled) == pytest.approx(weight * kept / near, rel=0.15)
 
 
-def test_a_node_without_edges_is_its_own_neighbourhood() -> None:
-    seen = NeighbourSampler(Adjacency.of(np.array([0]), np.array([1]), 4)).sample(
+def test_a_node_without_edges_is_its_own_neighborhood() -> None:
+    seen = NeighborSampler(Adjacency.of(np.array([0]), np.array([1]), 4)).sample(
         np.array([3, 2]), (5, 5), np.random.default_rng(0)
     )
     assert seen.nodes.tolist() == [3, 2]
@@ -61,6 +61,6 @@ def test_a_node_without_edges_is_its_own_neighbourhood() -> None:
 
 
 def test_the_same_seed_gives_the_same_sample(edges: np.ndarray) -> None:
-    sampler = NeighbourSampler(Adjacency.of(*edges, NODES))
+    sampler = NeighborSampler(Adjacency.of(*edges, NODES))
     one, two = (sampler.sample(np.arange(4), (2, 2), np.random.default_rng(7)) for _ in range(2))
     np.testing.assert_array_equal(one.edges, two.edges)

@@ -3,7 +3,7 @@ import numpy as np
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 
 
-def test_standardised_columns_have_mean_zero_and_unit_variance() -> None:
+def test_standardized_columns_have_mean_zero_and_unit_variance() -> None:
     values = np.random.default_rng(0).normal(5.0, 3.0, size=(1000, 2)).astype(np.float32)
     out = fit_scaling(("a", "b"), values).apply(values)
     np.testing.assert_allclose(out.mean(axis=0), 0, atol=1e-3)

@@ -28,7 +28,7 @@ def value(page: str, sample: str, **labels: str) -> float:
 
 
 @pytest.mark.parametrize("role", ["serving", "ledger", "pipeline"])
-def test_an_image_is_small_labelled_and_keeps_nothing_of_the_machine_it_was_built_on(role, built) -> None:
+def test_an_image_is_small_labeled_and_keeps_nothing_of_the_machine_it_was_built_on(role, built) -> None:
     image = built(role)
     [found] = json.loads(command("podman", "image", "inspect", image))
     assert found["User"] == f"{USER}:{USER}"
@@ -91,7 +91,7 @@ def test_the_rendered_resolve_publishes_a_certified_price(pods: Pods, first_pric
     assert abs(record.gap) <= 1e-6
 
 
-def test_inference_in_both_protocols_is_authorised_and_counted(
+def test_inference_in_both_protocols_is_authorized_and_counted(
     pods: Pods, predictor: Container, ledger: Container
 ) -> None:
     requests = [("r1", "nobody", "customer"), ("r2", "nobody", "merchant")]
@@ -115,8 +115,8 @@ def test_inference_in_both_protocols_is_authorised_and_counted(
     assert outputs["incentive"] == [entry["incentive"] for entry in first]
     assert v2.json()["parameters"]["price_version"] == 1
     page = httpx.get(f"{ledger.url}/metrics").text
-    authorised = value(page, "shadowprice_authorized_minor_units_total")
-    assert authorised == sum(entry["incentive"] for entry in first)
+    authorized = value(page, "shadowprice_authorized_minor_units_total")
+    assert authorized == sum(entry["incentive"] for entry in first)
     assert value(httpx.get(f"{predictor.url}/metrics").text, "shadowprice_cold_start_total") >= 2
 
 

@@ -82,7 +82,7 @@ QUICK = {
     ("name", "source"),
     [("isotonic_lr", "known"), ("isotonic_lr", "fitted"), ("dipn", "fitted"), ("hazard", "known"), ("gbdt", "known")],
 )
-def test_a_fit_on_biased_data_weighted_by_propensities_recovers_the_randomised_fit(name: str, source: str) -> None:
+def test_a_fit_on_biased_data_weighted_by_propensities_recovers_the_randomized_fit(name: str, source: str) -> None:
     """The features that explain both level and response are withheld from the model, so only weights can help."""
     options = QUICK[name]
     frame, truth = drawn(20_000)

@@ -36,8 +36,8 @@ def weeks_of(
     size = rows * len(offset)
     week = np.repeat(np.arange(len(offset)), rows)
     shop = rng.integers(0, shops, size)
-    centre = np.linspace(0, 2, shops)[shop]
-    weight = np.exp(-1.5 * np.abs(np.arange(3)[:, None] - centre))
+    center = np.linspace(0, 2, shops)[shop]
+    weight = np.exp(-1.5 * np.abs(np.arange(3)[:, None] - center))
     level = (rng.uniform(size=size) > np.cumsum(weight / weight.sum(axis=0), axis=0)).sum(axis=0)
     x = rng.normal(size=size)
     rise = np.array(effect or [0.0] * len(offset))[week] * level

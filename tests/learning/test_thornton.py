@@ -1,4 +1,4 @@
-"""The randomised cash incentive of Thornton (2008): the hazard head against lifelines and against the arms."""
+"""The randomized cash incentive of Thornton (2008): the hazard head against lifelines and against the arms."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,13 +21,13 @@ from shadowprice.responses.layers.hazard import HazardLayer
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.repair.repair import Repair
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.tables import labelled
+from shadowprice.tables import labeled
 from shadowprice.testing import assert_monotone
 
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    return labelled(load("thornton").tables, "customer")
+    return labeled(load("thornton").tables, "customer")
 
 
 @pytest.fixture(scope="module")

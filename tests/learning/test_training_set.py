@@ -15,7 +15,7 @@ from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training, recipe
 from shadowprice.learning.train import train
-from shadowprice.learning.training_set import TrainingSet, labelled
+from shadowprice.learning.training_set import TrainingSet, labeled
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.training import TrainingConfig
@@ -175,12 +175,12 @@ def test_a_part_of_the_accounts_has_all_their_rows_on_both_sides(
     served = len(data.serving["customer"])
     part = TrainingSet.load(tmp_path, served // 2)
     taken = set(part.rows["customer"]["account_id"])
-    labelled_accounts = rows["account_id"].nunique()
-    assert len(taken) == pytest.approx(labelled_accounts / 2, abs=3 * labelled_accounts**0.5)
+    labeled_accounts = rows["account_id"].nunique()
+    assert len(taken) == pytest.approx(labeled_accounts / 2, abs=3 * labeled_accounts**0.5)
     kept = rows[rows["account_id"].isin(taken)].reset_index(drop=True)
     for side in copy:
         pd.testing.assert_frame_equal(part.rows[side], kept, check_dtype=False)
         assert len(part.serving[side]) == served
-    assert labelled(tmp_path) == {side: len(rows) for side in copy}
+    assert labeled(tmp_path) == {side: len(rows) for side in copy}
     whole = TrainingSet.load(tmp_path, served)
     assert len(whole.rows["customer"]) == len(rows)

@@ -82,7 +82,7 @@ def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, worksp
     learn = TrainJob(
         training=workspace / "training", model=tmp_path / "model", recipe="esmm", epochs=1, workers=0, **places
     )
-    with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labelled delivery nor features"):
+    with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labeled delivery nor features"):
         run_here(learn)
     assert not (tmp_path / "model").exists()
 

@@ -60,7 +60,7 @@ def test_groups_of_an_experiment_by_clusters_are_made_once(world: Dataset, tmp_p
     assert sizes.sum() == graph.nodes
     assert sizes.size >= LEAST_GROUPS
     assert sizes.max() == graph.nodes // LEAST_GROUPS
-    # Neighbours are together more often than two accounts at random.
+    # Neighbors are together more often than two accounts at random.
     together = names[graph.edge_index[0]] == names[graph.edge_index[1]]
     assert together.mean() > ((sizes / sizes.sum()) ** 2).sum()
     first = (tmp_path / GROUPS).stat().st_mtime_ns

@@ -84,7 +84,7 @@ def test_a_field_that_is_wrong_is_named(kind: type[Job], fields: dict[str, Any],
         kind(**fields)
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '{"training": "t"}', '{"training": "t", "model": "m", "colour": 1}'])
+@pytest.mark.parametrize("text", ["{", "[1]", '{"training": "t"}', '{"training": "t", "model": "m", "color": 1}'])
 def test_text_that_is_no_job_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a TrainJob"):
         TrainJob.from_json(text)

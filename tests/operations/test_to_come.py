@@ -78,7 +78,7 @@ def by_hand(sample):
     return allowed, np.array([each.get("x_basket", 0.0) > 10 for each in given])
 
 
-def test_prices_are_those_of_the_programme_with_the_rule_applied_to_each_request(workspace, campaign):
+def test_prices_are_those_of_the_program_with_the_rule_applied_to_each_request(workspace, campaign):
     rng = np.random.default_rng(0)
     sample = sampled(rng, [f"c{number}" for number in rng.integers(0, 400, RECENT)])
 
@@ -103,7 +103,7 @@ def test_prices_are_those_of_the_programme_with_the_rule_applied_to_each_request
     level, column = np.nonzero(allowed)
     cost = terms.cost(response)[level, column]
     one_each = csr_matrix((np.ones(column.size), (column, np.arange(column.size))))
-    programme = optimize.linprog(
+    program = optimize.linprog(
         -terms.value(response)[level, column],
         np.stack([cost, cost * counted[column]]),
         [left, limit],
@@ -112,9 +112,9 @@ def test_prices_are_those_of_the_programme_with_the_rule_applied_to_each_request
         bounds=(0, 1),
         method="highs",
     )
-    assert programme.status == 0
-    assert solved.dual == pytest.approx(-programme.fun, rel=1e-7)
-    day, apps = -programme.ineqlin.marginals
+    assert program.status == 0
+    assert solved.dual == pytest.approx(-program.fun, rel=1e-7)
+    day, apps = -program.ineqlin.marginals
     assert day > 0
     assert apps > 0
     assert (solved.prices["day"], solved.prices["apps"]) == pytest.approx((day, apps), rel=1e-5)

@@ -54,7 +54,7 @@ def test_what_exploration_and_arms_take_is_set_aside_exactly(
     ahead = {"customer": 250.0, "merchant": 150.0}
     found = solve_window(campaign, curves, ahead, limit if form == "total" else 0.0)  # type: ignore[arg-type]
 
-    # The same linear programme written out, on HiGHS: x is the choice of those that have one.
+    # The same linear program written out, on HiGHS: x is the choice of those that have one.
     value, net, levels = [], [], []
     for side, mine in curves.items():
         times = ahead[side] / mine.accounts

@@ -37,7 +37,7 @@ def test_a_day_exactly_as_expected_changes_nothing() -> None:
         np.testing.assert_allclose(ratio(EXPECTED, slot), 1.0, rtol=1e-12)
 
 
-def test_a_busy_day_is_recognised_within_the_morning() -> None:
+def test_a_busy_day_is_recognized_within_the_morning() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         observed = poisson_day(rng, 1.3)

@@ -133,12 +133,12 @@ def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: st
     spec, platform = pipelines[name]
     placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
     assert with_secret(placed, "secretAsEnv") == STORE.get(name, set())
-    labelled = {
+    labeled = {
         step.removeprefix("exec-")
         for step, place in placed.items()
         if place.get("podMetadata", {}).get("labels") == {LABEL[0]: LABEL[1]}
     }
-    assert labelled == with_secret(placed, "secretAsVolume")
+    assert labeled == with_secret(placed, "secretAsVolume")
     assert with_secret(placed, "secretAsVolume") == LEDGER.get(name, set())
     for step in STORE.get(name, set()):
         [secret] = placed[f"exec-{step}"]["secretAsEnv"]

@@ -112,7 +112,7 @@ def test_the_keyboard_reaches_all_parts_in_order_and_shows_where_it_is(page: Pag
     assert keyboard_faults(page) == []
 
 
-def test_colours_of_lines_differ_for_people_who_do_not_tell_red_from_green(page: Page) -> None:
+def test_colors_of_lines_differ_for_people_who_do_not_tell_red_from_green(page: Page) -> None:
     names = ("model", "static", "hindsight", "budget", "truth")
     boxes = "".join(f'<i style="float:left;width:9px;height:9px;background:var(--{name})"></i>' for name in names)
     assert page.context.browser is not None
@@ -127,7 +127,7 @@ def test_colours_of_lines_differ_for_people_who_do_not_tell_red_from_green(page:
         shown = Image.open(io.BytesIO(palette.screenshot())).convert("RGB")
         lab = [_lab(np.array(shown.getpixel((int(at["x"]) + 4, int(at["y"]) + 4)))) for at in boxes_at if at]
         for (one, here), (other, there) in itertools.combinations(zip(names, lab, strict=True), 2):
-            # A difference of 2 is just seen where colours touch; lines are thin and apart.
+            # A difference of 2 is just seen where colors touch; lines are thin and apart.
             assert np.linalg.norm(here - there) > 15, (look, sight, one, other)
     palette.close()
 

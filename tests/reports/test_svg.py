@@ -24,10 +24,10 @@ def test_a_figure_is_one_parsable_element_without_namespaces_metadata_or_size():
     assert "http" not in text
 
 
-def test_colours_are_variables_of_the_page_and_every_stand_in_is_replaced():
+def test_colors_are_variables_of_the_page_and_every_stand_in_is_replaced():
     text = drawn("a")
     assert "var(--model)" in text
-    assert not any(colour in text for colour in VARIABLES)
+    assert not any(color in text for color in VARIABLES)
 
 
 def test_ids_of_two_figures_differ_and_references_follow_their_figure():

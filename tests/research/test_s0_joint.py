@@ -52,7 +52,7 @@ def test_on_true_curves_one_budget_is_the_optimum_and_no_split_is_better() -> No
     assert rows[f"{TRUE}, {ONE_PRICE}"][SHARE] == pytest.approx(100.0)
 
 
-def test_the_optimum_is_that_of_the_linear_programme_over_both_sides() -> None:
+def test_the_optimum_is_that_of_the_linear_program_over_both_sides() -> None:
     """One resource over both sides: customers at r·f, merchants at r, as levels of one problem."""
     width = len(CUSTOMER_LEVELS)
     padded = np.zeros((width, 100))

@@ -23,7 +23,7 @@ def rows(drawn) -> pd.DataFrame:
     return drawn.frame[["level", "response"]]
 
 
-def test_the_policy_of_the_true_curves_is_the_linear_programmes_optimum_and_bounds_every_other(drawn) -> None:
+def test_the_policy_of_the_true_curves_is_the_linear_programs_optimum_and_bounds_every_other(drawn) -> None:
     truth, levels = drawn.response, np.asarray(drawn.levels, dtype=float)
     size, count = truth.shape
     every = np.kron(np.ones((1, size)), np.eye(count))

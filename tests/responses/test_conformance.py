@@ -9,7 +9,7 @@ trait) with numbers ``x_*``, some of them missing, a category ``c_*`` and known 
 - give curves of accounts it never saw, finite, in [0, 1] for customers, whatever the order of rows and columns,
   one at a time as in a batch, and without reading labels;
 - where ``monotone`` is claimed, hold it for any weights: the float arrays of ``state`` are weights and are replaced by
-  noise here, so what is not a weight (levels, standardisation) belongs in its JSON part or in integers;
+  noise here, so what is not a weight (levels, standardization) belongs in its JSON part or in integers;
 - where ``calibrated`` is claimed, predict the mean response of every level on held-out accounts within what
   chance explains.
 
@@ -57,7 +57,7 @@ ASKED = pd.Timestamp("2026-01-02", tz="UTC")
 
 
 def rows(count: int, seed: int, side: Side) -> pd.DataFrame:
-    """Labelled requests of accounts of their own."""
+    """Labeled requests of accounts of their own."""
     random = np.random.default_rng(seed)
     x = random.normal(size=count)
     level = random.integers(0, len(LEVELS), count)
@@ -206,7 +206,7 @@ def build(name: str, seed: int = 0) -> ResponseModel:
     return make(name, levels=LEVELS, seed=seed, **options(name))
 
 
-def unlabelled(name: str, count: int = FEW) -> pd.DataFrame:
+def unlabeled(name: str, count: int = FEW) -> pd.DataFrame:
     """Accounts that no model was trained on, without labels."""
     return frame(side_of(name), ROWS, HELD_OUT_SEED).head(count).drop(columns=LABELS)
 
@@ -222,7 +222,7 @@ every = pytest.mark.parametrize("name", NAMES)
 
 @every
 def test_curves_of_accounts_it_never_saw(name: str) -> None:
-    asked = unlabelled(name)
+    asked = unlabeled(name)
     curves = fitted(name).curve(asked)
     assert curves.levels.tolist() == list(LEVELS)
     assert curves.response.shape == (len(LEVELS), len(asked))
@@ -234,7 +234,7 @@ def test_curves_of_accounts_it_never_saw(name: str) -> None:
 
 @every
 def test_neither_order_nor_company_changes_a_curve(name: str) -> None:
-    asked, model = unlabelled(name), fitted(name)
+    asked, model = unlabeled(name), fitted(name)
     whole = model.curve(asked).response
     order = np.random.default_rng(4).permutation(len(asked))
     moved = asked.iloc[order, ::-1].reset_index(drop=True)
@@ -247,7 +247,7 @@ RESUMED = [name for name in NAMES if "progress" in wants(name)]
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in RESUMED])
 def test_the_same_seed_gives_the_same_curves(name: str) -> None:
-    few, asked = frame(side_of(name)).head(FEW), unlabelled(name, 50)
+    few, asked = frame(side_of(name)).head(FEW), unlabeled(name, 50)
     first, again = (build(name, seed=3).fit(few).curve(asked).response for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
@@ -257,7 +257,7 @@ def test_an_interrupted_training_resumes_bit_for_bit(name: str, tmp_path) -> Non
     """The interrupted training starts anew, so that this holds only if the same seed gives the same curves."""
     given = options(name)
     brief = {k: replace(v, epochs=9, save_seconds=0) for k, v in given.items() if isinstance(v, TrainingConfig)}
-    few, asked = frame(side_of(name)).head(FEW), unlabelled(name, 50)
+    few, asked = frame(side_of(name)).head(FEW), unlabeled(name, 50)
 
     def fit(stop: int | None = None) -> tuple[ResponseModel, int]:
         """Fit, and count the epochs; raise after ``stop`` of them."""
@@ -286,7 +286,7 @@ def test_an_interrupted_training_resumes_bit_for_bit(name: str, tmp_path) -> Non
 
 @every
 def test_saved_and_loaded_it_gives_the_same_curves(name: str, tmp_path) -> None:
-    model, asked = fitted(name), unlabelled(name)
+    model, asked = fitted(name), unlabeled(name)
     model.save(tmp_path)
     given = {key: value for key, value in options(name).items() if key in ("graph", "sessions", "behaviours")}
     again = load(tmp_path, **given)
@@ -298,7 +298,7 @@ def test_saved_and_loaded_it_gives_the_same_curves(name: str, tmp_path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if model_class(name).monotone])
 def test_a_curve_that_may_not_fall_does_not_for_any_weights(name: str) -> None:
-    asked = unlabelled(name)
+    asked = unlabeled(name)
     assert rpr(fitted(name).curve(asked).response) == 0
     state = fitted(name).state()
     for seed, scale in ((0, 0.3), (1, 3.0)):
@@ -328,7 +328,7 @@ def test_it_predicts_the_mean_response_of_every_level(name: str) -> None:
 
 def test_before_it_is_fitted_a_model_says_so(tmp_path) -> None:
     for name in NAMES:
-        model, asked = build(name), unlabelled(name)
+        model, asked = build(name), unlabeled(name)
         for ask in (partial(model.curve, asked), model.state, partial(model.save, tmp_path)):
             with pytest.raises(InvalidInput, match="fit"):
                 ask()

@@ -17,10 +17,10 @@ def assigned(rows: int = 40_000, strength: float = 1.0, seed: int = 0):
     return x, level, y.astype(float), chance[np.arange(rows), level]
 
 
-@pytest.mark.parametrize("stabilised", [True, False])
-def test_weighted_means_by_level_are_those_of_a_randomised_trial(stabilised) -> None:
+@pytest.mark.parametrize("stabilized", [True, False])
+def test_weighted_means_by_level_are_those_of_a_randomized_trial(stabilized) -> None:
     _, level, y, chance = assigned()
-    found = inverse_propensity(level, chance, 3, clip=None, stabilised=stabilised)
+    found = inverse_propensity(level, chance, 3, clip=None, stabilized=stabilized)
     for j, truth in enumerate([0.35, 0.45, 0.55]):
         rows = level == j
         assert np.average(y[rows], weights=found.values[rows]) == pytest.approx(truth, abs=0.02)
@@ -28,7 +28,7 @@ def test_weighted_means_by_level_are_those_of_a_randomised_trial(stabilised) -> 
     assert found.values.mean() == pytest.approx(1.0)
 
 
-def test_in_a_randomised_trial_every_weight_is_about_one_whatever_the_arms_shares() -> None:
+def test_in_a_randomized_trial_every_weight_is_about_one_whatever_the_arms_shares() -> None:
     random = np.random.default_rng(1)
     arms = np.array([0.7, 0.2, 0.1])
     level = random.choice(3, 20_000, p=arms)

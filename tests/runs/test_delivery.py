@@ -28,7 +28,7 @@ from serving.local.launch import Deployment, free_port, start_ledger, start_pred
 from serving.predictor.active import Active
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
-from serving.predictor.ledger.client import Authorisation, Authorised
+from serving.predictor.ledger.client import Authorization, Authorized
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.models import Models
 from serving.predictor.predictor import Predictor
@@ -58,19 +58,19 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Promised:
-    """Authorises whatever it is asked to, and remembers it."""
+    """Authorizes whatever it is asked to, and remembers it."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def authorise(self, proposals, known, *, sizes, **versions):
+    async def authorize(self, proposals, known, *, sizes, **versions):
         self.asked += proposals.request_id
         n = len(proposals.request_id)
-        shared = set(Authorised.__dataclass_fields__) - {"repeat", "limited_by", *versions}
+        shared = set(Authorized.__dataclass_fields__) - {"repeat", "limited_by", *versions}
         columns = {name: getattr(proposals, name) for name in shared}
         columns |= {name: [version] * n for name, version in versions.items()}
         columns |= {"limited_by": [""] * n, "repeat": [False] * n}
-        return Authorisation(Authorised(**columns), known=[], errors=[None] * len(sizes))
+        return Authorization(Authorized(**columns), known=[], errors=[None] * len(sizes))
 
 
 @pytest.fixture

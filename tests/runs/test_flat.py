@@ -111,7 +111,7 @@ def flat(quickstart: Callable[..., Run], tmp_path_factory: pytest.TempPathFactor
 
 
 def best_mixture(files: pd.DataFrame) -> np.ndarray:
-    """Chances of the levels with the most responses for the budget, by a linear programme on the means by level."""
+    """Chances of the levels with the most responses for the budget, by a linear program on the means by level."""
     amounts = np.sort(files["bonus"].str.replace(",", "").astype(float).unique())
     level = np.searchsorted(amounts, files["bonus"].str.replace(",", "").astype(float))
     means = (files["found_work"] == "yes").groupby(level).mean().to_numpy()

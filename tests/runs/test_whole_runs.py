@@ -18,7 +18,7 @@ import pytest
 from operations.common.workspace import REPLAY_PRICES
 from pipelines.days.week import EVERY, WEEK
 from pipelines.quickstart import DATA_SETS
-from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
+from shadowprice.datasets.o2o import JULY_FILE, LABELED_FILE
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -48,7 +48,7 @@ def arguments(
                 own = ("--data", str(examples.with_name("mapping") / "mapping.yaml"), "--epochs", "10")
             case "o2o":
                 folder = tmp_path_factory.mktemp("receipts")
-                for file in (LABELLED_FILE, JULY_FILE):
+                for file in (LABELED_FILE, JULY_FILE):
                     rows = pd.read_parquet(request.getfixturevalue("shared_data") / "o2o_coupon" / file)
                     rows[rows["user_id"] % SHARE == 0].to_parquet(folder / file)
                 own = ("--data", str(folder), "--epochs", "5")

@@ -79,7 +79,7 @@ def browser(executable: str) -> Iterator[Browser]:
 
 
 def show(page: Page, width: int, look: Look) -> None:
-    """Set the width of the window, and the medium and colours that the page is shown with."""
+    """Set the width of the window, and the medium and colors that the page is shown with."""
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(
         media="print" if look == "print" else "screen", color_scheme="dark" if look == "dark" else "light"

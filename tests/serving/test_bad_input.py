@@ -114,7 +114,7 @@ def test_no_v2_body_makes_the_predictor_fail(world, body):
 
 @OVER_HTTP
 @given(body=authorizations)
-def test_no_authorisation_makes_the_ledger_fail(world, body):
+def test_no_authorization_makes_the_ledger_fail(world, body):
     status, content = post(f"{world.ledger.url}/v1/authorizations", encoded(body))
     assert status in (200, 404, 409, 422)
     if status == 422:

@@ -99,8 +99,8 @@ def test_flags_win_over_the_environment_and_a_missing_one_is_named(tmp_path, cap
         Config.parse([], environment)
     assert "--prices-dir" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        Config.parse(["--prices-dir", "p"], environment | {"SHADOWPRICE_AUTHORISE": "perhaps"})
-    assert "SHADOWPRICE_AUTHORISE" in capsys.readouterr().err
+        Config.parse(["--prices-dir", "p"], environment | {"SHADOWPRICE_AUTHORIZE": "perhaps"})
+    assert "SHADOWPRICE_AUTHORIZE" in capsys.readouterr().err
 
 
 def test_the_services_load_no_torch_no_ray_and_no_pandera():

@@ -106,7 +106,7 @@ def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, t
                 assert httpx.get(f"{predictor.url}/v2/health/live").status_code == 200
                 during = len(callers.successes)
                 time.sleep(0.2)
-                assert len(callers.successes) == during, "nothing can be authorised, so nothing is answered"
+                assert len(callers.successes) == during, "nothing can be authorized, so nothing is answered"
                 beside.plug()
                 assert callers.answered(1) <= RECOVERY_SECONDS
                 callers.answered(20)
@@ -124,5 +124,5 @@ def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, t
     assert {name: kept.get(name) for name in callers.told} == callers.told
     assert len(kept) == len(rows)
     authorized = sum(incentive for _, incentive in kept.values())
-    assert sum(totals.authorised.values()) == authorized <= LIMIT
+    assert sum(totals.authorized.values()) == authorized <= LIMIT
     assert {incentive for _, incentive in kept.values()} <= set(LEVELS)

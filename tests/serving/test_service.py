@@ -242,7 +242,7 @@ def test_the_whole_life_of_a_request_is_counted_once(world, client, ledger):
     assert ledger.settle(outcomes, "test") == (0, 3)
     after = ledger.totals()
     assert after["spent"] == before["spent"] + 230
-    assert after["authorised"] == before["authorised"] + 360
+    assert after["authorized"] == before["authorized"] + 360
     assert after["outstanding"] == before["outstanding"]
     assert after["money_left"] == before["money_left"] - 230
     assert after["responses"]["customer"] == before["responses"]["customer"] + 1
@@ -320,7 +320,7 @@ def test_a_ledger_that_is_down_stops_authorizations_and_its_restart_loses_nothin
     assert after | {"observed_at": 0} == totals | {"observed_at": 0}
     restored = samples(world.ledger.url)
     assert {key: restored[key] for key in counters} == counters
-    key = ("shadowprice_degraded_total", (("campaign", "spring"), ("reason", "unauthorised")))
+    key = ("shadowprice_degraded_total", (("campaign", "spring"), ("reason", "unauthorized")))
     assert samples(world.predictor.url)[key] == 0
 
 

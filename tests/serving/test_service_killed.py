@@ -87,7 +87,7 @@ def test_killed_under_load_the_services_lose_no_answer_and_contradict_none(world
     rows = ledger.execute(
         "SELECT request_id, level, incentive FROM decision WHERE request_id LIKE 'killed-%'"
     ).fetchall()
-    sums = ledger.execute("SELECT SUM(authorised), SUM(decisions) FROM tally").fetchone()
+    sums = ledger.execute("SELECT SUM(authorized), SUM(decisions) FROM tally").fetchone()
     everything = ledger.execute("SELECT SUM(incentive), COUNT(*) FROM decision").fetchone()
     ledger.close()
     kept = {name: (level, incentive) for name, level, incentive in rows}

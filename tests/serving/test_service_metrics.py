@@ -67,7 +67,7 @@ def test_labels_of_metrics_are_bounded_and_values_active_ones(world, samples):
     }
     assert len(decisions) == (5 + 4) * len([*RECORDED_REASONS, "repeat"])
     stages = {dict(pairs).get("stage") for name, pairs in ours if name == "shadowprice_decision_seconds_count"}
-    assert stages == {"decode", "features", "curve", "decide", "authorise", "encode", "total"}
+    assert stages == {"decode", "features", "curve", "decide", "authorize", "encode", "total"}
     assert ours["shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))] == 0
     assert ours["shadowprice_price", (("budget", "budget"), ("campaign", "spring"))] == world.price.prices["budget"]
     for name, value in (

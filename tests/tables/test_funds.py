@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidTable
-from shadowprice.tables import Tables, campaign_from_tables, labelled, offer_features, validate_tables
+from shadowprice.tables import Tables, campaign_from_tables, labeled, offer_features, validate_tables
 
 Frames = dict[str, pd.DataFrame]
 FUNDS = 2
@@ -74,7 +74,7 @@ def frames() -> Frames:
 
 def test_the_level_of_a_fund_is_its_number(frames: Frames) -> None:
     tables = validate_tables(frames)
-    rows = labelled(tables, "customer")
+    rows = labeled(tables, "customer")
     assert rows["level"].tolist() == [1, 0, 1]
     assert rows["amount"].tolist() == [12_345, 0, 0]
     assert rows["clicked"].tolist() == [1, 1, 0]

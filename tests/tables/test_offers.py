@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput, InvalidTable
-from shadowprice.tables import Tables, campaign_from_tables, labelled, validate_tables
+from shadowprice.tables import Tables, campaign_from_tables, labeled, validate_tables
 from shadowprice.tables.offers import offers_of
 
 Frames = dict[str, pd.DataFrame]
@@ -61,7 +61,7 @@ def test_offers_without_an_amount_have_no_order_and_the_control_is_first(frames:
 
 def test_the_level_of_a_row_is_that_of_its_offer_whatever_the_offers_cost(frames: Frames) -> None:
     tables = made(frames, [("c", None, 5), ("b", None, 0), ("a", None, 5)])
-    rows = labelled(tables, "customer")
+    rows = labeled(tables, "customer")
     given = rows["request_id"].map(tables.exposure.set_index("request_id")["offer_id"])
     assert given.map({"b": 0, "a": 1, "c": 2}).tolist() == rows["level"].tolist()
     assert (rows["face_value"] == 0).all()

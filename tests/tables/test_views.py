@@ -10,13 +10,13 @@ from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.limits import Cap, Limits
-from shadowprice.tables import campaign_from_tables, labelled, validate_tables
+from shadowprice.tables import campaign_from_tables, labeled, validate_tables
 
 Frames = dict[str, pd.DataFrame]
 
 
 @pytest.mark.parametrize("side", ["customer", "merchant"])
-def test_labelled_rows_agree_with_a_look_at_each_row(frames: Frames, side: Side) -> None:
+def test_labeled_rows_agree_with_a_look_at_each_row(frames: Frames, side: Side) -> None:
     tables = validate_tables(frames)
     levels = {"customer": [50, 100, 200], "merchant": [20, 40]}[side]
     outcome = {row["request_id"]: row for row in frames["outcome"].to_dict("records")}
@@ -29,25 +29,25 @@ def test_labelled_rows_agree_with_a_look_at_each_row(frames: Frames, side: Side)
             )
             face_value = int(row["offer_id"].split("-")[1])
             expected.append((row["request_id"], levels.index(face_value), face_value, float(response)))
-    rows = labelled(tables, side)
+    rows = labeled(tables, side)
     found = zip(rows["request_id"], rows["level"], rows["face_value"], rows["response"], strict=True)
     assert list(found) == expected
     assert list(rows.columns[-1:]) == ["c_channel"]
 
 
 def test_immature_outcomes_are_not_labels(frames: Frames) -> None:
-    everything = labelled(validate_tables(frames), "customer")
+    everything = labeled(validate_tables(frames), "customer")
     late = frames["outcome"]["request_id"].isin(everything["request_id"].iloc[:5])
     frames["outcome"]["mature"] = ~late
     pd.testing.assert_frame_equal(
-        labelled(validate_tables(frames), "customer"), everything.iloc[5:].reset_index(drop=True)
+        labeled(validate_tables(frames), "customer"), everything.iloc[5:].reset_index(drop=True)
     )
 
 
 def test_a_merchant_that_shared_nothing_before_counts_as_one(frames: Frames) -> None:
     tables = validate_tables(frames)
     outcome = tables.outcome.assign(share_count_before=0)
-    rows = labelled(tables.replaced(outcome=outcome), "merchant")
+    rows = labeled(tables.replaced(outcome=outcome), "merchant")
     shared = outcome.set_index("request_id")["share_count"]
     assert rows["response"].tolist() == shared[rows["request_id"]].tolist()
 
@@ -131,4 +131,4 @@ def test_the_late_reserve_of_a_campaign_is_that_of_the_table(frames: Frames) -> 
 
 def test_an_unknown_side_is_refused(frames: Frames) -> None:
     with pytest.raises(InvalidInput, match="side"):
-        labelled(validate_tables(frames), "buyer")  # type: ignore[arg-type]
+        labeled(validate_tables(frames), "buyer")  # type: ignore[arg-type]

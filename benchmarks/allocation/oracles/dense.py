@@ -32,7 +32,7 @@ EXACT = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """K limits on J levels of N accounts: ``maximise Σ value`` subject to ``Σ net_k ≤, ≥ or = capacity_k``.
+    """K limits on J levels of N accounts: ``maximize Σ value`` subject to ``Σ net_k ≤, ≥ or = capacity_k``.
 
     value    (J, N)
     paid     (K, J, N), money
@@ -241,7 +241,7 @@ class Dense:
         return Allocation.infeasible(level.astype(np.int32), worth, self.violation(paid, measure), paid)
 
     def fractional(self, shares: Matrix, prices: Vector) -> Allocation:
-        """A solution (J, N) of the linear programme that another solver found, certified by the dual at its prices."""
+        """A solution (J, N) of the linear program that another solver found, certified by the dual at its prices."""
         shares = np.clip(np.where(self.allowed, shares, 0.0), 0.0, None)
         shares = shares / shares.sum(axis=0)
         support = shares > 1e-9

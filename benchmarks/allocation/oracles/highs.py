@@ -1,4 +1,4 @@
-"""HiGHS as an oracle: the linear programme, written out row by row."""
+"""HiGHS as an oracle: the linear program, written out row by row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Answer:
 
 
 def solve_highs_lp(problem: Problem, *, method: str = "choose", seconds: float = np.inf) -> Allocation:
-    """The linear programme by HiGHS. ``fractional`` holds the accounts it splits.
+    """The linear program by HiGHS. ``fractional`` holds the accounts it splits.
 
     Certified like every other answer: the gap is to the dual at HiGHS's prices, computed here in float64. A row of
     size one and values of size one keep its absolute tolerances meaningful.

@@ -1,4 +1,4 @@
-"""Public randomised trials of incentives and advertising, from files that a user supplies, as training frames."""
+"""Public randomized trials of incentives and advertising, from files that a user supplies, as training frames."""
 
 from research.data.trials.read import TrialTable, load, names
 

@@ -58,7 +58,7 @@ def load(name: str, data: str | Path, *, rows: int | None = None) -> TrialTable:
         frame,
         tuple(range(len(layout.arms))),
         {
-            "source": f"real, randomised: {layout.source}",
+            "source": f"real, randomized: {layout.source}",
             "arms": ", ".join(f"{level} = {arm}" for level, arm in enumerate(layout.arms)),
             "value": layout.value,
             "cost": layout.cost_note,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from shadowprice.checks import require, require_one_of
 from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
+from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel
 
 Distance = Literal["mmd", "wasserstein"]
 
@@ -41,7 +41,7 @@ class CfrNetModel(TwoOutcomeModel):
         self.alpha = alpha
         self.distance = squared_mmd if distance == "mmd" else wasserstein
 
-    def loss(self, network: OutcomeNetwork, rows: LabelledRows, epoch: int) -> Tensor:
+    def loss(self, network: OutcomeNetwork, rows: LabeledRows, epoch: int) -> Tensor:
         """Prediction loss and imbalance of the representation."""
         assert isinstance(network, SharedTrunk)
         representation = network.representation(rows.x)

@@ -14,7 +14,7 @@ from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import OutcomeNetwork
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
+from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel, columns_of
 
 
 class RankingNetwork(OutcomeNetwork):
@@ -29,10 +29,10 @@ class RankingNetwork(OutcomeNetwork):
         self.score = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, levels - 1), nn.Tanh())
         self.base: Tensor
         self.step: Tensor
-        self.normaliser: Tensor
+        self.normalizer: Tensor
         self.register_buffer("base", torch.zeros(2))
         self.register_buffer("step", torch.zeros(2, levels - 1))
-        self.register_buffer("normaliser", torch.ones(levels - 1))
+        self.register_buffer("normalizer", torch.ones(levels - 1))
 
     def scores(self, x: Tensor) -> Tensor:
         """(n, J − 1)."""
@@ -41,7 +41,7 @@ class RankingNetwork(OutcomeNetwork):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, 2, J): value and cost in their own units."""
-        share = torch.exp(self.scores(x)) / self.normaliser
+        share = torch.exp(self.scores(x)) / self.normalizer
         steps = torch.stack([self.step[0] * share, self.step[1].expand_as(share)], dim=1)
         return self.base[:, None] + torch.cat([torch.zeros_like(steps[:, :, :1]), steps], dim=2)
 
@@ -55,12 +55,12 @@ class RankingNetwork(OutcomeNetwork):
 
 
 class DirectRankingModel(TwoOutcomeModel):
-    """For every level j above the lowest, rows of the two levels: minimise Δc̄ / Δv̄ with
+    """For every level j above the lowest, rows of the two levels: minimize Δc̄ / Δv̄ with
 
         Δv̄ = Σ_{t=j} p_i·y_i − Σ_{t=0} p_i·y_i,  p = softmax of the scores s_j within the arm
 
     (and Δc̄ likewise): the spend per unit of value when money goes where the score is high. The paper has
-    one treated arm; with more, the ratios are averaged. As a ratio can change its sign, what is minimised is
+    one treated arm; with more, the ratios are averaged. As a ratio can change its sign, what is minimized is
     −log Δv̄ + log Δc̄, each kept above a thousandth of its value at equal scores. Without a column ``cost`` the
     increments of cost are those of the levels.
 
@@ -77,7 +77,7 @@ class DirectRankingModel(TwoOutcomeModel):
         """One score per level above the lowest."""
         return RankingNetwork(columns_of(inputs), self.levels.size, self.hidden)
 
-    def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+    def learn(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Fit the scores, then hand the arms' mean increments out by them."""
         assert isinstance(network, RankingNetwork)
         config = replace(self.training, seed=self.seed)
@@ -93,9 +93,9 @@ class DirectRankingModel(TwoOutcomeModel):
             means = torch.stack([self._mean(train, j) for j in range(self.levels.size)], dim=1)
             network.base.copy_(means[:, 0])
             network.step.copy_(means[:, 1:] - means[:, :1])
-            network.normaliser.copy_(torch.exp(network.scores(train.x)).mean(dim=0))
+            network.normalizer.copy_(torch.exp(network.scores(train.x)).mean(dim=0))
 
-    def ranking_loss(self, scores: Tensor, rows: LabelledRows) -> Tensor:
+    def ranking_loss(self, scores: Tensor, rows: LabeledRows) -> Tensor:
         """Mean over the levels of log Δc̄ − log Δv̄."""
         total, terms = scores.new_zeros(()), 0
         for j in range(1, self.levels.size):
@@ -116,17 +116,17 @@ class DirectRankingModel(TwoOutcomeModel):
         """The network's outputs are in the outcomes' own units."""
         return raw[:, 0], raw[:, 1]
 
-    def _weighted(self, score: Tensor, rows: LabelledRows, arm: Tensor) -> Tensor:
+    def _weighted(self, score: Tensor, rows: LabeledRows, arm: Tensor) -> Tensor:
         weight = (score[arm] + torch.log(rows.importance[arm].clamp(min=1e-12))).softmax(dim=0)
         return weight @ self._both(rows)[arm]
 
-    def _mean(self, rows: LabelledRows, level: int) -> Tensor:
+    def _mean(self, rows: LabeledRows, level: int) -> Tensor:
         """(2,): mean value and cost of the rows given a level; those of all rows where none was."""
         here = rows.level == level
         weight = rows.importance * here if bool(here.any()) else rows.importance
         return (weight / weight.sum()) @ self._both(rows)
 
-    def _both(self, rows: LabelledRows) -> Tensor:
+    def _both(self, rows: LabeledRows) -> Tensor:
         if len(self.kinds) == 2:
             return rows.outcomes
         paid = torch.from_numpy(self.levels).to(rows.outcomes)[rows.level]

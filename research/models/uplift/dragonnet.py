@@ -1,4 +1,4 @@
-"""DragonNet: a representation that predicts the level too, and targeted regularisation (Shi, Blei, Veitch 2019)."""
+"""DragonNet: a representation that predicts the level too, and targeted regularization (Shi, Blei, Veitch 2019)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shadowprice.checks import require
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
+from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel, columns_of
 
 LEAST_PROPENSITY = 0.02
 
@@ -29,12 +29,12 @@ class DragonTrunk(SharedTrunk):
 class DragonNetModel(TwoOutcomeModel):
     """Prediction loss + α·cross-entropy of the level + β·Σ_k (y_k − q_k(x, t) − ε_kt / g_t(x))².
 
-    The last term is the targeted regularisation, for any number of levels: at its optimum in ε every level's
+    The last term is the targeted regularization, for any number of levels: at its optimum in ε every level's
     mean solves the efficient estimating equation. g is the network's own propensity, cut at 0.02; squares
     are in units of the outcome's scale. The curve is q itself.
 
     Options:
-        alpha: weight of the propensity; beta: of the targeted regularisation.
+        alpha: weight of the propensity; beta: of the targeted regularization.
         others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
@@ -51,7 +51,7 @@ class DragonNetModel(TwoOutcomeModel):
         """The trunk with its three kinds of heads."""
         return DragonTrunk(columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
 
-    def loss(self, network: OutcomeNetwork, rows: LabelledRows, _epoch: int) -> Tensor:
+    def loss(self, network: OutcomeNetwork, rows: LabeledRows, _epoch: int) -> Tensor:
         """Sum of the three."""
         assert isinstance(network, DragonTrunk)
         representation = network.representation(rows.x)
@@ -61,7 +61,7 @@ class DragonNetModel(TwoOutcomeModel):
         targeted = self._targeted(raw, logits, network.epsilon, rows)
         return self.prediction_loss(raw, rows) + self.alpha * assignment + self.beta * (targeted * weight).sum()
 
-    def _targeted(self, raw: Tensor, logits: Tensor, epsilon: Tensor, rows: LabelledRows) -> Tensor:
+    def _targeted(self, raw: Tensor, logits: Tensor, epsilon: Tensor, rows: LabeledRows) -> Tensor:
         chance = logits.softmax(dim=1).gather(1, rows.level[:, None]).squeeze(1).clamp(min=LEAST_PROPENSITY)
         total = torch.zeros_like(chance)
         for k, kind in enumerate(self.kinds):

@@ -34,16 +34,16 @@ def proportional_error(truth: NDArray[np.float64]) -> float:
     steps = torch.diff(-torch.log1p(-target.mean(dim=1)), prepend=torch.zeros(1, dtype=target.dtype))
     rate = torch.log(steps).clone().requires_grad_()
     offset = torch.zeros(truth.shape[1], dtype=target.dtype, requires_grad=True)
-    optimiser = torch.optim.LBFGS([rate, offset], max_iter=200, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([rate, offset], max_iter=200, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         curves = 1.0 - torch.exp(-torch.cumsum(rate.exp(), dim=0)[:, None] * offset.clamp(-12.0, 12.0).exp())
         error = ((curves - target) ** 2).mean()
         error.backward()  # type: ignore[no-untyped-call]
         return error
 
-    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
     return float(np.sqrt(float(loss().detach())))
 
 
@@ -54,7 +54,7 @@ def reading(found: Summary) -> str:
         f"Ours is {verdicts} on {', '.join(COLUMNS)}. Proportional curves cannot come nearer than "
         f"{found.cell(PROPORTIONAL, ERROR).value:.2g} to the truth of this world; Cox is at "
         f"{found.cell('Cox', ERROR).value:.2g}, and ours at {found.cell(OURS, ERROR).value:.2g} for lack of knowledge "
-        "of the accounts. The world favours the hazard layer by construction."
+        "of the accounts. The world favors the hazard layer by construction."
     )
 
 
@@ -62,7 +62,7 @@ PUBLISHED = {OURS: 0.9303, "Cox": 0.9221, "SBBM": 0.9246, "DSSM-c": 0.9150}
 PRIMARY = ("AUC_c", OURS, "Cox")
 
 TABLE = Table(
-    title="Joint incentive optimisation: customers who move at incentives of their own",
+    title="Joint incentive optimization: customers who move at incentives of their own",
     source="S0, table 3 (response models), in kind",
     data="generated data set `world` with `own_change_point`: 2,000 customers, some of whom move at 60 cents and "
     "others at 120, and 500 merchants; test split by account; outcomes are simulated. Curve error: root mean squared "

@@ -51,7 +51,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def of_world(options: WorldOptions, seed: int, budget: float) -> dict[str, float]:
-    """Return one row: what the graph adds to its neighbours' means, and shares of the attainable gain."""
+    """Return one row: what the graph adds to its neighbors' means, and shares of the attainable gain."""
     _, curves = curves_by_information(options, seed)
     truth = curves[TRUTH]
     total = budget * truth.shape[1]

@@ -1,4 +1,4 @@
-"""S0's central claim: customers and merchants optimised jointly, against each side with a budget of its own."""
+"""S0's central claim: customers and merchants optimized jointly, against each side with a budget of its own."""
 
 from __future__ import annotations
 
@@ -168,8 +168,8 @@ def reading(found: Summary) -> str:
 PRIMARY = (MAIN, f"{JOINT}, {ONE_PRICE}", f"{SEPARATE}, {REQUESTS}")
 
 TABLE = Table(
-    title="Joint against separate optimisation of customers and merchants",
-    source="S0's claim (sections 1 and 4; no table of the paper compares them): one optimisation of both sides against "
+    title="Joint against separate optimization of customers and merchants",
+    source="S0's claim (sections 1 and 4; no table of the paper compares them): one optimization of both sides against "
     "one of each",
     data="generated data set `world`, 2,000 customers and 500 merchants, one request of each held-out account of both "
     "sides; outcomes are simulated. Loss is the true value that is missing to the optimum of the true curves at the "

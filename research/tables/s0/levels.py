@@ -15,7 +15,7 @@ EVERY = "change points"
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Mean curve and mean hazard of held-out customers; change points from all labelled rows."""
+    """Mean curve and mean hazard of held-out customers; change points from all labeled rows."""
     dataset, data = training_set("world", seed, **size(quick))
     model, _ = train(data, "joint_gnn", TrainingConfig(seed=seed, epochs=60 if quick else 400), report=quiet)
     side = evaluate(model, data, truth=dataset.truth, replications=2).sides["customer"]

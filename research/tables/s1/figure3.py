@@ -33,7 +33,7 @@ MODELS: dict[str, Model] = {
 }
 """End of a row's name → model."""
 ERROR, RISE, DISTANCE = "error of the curve", "bias of the rise", "distance from the random fit"
-COLOURS = {"random": "#66a182", "biased": "#d1495b", "biased, IPS": "#1b6ca8"}
+COLORS = {"random": "#66a182", "biased": "#d1495b", "biased, IPS": "#1b6ca8"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +83,10 @@ def figures(seed: int, quick: bool) -> dict[str, str]:
         ):
             axes.plot(LEVELS, found.means, "o", markersize=3, color="#9a9a9a", label="biased: mean of the rows")
             axes.plot(LEVELS, found.truth.mean(axis=1), color="black", linewidth=2, label="true")
-            for assignment, colour in COLOURS.items():
+            for assignment, color in COLORS.items():
                 for model, style in (("bias net", "-"), ("one phase", ":")):
                     row = f"{assignment}: {form}{model}"
-                    axes.plot(LEVELS, found.curves[row].mean(axis=1), style, color=colour, label=row)
+                    axes.plot(LEVELS, found.curves[row].mean(axis=1), style, color=color, label=row)
             axes.set_title(title, fontsize=9)
             axes.set_xlabel("incentive")
             axes.legend(fontsize=6)
@@ -113,7 +113,7 @@ TABLE = Table(
     title="Response curves from a biased assignment, with and without the bias net and IPS",
     source="Figure 3 of S1 (DIPN, KDD 2021)",
     data="simulated: the promotions of s1_table3, (3, 5, 7) values. The generator assigns higher levels to less active "
-    f"accounts (bias {BIAS:g}), and the logged propensities are known. IPS: rows weighted by the stabilised inverse of "
+    f"accounts (bias {BIAS:g}), and the logged propensities are known. IPS: rows weighted by the stabilized inverse of "
     "the propensity. One phase: uplift learning trains the bias net with the rest, without bias learning before. "
     "Additive: without the hidden layer, as the paper draws the networks. Random: the same accounts with random levels",
     run=run,

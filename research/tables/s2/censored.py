@@ -119,7 +119,7 @@ TABLE = Table(
     data=(
         f"simulated: generated data set `funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} "
         f"funds, {JUDGED_SHARE:.0%} of the users judged, on {LATER} later deliveries each. **This world is drawn from "
-        "the law of `esj_mass` itself, a latent amount that is censored at the least purchase, which favours that "
+        "the law of `esj_mass` itself, a latent amount that is censored at the least purchase, which favors that "
         "loss**; the page asks what the loss gains where its assumption holds, not whether it holds. ESMM, MTL-MSE, "
         f'MTL-ZILN, ESDPM (the printed ESJ) and "{MASS}" (`esj_mass`) are those of [s2_table1](s2_table1.md), with a '
         f'weight decay of {LEARNING.weight_decay}. Rows "given a click" learn purchases and amounts from clicked '

@@ -50,13 +50,13 @@ def reading(summary: Summary) -> str:
     text = (
         f"At {SIZES[-1]:,} users the heuristic earns {share:.2%} of the exact plan and takes {ratio:.3g} times as long"
     )
-    text += ": the paper's trade of value for speed was against a general integer programme" if ratio > 1 else ""
+    text += ": the paper's trade of value for speed was against a general integer program" if ratio > 1 else ""
     return f"{text}. As printed it leaves {printed:,.0f} seats wrong or ineligible."
 
 
 TABLE = Table(
     title="Heuristic and manual allocation against the exact plan",
-    source="S2 (EOCA), figure 6: the heuristic reaches 98.75 % of the integer programme and is 416 times as fast",
+    source="S2 (EOCA), figure 6: the heuristic reaches 98.75 % of the integer program and is 416 times as fast",
     data="simulated: true values of the generated data set `funds`, 8 funds with risk levels; processor time",
     run=run,
     reading=reading,

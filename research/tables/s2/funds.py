@@ -70,7 +70,7 @@ def options(quick: bool, users: int = USERS, **more: Any) -> FundOptions:
 
 
 def fit(name: str, drawn: Funds, frame: pd.DataFrame, seed: int, quick: bool, **more: Any) -> FundModel:
-    """A registered model on labelled deliveries; ``graph=True`` gives it the consumption graph."""
+    """A registered model on labeled deliveries; ``graph=True`` gives it the consumption graph."""
     given = {"behaviours": drawn.behaviours(), "offers": drawn.offers, "training": TRAINING, **more}
     if given.pop("graph", False):
         given["graph"] = [drawn.graph()]
@@ -109,7 +109,7 @@ class Judged:
     ) -> dict[str, float]:
         """The columns of S2's offline table for predictions (K, N) of the judged users: p, E[PA], E[log(1 + PA)].
 
-        MSE and MAE are of the expected log(1 + amount), which alone minimises the square. ``MSE over the truth's`` is
+        MSE and MAE are of the expected log(1 + amount), which alone minimizes the square. ``MSE over the truth's`` is
         the mean squared error against the truth, over all pairs: MSE without the noise of outcomes. In
         currency the same is asked of the expected amount, in units. Without probabilities their columns are left out.
         """
@@ -126,7 +126,7 @@ class Judged:
             "MSE, log of ETV": metrics.mse(v, np.log1p(said)),
             MONEY: float(np.sqrt(metrics.mse(self.amount, said))),
             OVER_MONEY: float(np.sqrt(metrics.mse(self.value.ravel(), value.ravel().astype(float)))),
-            "Gini": metrics.normalised_gini(self.amount, said),
+            "Gini": metrics.normalized_gini(self.amount, said),
         }
         chosen = np.where(self.allowed, value, -np.inf).argmax(axis=0)
         best = np.where(self.allowed, self.value, -np.inf).max(axis=0)

@@ -82,14 +82,14 @@ WORLDS = {
 
 
 def scores(drawn: Funds) -> Tensor:
-    """(K, N, 4): one, and the standardised log-odds of a click, mu and sigma of the truth."""
+    """(K, N, 4): one, and the standardized log-odds of a click, mu and sigma of the truth."""
     truth = (logit(drawn.click.astype(float)), drawn.mu.astype(float), drawn.sigma.astype(float))
     known = [(each - each.mean()) / each.std() for each in truth]
     return torch.from_numpy(np.stack([np.ones_like(known[0]), *known], axis=2))
 
 
 def learnt(judged: Judged, loss: str, steps: int, *, given_click: bool = False) -> tuple[Outputs, Tensor]:
-    """Reader of the outputs, and a linear predictor (T, K, 4) for each fund by penalised maximum likelihood.
+    """Reader of the outputs, and a linear predictor (T, K, 4) for each fund by penalized maximum likelihood.
 
     With ``given_click`` purchases and amounts are learnt from clicked deliveries, with one sigma for each fund.
     """
@@ -152,7 +152,7 @@ def reading(summary: Summary) -> str:
     mass = summary.tally([(CHOICE, MASS + suffix, "ZILN" + suffix) for suffix in WORLDS])
     return (
         f"Against ZILN, the printed ESJ is {printed} on {OVER_MONEY}. With a mass of 1 it is {mass} on {CHOICE}. The "
-        "generator draws the two censored worlds from the law of `esj_mass`, which favours it."
+        "generator draws the two censored worlds from the law of `esj_mass`, which favors it."
     )
 
 
@@ -164,8 +164,8 @@ TABLE = Table(
         '"censored": the option `censored`, 4,000 users, half of them judged, on 128 later deliveries each. Rows "fewer'
         ' reach": `censored` with 1.5 expected units of the mean user in place of 6, 16 deliveries of 4 funds to 5,000 '
         "users, 40 % of them judged, on 128 later deliveries each. Both are drawn from the law of `esj_mass`, which "
-        "favours that loss. For each fund a linear predictor of the true log-odds of a click, mu and sigma, by "
-        "penalised maximum likelihood, the same for every loss. "
+        "favors that loss. For each fund a linear predictor of the true log-odds of a click, mu and sigma, by "
+        "penalized maximum likelihood, the same for every loss. "
         f'"Two parts" is the model of Cragg (1971), which learns amounts from purchases alone. {ETV_NOTE}'
     ),
     run=run,

@@ -23,7 +23,7 @@ NCG, APART_ROWS = ("ESDPM", "ESDPM-NCG"), ("ESDPM" + APART, "ESDPM-NCG" + APART)
 
 
 def reading(summary: Summary) -> str:
-    """Return loss and graph in two sentences, and the measure that favours predictions that are too low."""
+    """Return loss and graph in two sentences, and the measure that favors predictions that are too low."""
     text = f"Against conversions alone, {summary.sentence(CHOICE, 'ESDPM', 'ESMM')}. "
     text += f"The graph: {summary.sentence(OVER, *NCG)}; without wealth in it, {summary.sentence(OVER, *APART_ROWS)}."
     low = summary.cell(TRUTH, "MSE, log of ETV").value
@@ -32,7 +32,7 @@ def reading(summary: Summary) -> str:
     if beaten:
         text += (
             f" On the log of ETV {', '.join(beaten)} have a smaller MSE than the truth ({low:.3g}): the log of a mean "
-            "exceeds the mean log, so that this measure favours predictions that are too low."
+            "exceeds the mean log, so that this measure favors predictions that are too low."
         )
     return text
 

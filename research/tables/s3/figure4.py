@@ -27,7 +27,7 @@ MODELS = ("DMBGN", "DIN", "DNN")
 VECTORS, PLANE = "e_b", "t-SNE of e_b"
 APART = "silhouette by most frequent category"
 TRUTH = "true probability"
-COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49")
+COLORS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49")
 SHOWN = 400
 
 
@@ -72,7 +72,7 @@ def figures(seed: int, quick: bool) -> dict[str, str]:
         ):
             for number, value in enumerate(np.unique(values)):
                 own = flat[values == value]
-                axes.scatter(own[:, 0], own[:, 1], s=9, alpha=0.8, linewidths=0, color=COLOURS[number], label=value)
+                axes.scatter(own[:, 0], own[:, 1], s=9, alpha=0.8, linewidths=0, color=COLORS[number], label=value)
             axes.set_title(title, fontsize=9)
             axes.set(xticks=[], yticks=[])
             axes.legend(fontsize=7, loc="best", markerscale=1.5)

@@ -33,7 +33,7 @@ from shadowprice.errors import InvalidRequest, NotFound
 
 AUTHORIZATIONS = TypeAdapter(Authorizations)
 RELEASES = TypeAdapter(Releases)
-AUTHORISE = "/v1/authorizations"
+AUTHORIZE = "/v1/authorizations"
 
 
 class Ledgers:
@@ -58,10 +58,10 @@ class Ledgers:
         """Their stores."""
         return [each.store for each in self._ledgers.values()]
 
-    async def authorise(self, body: bytes, _: Caller) -> bytes:
+    async def authorize(self, body: bytes, _: Caller) -> bytes:
         """POST /v1/authorizations."""
         batch = parse(AUTHORIZATIONS, body)
-        return await self._of(batch.campaign).authorise(batch)
+        return await self._of(batch.campaign).authorize(batch)
 
     async def settle(self, request: Request) -> Response:
         """POST /v1/outcomes."""
@@ -196,7 +196,7 @@ def serve(
     )
     app.openapi = partial(described, app, kept.names)  # type: ignore[method-assign]
     for route, endpoint, method in (
-        (AUTHORISE, in_framework(kept.authorise), "POST"),
+        (AUTHORIZE, in_framework(kept.authorize), "POST"),
         ("/v1/outcomes", kept.settle, "POST"),
         ("/v1/corrections", kept.correct, "POST"),
         ("/v1/releases", kept.release, "POST"),
@@ -218,4 +218,4 @@ def serve(
             responses=answered_by(route),
         )
     add_docs(app)
-    return RequestHandler(app, {AUTHORISE: kept.authorise}, Access(role_of, tokens, calls_per_second))
+    return RequestHandler(app, {AUTHORIZE: kept.authorize}, Access(role_of, tokens, calls_per_second))

@@ -61,7 +61,7 @@ class TotalsNow(Answer):
     refunded_by_side: dict[Side, int]
     net_spent: int
     overridden_by_side: dict[Side, int]
-    authorised: int
+    authorized: int
     outstanding: int
     money_left: float
     requests: dict[Side, int]
@@ -70,7 +70,7 @@ class TotalsNow(Answer):
     outcomes: dict[Side, int]
     corrections_by_side: dict[Side, int]
     late_by_side: dict[Side, int]
-    authorised_by_side: dict[Side, int]
+    authorized_by_side: dict[Side, int]
     limits: list[LimitUse]
 
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from serving.ledger.api.answers import content, recorded_rows
-from serving.ledger.api.authorise import calls, ceiling, entries
+from serving.ledger.api.authorize import calls, ceiling, entries
 from serving.ledger.api.corrections import CorrectionEvent, corrections
 from serving.ledger.api.events import Event
 from serving.ledger.api.headroom import HeadroomCollector
@@ -65,11 +65,11 @@ class Ledger:
         if verdict is not None:
             self.collectors.append(WatchCollector(campaign, verdict))
 
-    async def authorise(self, batch: Authorizations) -> bytes:
+    async def authorize(self, batch: Authorizations) -> bytes:
         """Record the decisions of a message."""
         at = self.store.date()
         wanted = calls(batch, entries(self.campaign, batch, time_of(at)))
-        answers = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, at))
+        answers = await asyncio.wrap_future(self.store.authorize(wanted, self._ceiling, at))
         recorded, places = recorded_rows(batch, answers)
         for each in recorded:
             if each.repeat:
@@ -113,7 +113,7 @@ class Ledger:
             "refunded_by_side": totals.refunded,
             "net_spent": totals.net_spent,
             "overridden_by_side": totals.overridden,
-            "authorised": sum(totals.authorised.values()),
+            "authorized": sum(totals.authorized.values()),
             "outstanding": sum(totals.outstanding.values()),
             "money_left": totals.money_left(self.campaign, now),
             "requests": totals.requests,
@@ -122,7 +122,7 @@ class Ledger:
             "outcomes": totals.outcomes,
             "corrections_by_side": totals.corrected,
             "late_by_side": totals.late,
-            "authorised_by_side": totals.authorised,
+            "authorized_by_side": totals.authorized,
             "limits": [asdict(each) for each in limits],
         }
 

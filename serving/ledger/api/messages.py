@@ -1,4 +1,4 @@
-"""Messages of the predictor to be authorised, checked field by field."""
+"""Messages of the predictor to be authorized, checked field by field."""
 
 from __future__ import annotations
 
@@ -124,12 +124,12 @@ def _sent(column: records.Column) -> Any:
 
 
 def items_model(record: type) -> Any:
-    """Return the message of n decisions to authorise, as columns, for the fields of a record class."""
+    """Return the message of n decisions to authorize, as columns, for the fields of a record class."""
     sent = {column.name: _sent(column) for column in records.columns(record) if column.field.sent}
     return create_model(
         "Items",
         __base__=Columns,
-        __doc__="""n decisions to authorise, as columns.
+        __doc__="""n decisions to authorize, as columns.
 
 incentive        unit cost of that level, minor units
 response         expected response, and expected_cost the money it is expected to cost
@@ -174,7 +174,7 @@ class KnownItems(Columns):
 
 
 class Authorizations(Message):
-    """Decisions of several calls, each authorised all or none; at least one item or known request.
+    """Decisions of several calls, each authorized all or none; at least one item or known request.
 
     sizes  items of each call, in order; all are one call where absent
     known  requests of the same calls that nothing is recorded for

@@ -53,7 +53,7 @@ class LedgerCollector(Collector):
             self._decisions(totals),
         )
         for metric, text, values in (
-            ("authorized_minor_units", "Money authorized, at face value", totals.authorised),
+            ("authorized_minor_units", "Money authorized, at face value", totals.authorized),
             ("spend_minor_units", "Money paid", totals.spent),
             ("redemptions", "Units of response: redemptions of customers, share ratios of merchants", totals.responses),
         ):

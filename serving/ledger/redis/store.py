@@ -125,7 +125,7 @@ class RedisStore:
         """Date that every script compares with that of Redis."""
         return self._calendar.now()
 
-    def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
+    def authorize(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
         arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, MAX_SWEEP]
         wanted = [row for call in calls for row in call]
@@ -146,7 +146,7 @@ class RedisStore:
 
         # Of a recovery the dates are old, and nothing is limited.
         date = None if ceiling is None else at
-        return self._groups.submit(Call("authorise", arguments, read, shared_keys(ceiling), date))
+        return self._groups.submit(Call("authorize", arguments, read, shared_keys(ceiling), date))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""

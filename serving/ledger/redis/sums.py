@@ -18,7 +18,7 @@ from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
 TERMS = "terms"
 """Field of the sums with the sides and levels of the decisions."""
 AMOUNTS = (
-    *("authorised", "reserved", "closed", "spent", "late", "outcomes", "misdated", *CAUSES),
+    *("authorized", "reserved", "closed", "spent", "late", "outcomes", "misdated", *CAUSES),
     *("refunded", "overridden", *CORRECTION_KINDS),
 )
 """Sums of each side that are whole numbers."""
@@ -35,7 +35,7 @@ def totals(raw: Mapping[bytes, bytes], campaign: Campaign) -> Totals:
             for name, count in sums.items()
             if name[0] == "decisions"
         },
-        authorised=amount["authorised"],
+        authorized=amount["authorized"],
         outstanding={side: amount["reserved"][side] - amount["closed"][side] for side in sides},
         spent=amount["spent"],
         responses={side: float(sums.get(("responses", side), 0.0)) for side in sides},

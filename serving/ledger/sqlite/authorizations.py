@@ -1,4 +1,4 @@
-"""Authorise, settle, release and expire, each as a job of the writer: one savepoint in its transaction."""
+"""Authorize, settle, release and expire, each as a job of the writer: one savepoint in its transaction."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from shadowprice.pacing.decision_log.records import Decision
 
 
 @dataclass(frozen=True)
-class Authorise:
-    """:meth:`serving.ledger.store.Store.authorise`."""
+class Authorize:
+    """:meth:`serving.ledger.store.Store.authorize`."""
 
     calls: Sequence[Sequence[Row]]
     ceiling: Ceiling | None
@@ -88,9 +88,9 @@ def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -
         [values(decision) for decision, _ in new],
     )
     database.executemany(
-        "INSERT INTO tally (side, level, reason, decisions, authorised, reserved) VALUES (?, ?, ?, ?, ?, ?)"
+        "INSERT INTO tally (side, level, reason, decisions, authorized, reserved) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (side, level, reason) DO UPDATE SET decisions = decisions + excluded.decisions,"
-        " authorised = authorised + excluded.authorised, reserved = reserved + excluded.reserved",
+        " authorized = authorized + excluded.authorized, reserved = reserved + excluded.reserved",
         # Each level has one incentive, so the sums of a call are few.
         [(*key, count, incentive * count, reserved * count) for (*key, incentive, reserved), count in counts.items()],
     )

@@ -44,7 +44,7 @@ SELECT 1 FROM (
 ) WHERE previous_response <> response OR previous_cost <> cost LIMIT 1
 """
 OPEN = "SELECT side, SUM(reserved) FROM promise GROUP BY side"
-KEPT_TALLY = "SELECT side, level, reason, decisions, authorised, reserved FROM tally"
+KEPT_TALLY = "SELECT side, level, reason, decisions, authorized, reserved FROM tally"
 KEPT_SETTLED = """
 SELECT side, outcomes, spent, late, misdated, refunded, overridden, reversal, refund, clawback
 FROM settlement WHERE outcomes > 0

@@ -74,7 +74,7 @@ CREATE TABLE outcome (
     caller TEXT NOT NULL DEFAULT '',
     UNIQUE (source, event_id)
 ) STRICT;
--- Sums over the tables above, kept in the same transactions; authorised is the amount at face value, reserved
+-- Sums over the tables above, kept in the same transactions; authorized is the amount at face value, reserved
 -- the most that it could cost, closed that of authorizations that are not open any more, expired and returned that of
 -- those released, late what was paid on those all the same, refunded
 -- and withdrawn what spent and responses were lowered by; they only grow, as those do.
@@ -83,7 +83,7 @@ CREATE TABLE tally (
     level INTEGER NOT NULL,
     reason TEXT NOT NULL,
     decisions INTEGER NOT NULL,
-    authorised INTEGER NOT NULL,
+    authorized INTEGER NOT NULL,
     reserved INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (side, level, reason)
 ) STRICT, WITHOUT ROWID;

@@ -11,7 +11,7 @@ from pathlib import Path
 from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
 from serving.ledger.sqlite import rows
-from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
+from serving.ledger.sqlite.authorizations import Authorize, Expire, Release, Settle
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
 from serving.ledger.sqlite.database import create, keep_ledger_time, read_seen
@@ -88,9 +88,9 @@ class SqliteStore:
         """Date that is not before that of any decision."""
         return self._calendar.now()
 
-    def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
+    def authorize(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
-        return self._writer.submit(Authorise(calls, ceiling, at, self._now(), self._peers))
+        return self._writer.submit(Authorize(calls, ceiling, at, self._now(), self._peers))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""

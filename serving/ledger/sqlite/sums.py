@@ -19,20 +19,20 @@ SUMS = (
 
 def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
     """Totals of every side of the campaign, zero where nothing happened yet."""
-    tally = database.execute("SELECT side, level, reason, decisions, authorised, reserved FROM tally").fetchall()
+    tally = database.execute("SELECT side, level, reason, decisions, authorized, reserved FROM tally").fetchall()
     settled = {
         side: dict(zip(SUMS, sums, strict=True))
         for side, *sums in database.execute(f"SELECT side, {', '.join(SUMS)} FROM settlement")
     }
-    authorised: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
+    authorized: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
     reserved: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
     for side, _, _, _, authorized, held in tally:
-        authorised[side] = authorised.get(side, 0) + authorized
+        authorized[side] = authorized.get(side, 0) + authorized
         reserved[side] = reserved.get(side, 0) + held
     column = {name: {side: settled.get(side, {}).get(name, 0) for side in campaign.sides} for name in SUMS}
     return Totals(
         decisions={(side, level, reason): count for side, level, reason, count, _, _ in tally},
-        authorised=authorised,
+        authorized=authorized,
         outstanding={side: reserved[side] - column["closed"][side] for side in campaign.sides},
         spent=column["spent"],
         responses=column["responses"],

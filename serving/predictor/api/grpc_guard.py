@@ -77,7 +77,7 @@ class Guard(aio.ServerInterceptor):  # type: ignore[misc]
         if details.method != INFER:
             return self._visited(handler)
         try:
-            caller = self._access.caller(_authorisation(details.invocation_metadata), "decide")
+            caller = self._access.caller(_authorization(details.invocation_metadata), "decide")
         except ShadowpriceError as error:
             return stream_stream_rpc_method_handler(partial(self._refuse, error))
         return unary_unary_rpc_method_handler(
@@ -164,6 +164,6 @@ async def _abort(context: Context, error: ShadowpriceError | TimeoutError) -> No
     await context.abort(StatusCode.DEADLINE_EXCEEDED, f"the call took longer than {VISIT_SECONDS:.0f} s")
 
 
-def _authorisation(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+def _authorization(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
     shown = next((value for key, value in metadata or () if key == "authorization"), "")
     return shown if isinstance(shown, str) else ""

@@ -1,4 +1,4 @@
-"""The predictor's side of authorising, over connections that are kept."""
+"""The predictor's side of authorizing, over connections that are kept."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def proposals_class(record: type) -> Any:
     return make_dataclass("Proposals", [*required, "response_unpaid", *added, *optional], frozen=True)
 
 
-def authorised_class(record: type) -> Any:
+def authorized_class(record: type) -> Any:
     """Return the message of recorded decisions, as columns, for the fields of a record class."""
     names = [column.name for column in columns(record) if column.field.returned]
-    return make_dataclass("Authorised", [*names, "repeat"], frozen=True)
+    return make_dataclass("Authorized", [*names, "repeat"], frozen=True)
 
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         def __init__(self, **columns: object) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
 
-    class Authorised(Proposals):
+    class Authorized(Proposals):
         """Columns of the fields that are returned."""
 
 else:
@@ -67,7 +67,7 @@ else:
     decided with; None: those of the message. ``unpaid_allowed``: whether each request may be given the level of no
     incentive; None: all may.
     """
-    Authorised = authorised_class(Decision)
+    Authorized = authorized_class(Decision)
     """Decisions that the ledger holds for n requests; lists of length n. ``repeat``: decided before."""
 
 
@@ -85,7 +85,7 @@ class KnownRequests:
 
 
 @dataclass(frozen=True)
-class Authorisation:
+class Authorization:
     """The ledger's answer to several calls.
 
     decisions  of the proposals of the accepted calls, then of the known requests at ``known``
@@ -93,12 +93,12 @@ class Authorisation:
     errors     of each call: why it is refused, or None; a text is a conflict
     """
 
-    decisions: Authorised
+    decisions: Authorized
     known: list[int]
     errors: Sequence[str | ShadowpriceError | None]
 
 
-class Authoriser:
+class Authorizer:
     """Ask the ledger of one campaign, with the newest token of the role decide. Not thread-safe, except ``check``.
 
     ``urls`` are the addresses of its replicas, separated by commas, or one address in front of them. A replica that
@@ -112,7 +112,7 @@ class Authoriser:
         self._first = 0
         self._idle: list[tuple[int, Connection]] = []
 
-    async def authorise(
+    async def authorize(
         self,
         proposals: Proposals,
         known: KnownRequests | None = None,
@@ -120,7 +120,7 @@ class Authoriser:
         sizes: Sequence[int] | None = None,
         model_version: str,
         price_version: int,
-    ) -> Authorisation:
+    ) -> Authorization:
         """Record the proposals of several calls, each call all or none, and look up the known requests. One message.
 
         A call is refused alone where a request id was used before for another account or side.
@@ -164,8 +164,8 @@ class Authoriser:
             if status in REFUSALS:
                 raise _refused(status, content.get("error"))
             if status != 200:
-                raise Unavailable(f"the ledger refuses to authorise ({status}): {content.get('error')}")
-            found = Authorisation(Authorised(**content["decisions"]), content["known"], content["errors"])
+                raise Unavailable(f"the ledger refuses to authorize ({status}): {content.get('error')}")
+            found = Authorization(Authorized(**content["decisions"]), content["known"], content["errors"])
             matches = _matches(found, proposals, known, sizes)
         except (orjson.JSONDecodeError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise Unavailable(f"the ledger answers what no ledger answers: {error!r}") from error
@@ -315,7 +315,7 @@ def _silent(place: Place, error: Exception | None) -> Unavailable:
     return Unavailable(f"the ledger at {place.host}:{place.port} does not answer: {error!r}")
 
 
-def _matches(found: Authorisation, proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> bool:
+def _matches(found: Authorization, proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> bool:
     """Check that the answer has one row for each proposal of an accepted call and each known request."""
     request_ids: list[str] = []
     start = 0

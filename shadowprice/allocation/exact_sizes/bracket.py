@@ -26,7 +26,7 @@ SCARCE = 8
 
 @dataclass(frozen=True, eq=False)
 class Bracket:
-    """Prices (J,) between ``low`` and ``high``, ``centre`` the likeliest.
+    """Prices (J,) between ``low`` and ``high``, ``center`` the likeliest.
 
     Only differences of prices matter; the bracket holds those whose mean with ``weight`` (J,) is 0. ``UNBOUNDED``
     stands for no bound, and as ``low`` for a closed segment, which is too dear for every account.
@@ -34,16 +34,16 @@ class Bracket:
 
     low: Matrix
     high: Matrix
-    centre: Matrix
+    center: Matrix
     weight: Matrix
 
     @classmethod
-    def everywhere(cls, centre: Matrix, demand: NDArray[np.int64]) -> Bracket:
+    def everywhere(cls, center: Matrix, demand: NDArray[np.int64]) -> Bracket:
         """No bounds at all; segments without demand are closed."""
         closed = demand == 0
         low = np.where(closed, UNBOUNDED, -UNBOUNDED)
         weight = demand / demand.sum()
-        return cls(low, np.full(low.size, UNBOUNDED), np.where(closed, UNBOUNDED, centre - weight @ centre), weight)
+        return cls(low, np.full(low.size, UNBOUNDED), np.where(closed, UNBOUNDED, center - weight @ center), weight)
 
     @property
     def closed(self) -> NDArray[np.bool_]:
@@ -57,7 +57,7 @@ class Bracket:
         most = np.minimum(other.high - self._mean(other.low), UNBOUNDED)
         least[self.closed] = most[self.closed] = UNBOUNDED
         low, high = np.clip(self.low, least, most), np.clip(self.high, least, most)
-        return Bracket(low, high, np.clip(self.centre, low, high), self.weight)
+        return Bracket(low, high, np.clip(self.center, low, high), self.weight)
 
     def _mean(self, bounds: Matrix) -> float:
         counted = bounds[self.weight > 0]
@@ -68,10 +68,10 @@ class Bracket:
         """Widen by a factor, and by at least ``least`` on either side; unbounded sides stay unbounded."""
 
         def end(bound: Matrix, sign: float) -> Matrix:
-            moved = self.centre + times * (bound - self.centre) + sign * least
+            moved = self.center + times * (bound - self.center) + sign * least
             return np.where(np.abs(bound) >= UNBOUNDED, bound, moved)
 
-        return Bracket(end(self.low, -1.0), end(self.high, 1.0), self.centre, self.weight)
+        return Bracket(end(self.low, -1.0), end(self.high, 1.0), self.center, self.weight)
 
     @property
     def least(self) -> Matrix:
@@ -114,7 +114,7 @@ def sampled(
         tile[~gather(allowed, starts, width)] = -np.inf
     closed = bracket.closed
     tile[closed] = -np.inf
-    # Neighbouring blocks go to different samples, so that clustering shows in their spread.
+    # Neighboring blocks go to different samples, so that clustering shows in their spread.
     rows = np.empty((tile.shape[1], depth))
     rows.reshape(GROUPS, -1, width, depth)[:] = tile.reshape(depth, -1, GROUPS, width).transpose(2, 1, 3, 0)
     sizes = np.full(GROUPS, tile.shape[1] // GROUPS)
@@ -124,7 +124,7 @@ def sampled(
         sizes = some.reshape(GROUPS, -1).sum(axis=1)
         rows = rows[some]
     wanted = _shares(demand, sizes)
-    prices, reached = np.where(closed, 0.0, bracket.centre), np.ones((GROUPS, depth), dtype=bool)
+    prices, reached = np.where(closed, 0.0, bracket.center), np.ones((GROUPS, depth), dtype=bool)
     solved = np.empty((GROUPS, depth))
     for group, each in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
         # Every sample starts from the prices of the one before.
@@ -135,13 +135,13 @@ def sampled(
     weight = demand / demand.sum()
     solved = solved - (solved @ weight)[:, None]
     fewest = wanted.min(axis=0)
-    centre = solved.mean(axis=0)
+    center = solved.mean(axis=0)
     error = solved.std(axis=0, ddof=1) / GROUPS**0.5
     # One spread from so few samples is itself uncertain; that of all segments, which goes with 1/√demand, is less so.
     share = 1.0 / np.sqrt(np.maximum(demand, 1))
     common = share * np.sqrt(np.mean((error / share)[demand > 0] ** 2))
     reach = CONFIDENCE * np.sqrt((error**2 + common**2) / 2)
-    low, high = centre - reach, centre + reach
+    low, high = center - reach, center + reach
     scarce = fewest < SCARCE
     low[scarce] = np.minimum(low, solved.min(axis=0) - reach)[scarce]
     high[scarce] = np.maximum(high, solved.max(axis=0) + reach)[scarce]
@@ -150,7 +150,7 @@ def sampled(
     # Some sample had too few accounts for these: they may be any cheaper.
     low[~reached.all(axis=0)] = -UNBOUNDED
     low[closed] = high[closed] = UNBOUNDED
-    inner = Bracket(low, high, centre, weight).within(bracket)
+    inner = Bracket(low, high, center, weight).within(bracket)
     return inner, place(tile, None, inner.low, inner.high).account.size / tile.shape[1]
 
 

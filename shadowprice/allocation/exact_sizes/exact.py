@@ -81,8 +81,8 @@ def solve_demands(
     shortage = problem.shortage(~closed) if closed.any() else None
     if shortage is not None:
         return problem.impossible(shortage)
-    centre = np.zeros(closed.size) if near is None else _prices(near, closed.size)
-    bracket = Bracket.everywhere(centre, problem.demand)
+    center = np.zeros(closed.size) if near is None else _prices(near, closed.size)
+    bracket = Bracket.everywhere(center, problem.demand)
     found = _solve(problem.value, problem.allowed, problem.demand, bracket, problem)
     if found.reached is not None:
         shortage = problem.shortage(~found.reached)
@@ -132,8 +132,8 @@ def _solve(
                     return Found(level, found.prices, least, worth, found.last, found.final, None, attempt + 1)
             elif problem is not None and problem.shortage(~found.reached) is not None:
                 return found
-        inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.centre[open_]))).within(bracket)
-    return _paths(value, allowed, demand, Bracket(bracket.low, bracket.high, inner.centre, bracket.weight))
+        inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.center[open_]))).within(bracket)
+    return _paths(value, allowed, demand, Bracket(bracket.low, bracket.high, inner.center, bracket.weight))
 
 
 def _supported(least: Matrix, prices: Matrix) -> bool:
@@ -147,7 +147,7 @@ def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.in
         last[~allowed] = -np.inf
     closed = bracket.closed
     last[closed] = -np.inf
-    found = exact_sizes(last.T, demand, np.where(closed, 0.0, bracket.centre))
+    found = exact_sizes(last.T, demand, np.where(closed, 0.0, bracket.center))
     segment: NDArray[np.signedinteger[Any]] = found.segment.astype(narrowest(demand.size))
     return Found(segment, found.prices, found.least, 0.0, last, segment, found.reached, 1)
 

@@ -1,6 +1,6 @@
 """Problem and plan of segments of given sizes.
 
-    maximise    Σ_ij x_ij · value_ji
+    maximize    Σ_ij x_ij · value_ji
     subject to  Σ_j x_ij = 1  for every account i,    Σ_i x_ij = demand_j  for every segment j,
                 x_ij ∈ {0, 1},  x_ij = 0 where not allowed
 

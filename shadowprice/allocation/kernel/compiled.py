@@ -394,7 +394,7 @@ def scan(array: Real) -> Bounds:
 
 
 def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDArray[Entry]:
-    """(J, blocks·width): the blocks of ``width`` neighbouring columns that begin at ``starts``."""
+    """(J, blocks·width): the blocks of ``width`` neighboring columns that begin at ``starts``."""
     assert LIBRARY is not None
     depth, size = matrix.shape[0], matrix.dtype.itemsize
     out: NDArray[Entry] = np.empty((depth, starts.size * width), dtype=matrix.dtype)

@@ -1,4 +1,4 @@
-/* Blocks of neighbouring accounts copied side by side: how samples are drawn. */
+/* Blocks of neighboring accounts copied side by side: how samples are drawn. */
 
 #include <stdint.h>
 #include <string.h>

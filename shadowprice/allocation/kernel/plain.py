@@ -85,7 +85,7 @@ def settle(
     """Find the accounts whose best level is the same at every price in a bracket.
 
     Level j of an account with pattern p scores ``value_j − Σ_m price_mp · cost_mj``, with M independent
-    prices, low_mp ≤ price_mp ≤ high_mp. The best level at the centre is best throughout if it leads every other by
+    prices, low_mp ≤ price_mp ≤ high_mp. The best level at the center is best throughout if it leads every other by
     more than Σ_m (half the interval)_m · |difference of cost_m|, which is exact for a bracket.
 
     ``low``, ``high``: (M, patterns). O(M·J·n).
@@ -185,6 +185,6 @@ def scan(array: Real) -> Bounds:
 
 
 def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDArray[Entry]:
-    """(J, blocks·width): the blocks of ``width`` neighbouring columns that begin at ``starts``."""
+    """(J, blocks·width): the blocks of ``width`` neighboring columns that begin at ``starts``."""
     windows = np.lib.stride_tricks.sliding_window_view(matrix, width, axis=1)
     return np.ascontiguousarray(windows[:, starts].reshape(matrix.shape[0], -1))

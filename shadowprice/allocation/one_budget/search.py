@@ -186,7 +186,7 @@ def interval(
     """An interval within [low, high] that very likely holds the price at which the mean spend is ``mean``.
 
     Args:
-        tile: a sample of blocks of ``width`` neighbours.
+        tile: a sample of blocks of ``width`` neighbors.
         goal: the limit.
         mean: the spend looked for, divided by the number of accounts that are not known; the known ones spend a part.
         low, high: bounds of the search.
@@ -201,8 +201,8 @@ def interval(
     if n <= 2 * EXACT:
         own = _around(tile, goal, mean, low, high, width) if known is None else _all(tile, goal, low, high)
         curve = _beside(own, goal, known, n / others)
-        centre = min(curve.price(mean * n), curve.steepest)
-        spread = error_of_mean(own.each(centre), width)
+        center = min(curve.price(mean * n), curve.steepest)
+        spread = error_of_mean(own.each(center), width)
     else:
         # A part of every block where blocks are wide, and some of the blocks where they are not.
         wide = width > WIDTH

@@ -67,7 +67,7 @@ def cut(starts: NDArray[np.int64], width: int, begin: int, end: int) -> list[Pie
     inside = starts[(starts + width > begin) & (starts < end)]
     first, last = np.maximum(inside, begin), np.minimum(inside + width, end)
     size = last - first
-    # Neighbouring blocks of one width are one piece.
+    # Neighboring blocks of one width are one piece.
     ends = np.flatnonzero(np.diff(size)) + 1
     return [
         (part - begin, int(widths[0]))

@@ -1,7 +1,7 @@
 """Interface of a population of accounts, wherever they are kept: in memory, in files, or in other processes.
 
 A solver asks two things of a population, and counts each as a round: a sample of blocks of
-neighbouring accounts, and a pass over all accounts at price intervals. What a pass returns adds up
+neighboring accounts, and a pass over all accounts at price intervals. What a pass returns adds up
 over parts of the accounts: sums are added, unsettled accounts put side by side in the accounts' order.
 """
 
@@ -49,10 +49,10 @@ class Population(Protocol):
 
     @property
     def grain(self) -> int:
-        """Number of neighbouring accounts that are read as fast as one."""
+        """Number of neighboring accounts that are read as fast as one."""
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
-        """The blocks of ``width`` neighbouring accounts that begin at ``starts`` (ascending), side by side."""
+        """The blocks of ``width`` neighboring accounts that begin at ``starts`` (ascending), side by side."""
 
     def survey(self, starts: NDArray[np.int64], width: int) -> tuple[Tile, Tile | None]:
         """A sample, and all accounts of the shards that are too small to be sampled; None where there are none.

@@ -1,8 +1,8 @@
 """Sample of blocks of accounts, and the error of its mean.
 
-Accounts are often stored in a meaningful order (region, age, activity), so a block of neighbours has less information
+Accounts are often stored in a meaningful order (region, age, activity), so a block of neighbors has less information
 than as many independent accounts. One block is drawn from each of many equal strata. The variance is that of
-differences between neighbouring blocks: it includes clustering inside blocks, and excludes a trend along the file.
+differences between neighboring blocks: it includes clustering inside blocks, and excludes a trend along the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCKS = 1024
 
 
 def block_width(size: int, grain: int) -> int:
-    """Accounts per block of a sample of about ``size`` where ``grain`` neighbours are read as fast as one."""
+    """Accounts per block of a sample of about ``size`` where ``grain`` neighbors are read as fast as one."""
     return min(max(grain, WIDTH), max(WIDTH, size // BLOCKS))
 
 

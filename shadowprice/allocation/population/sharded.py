@@ -47,7 +47,7 @@ class Team(Protocol):
 
     @property
     def grain(self) -> int:
-        """Number of neighbouring accounts that are read as fast as one."""
+        """Number of neighboring accounts that are read as fast as one."""
 
     def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests, which name each shard at most once. One round."""

@@ -33,7 +33,7 @@ class Source(Protocol):
     levels    J
     accounts  N
     names     its arrays; ``value`` is one, ``allowed`` may be
-    grain     how many neighbouring accounts are read as fast as one
+    grain     how many neighboring accounts are read as fast as one
     """
 
     @property
@@ -54,7 +54,7 @@ class Source(Protocol):
         """
 
     def blocks(self, starts: NDArray[np.int64], width: int, names: Collection[str]) -> Arrays:
-        """Copies of the blocks of ``width`` neighbouring accounts that begin at ``starts``, side by side."""
+        """Copies of the blocks of ``width`` neighboring accounts that begin at ``starts``, side by side."""
 
     def held(self) -> Source:
         """Return the source with its arrays in memory."""
@@ -102,7 +102,7 @@ class Assembly:
 
 
 def parts(accounts: int, count: int) -> list[tuple[int, int]]:
-    """Begin and end of at most ``count`` parts of neighbouring accounts."""
+    """Begin and end of at most ``count`` parts of neighboring accounts."""
     return list(pairwise(np.linspace(0, accounts, min(count, accounts) + 1).astype(int).tolist()))
 
 

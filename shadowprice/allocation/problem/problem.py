@@ -1,6 +1,6 @@
 """The allocation problem: one level per account, limits on what the levels cost.
 
-    maximise    Σ_ij x_ij · value_ij
+    maximize    Σ_ij x_ij · value_ij
     subject to  Σ_j x_ij = 1,  x ≥ 0,  x_ij = 0 where not allowed,
                 Σ_ij x_ij · (cost_kij − limit_k · m_kij) ≤ capacity_k      for every resource k
 

@@ -18,7 +18,7 @@ Status = Literal["optimal", "approximate", "infeasible"]
 
 @dataclass(frozen=True, eq=False)
 class Fractional:
-    """Accounts that the optimum of the linear programme gives several levels: a share of each.
+    """Accounts that the optimum of the linear program gives several levels: a share of each.
 
     A vertex with K limits has at most K such accounts (Sinha and Zoltners 1979 for K = 1).
 
@@ -36,7 +36,7 @@ class Fractional:
 class Allocation:
     """A solved problem.
 
-    With one budget the optimum of the linear programme is the policy *(prices, tie_share)*: every
+    With one budget the optimum of the linear program is the policy *(prices, tie_share)*: every
     account takes its best level at the prices, and an account whose best levels tie takes the dearest
     with probability ``tie_share``; ``level`` is the same policy rounded so that no limit is exceeded.
 
@@ -55,7 +55,7 @@ class Allocation:
     prices      (K,), λ of each resource in value per unit of cost: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality
     tie_share   share of tied accounts that take the dearer level
     level       (N,), one level per account: int8 for up to 127 levels in memory, int32 otherwise
-    primal      value of the optimum of the linear programme
+    primal      value of the optimum of the linear program
     dual        upper bound on every feasible value: λ·capacity + Σ_i max_j (value − λ·cost)
     gap         (dual − primal) / |dual|
     violation   largest relative excess of the optimum's spend over a limit; ≤ 0 is feasible

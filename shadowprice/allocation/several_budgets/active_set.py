@@ -16,7 +16,7 @@ Levels = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class ActiveSet:
-    """Accounts of a small problem: maximise Σ times · value subject to Σ times · cost against what the rows have left.
+    """Accounts of a small problem: maximize Σ times · value subject to Σ times · cost against what the rows have left.
 
     value    (J, n), divided by ``worth``
     cost     (M, J, n), each kind divided by its largest entry

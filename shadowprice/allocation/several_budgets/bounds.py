@@ -23,7 +23,7 @@ class Bounds:
     capacity  (K,), what the other accounts leave of each row
     slack     (K,), rounding each row is allowed
     cap, floor  bool (K,), whether too much or too little breaks a row; both for an equality
-    prices    (K,), at the optimum of the linear programme
+    prices    (K,), at the optimum of the linear program
     score     (J, n), value less charge; −∞ where not allowed
     most      the bound on the active set's value
     """

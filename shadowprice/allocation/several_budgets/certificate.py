@@ -64,7 +64,7 @@ class Totals:
 
 
 def certified(located: Located, resources: tuple[Resource, ...]) -> Allocation:
-    """The optimum of the linear programme, its rounding, and the bound both are measured against."""
+    """The optimum of the linear program, its rounding, and the bound both are measured against."""
     active, vertex, rows = located.active, located.vertex, located.rows
     prices = vertex.prices
     score = active.score(prices)

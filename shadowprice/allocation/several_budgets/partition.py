@@ -65,8 +65,8 @@ def _settle(
     """Settle whom the bracket ``guess ± reach`` settles, and find the optimum on the others."""
     passes = 0
     while True:
-        centre = rows.prices(guess.prices)
-        low, high = np.maximum(centre - reach, rows.least), np.minimum(centre + reach, rows.most)
+        center = rows.prices(guess.prices)
+        low, high = np.maximum(center - reach, rows.least), np.minimum(center + reach, rows.most)
         scored = population.settle(rows.costs, low, high)
         passes += 1
         rest = replace(rows, capacity=rows.capacity - rows.taken(scored.sums))
@@ -83,10 +83,10 @@ def _settle(
             if not outside.any():
                 break
             guess = replace(guess, prices=inner.vertex.prices)
-            reach = np.maximum(reach, np.abs(at - centre))
+            reach = np.maximum(reach, np.abs(at - center))
         elif not settled.any() or passes >= MOST_WIDER:
             break
-        reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(centre))
+        reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(center))
     assert scored.level is not None
     assign(scored.level, scored.account, inner.level)
     account = scored.account[inner.account]

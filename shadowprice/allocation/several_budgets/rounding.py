@@ -1,4 +1,4 @@
-"""Round the optimum of the linear programme to whole levels.
+"""Round the optimum of the linear program to whole levels.
 
 Against the prices, an answer loses Σ_i regret_i + λ·(remaining amount), so a good one moves accounts of small
 regret until the rows are nearly used up. A local search does that; of a few accounts all combinations are tried

@@ -92,7 +92,7 @@ def rows_of(
     *,
     numbers: bool = True,
 ) -> tuple[Rows, Tile]:
-    """The rows of a problem and its accounts, each labelled with its pattern. O(K·N).
+    """The rows of a problem and its accounts, each labeled with its pattern. O(K·N).
 
     Where the problem has only some of the accounts, ``counted`` (K,) is how many accounts each row counts in all, and
     ``table`` (patterns, K) which patterns there are in all; without it they are those that occur, or for at most

@@ -354,7 +354,7 @@ class CampaignProblem:
         return Problem(arrays["value"], self.resources(arrays), arrays.get("allowed"))
 
     def shards(self, count: int) -> Sequence[SideSource]:
-        """Parts of neighbouring accounts of one side each, customers first; ``count`` or one more."""
+        """Parts of neighboring accounts of one side each, customers first; ``count`` or one more."""
         parts: list[SideSource] = []
         for source in self.sources:
             share = min(max(1, round(count * source.accounts / self.accounts)), source.accounts)

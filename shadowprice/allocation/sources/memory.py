@@ -78,7 +78,7 @@ class MemoryProblem:
         return self.problem
 
     def shards(self, count: int) -> Sequence[MemorySource]:
-        """``count`` parts of neighbouring accounts, views of the problem's arrays."""
+        """``count`` parts of neighboring accounts, views of the problem's arrays."""
         return [
             MemorySource(f"accounts {start}–{stop}", {name: a[..., start:stop] for name, a in self._arrays.items()})
             for start, stop in parts(self.problem.shape[1], count)
@@ -87,7 +87,7 @@ class MemoryProblem:
     def _add(self, array: NDArray[Any], name: str) -> str:
         if id(array) not in self._names:
             self._names[id(array)] = name
-            # Neighbouring accounts must be neighbours in memory for blocks to be copied.
+            # Neighboring accounts must be neighbors in memory for blocks to be copied.
             inner = array.strides[-1] == array.itemsize
             self._arrays[name] = array if inner else np.ascontiguousarray(array)
         return self._names[id(array)]

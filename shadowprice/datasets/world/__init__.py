@@ -8,7 +8,7 @@ no information.
 Customers redeem when the incentive passes a hidden threshold whose hazard rate per cent is piecewise constant with
 change points at 80 and 100 cents; traits act differently in each regime, so hazards are not proportional. With
 ``own_change_point`` every customer has a change point of their own instead, at 60 or at 120 cents, which follows from
-the traits. A merchant's number of shares grows linearly with its commission. Incentives of the trial are randomised and
+the traits. A merchant's number of shares grows linearly with its commission. Incentives of the trial are randomized and
 their propensities logged.
 
 The population drifts where ``drift_days`` is set: customers want higher incentives every day, and all respond less.

@@ -1,4 +1,4 @@
-"""The randomised trial of the generated data set ``world``: requests of both sides and their outcomes."""
+"""The randomized trial of the generated data set ``world``: requests of both sides and their outcomes."""
 
 from __future__ import annotations
 

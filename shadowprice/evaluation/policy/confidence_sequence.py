@@ -79,9 +79,9 @@ def confidence_sequence(x: ArrayLike, low: float, high: float, *, level: float =
     odds = np.log(2.0 / (1.0 - level))
     bet = np.minimum(LARGEST_BET, np.sqrt(2.0 * odds / (variance * t * np.log1p(t))))
     total = np.cumsum(bet)
-    centre = np.cumsum(bet * scaled) / total
+    center = np.cumsum(bet * scaled) / total
     half = (odds + np.cumsum((scaled - mean) ** 2 * (-np.log1p(-bet) - bet))) / total
-    lower = np.maximum.accumulate(np.clip(centre - half, 0.0, 1.0))
-    upper = np.minimum.accumulate(np.clip(centre + half, 0.0, 1.0))
+    lower = np.maximum.accumulate(np.clip(center - half, 0.0, 1.0))
+    upper = np.minimum.accumulate(np.clip(center + half, 0.0, 1.0))
     back = high - low
-    return ConfidenceSequence(low + back * centre, low + back * lower, low + back * upper, level)
+    return ConfidenceSequence(low + back * center, low + back * lower, low + back * upper, level)

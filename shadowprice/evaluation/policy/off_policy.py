@@ -19,17 +19,17 @@ from shadowprice.evaluation.statistics.metric import Array, as_probability, metr
 
 @metric
 def ips_value(
-    y: Array, target: Array, propensity: Array, *, clip: float | None = None, normalise: bool = True
+    y: Array, target: Array, propensity: Array, *, clip: float | None = None, normalize: bool = True
 ) -> Statistic:
     """Value of a policy by inverse propensity weighting: Σ w·y / Σ w with w = target / propensity (Hájek).
 
-    ``normalise=False`` divides by the rows instead (Horvitz–Thompson), which is unbiased and varies
+    ``normalize=False`` divides by the rows instead (Horvitz–Thompson), which is unbiased and varies
     more; ``clip`` caps w, which lowers the variance for some bias. NaN where no row has weight. O(N).
     """
     w = importance(target, propensity, clip)
 
     def statistic(weight: Array) -> Array:
-        return ratio(weight @ (w * y), weight @ w if normalise else weight.sum(axis=1))
+        return ratio(weight @ (w * y), weight @ w if normalize else weight.sum(axis=1))
 
     return statistic
 

@@ -141,7 +141,7 @@ def best_flat_value(
     floors: Sequence[bool],
     requests: Mapping[Side, float],
 ) -> float:
-    """Return the most value of a flat mixture within several budgets: a linear programme with a share of each level.
+    """Return the most value of a flat mixture within several budgets: a linear program with a share of each level.
 
     Args:
         value: side → (J,), mean value of a request at each level.

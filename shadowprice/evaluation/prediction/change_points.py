@@ -36,7 +36,7 @@ def find_change_points(
 ) -> ChangePoints:
     """Choose the segments of a piecewise constant hazard by likelihood.
 
-    From one segment per level, the two neighbours whose joining costs the least likelihood are joined, again and again;
+    From one segment per level, the two neighbors whose joining costs the least likelihood are joined, again and again;
     the number of segments is the one with the smallest ``BIC = −2·loglik + parameters · ln rows`` (Schwarz 1978). Then,
     up to one segment more than that, each change point is moved to wherever it raises the likelihood, and the number is
     chosen again. Every candidate is refitted to its own maximum.

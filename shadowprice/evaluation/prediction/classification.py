@@ -22,7 +22,7 @@ def mse(y: Array, p: Array) -> Statistic:
 
 
 @metric
-def normalised_gini(y: Array, p: Array) -> Statistic:
+def normalized_gini(y: Array, p: Array) -> Statistic:
     """Gini coefficient of amounts ordered by prediction, over that of amounts in their own order.
 
     ``y`` (N,) amounts ≥ 0, ``p`` (N,) any score. 1 is a perfect order, 0 a random one. Rows of equal

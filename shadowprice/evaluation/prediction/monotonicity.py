@@ -38,7 +38,7 @@ def epr(response: Array) -> Statistic:
 def mlss(response: Array, *, levels: ArrayLike, radius: float | None = None) -> Statistic:
     """Maximum local slope deviation: how rough a curve is at its roughest place.
 
-    For each account, the largest standard deviation of the slopes between neighbouring levels
+    For each account, the largest standard deviation of the slopes between neighboring levels
     within ``radius`` of a level; then the mean over accounts. Response per minor unit.
 
     ``response`` (J, N); ``levels`` (J,) minor units; ``radius`` in minor units, ten times the median
@@ -53,8 +53,8 @@ def mlss(response: Array, *, levels: ArrayLike, radius: float | None = None) -> 
     reach = 10 * float(np.median(steps)) if radius is None else radius
     slopes = np.diff(response, axis=0) / steps[:, None]
     roughest = np.zeros(response.shape[1])
-    for centre in amounts:
-        near = (amounts[:-1] >= centre - reach) & (amounts[1:] <= centre + reach)
+    for center in amounts:
+        near = (amounts[:-1] >= center - reach) & (amounts[1:] <= center + reach)
         if near.any():
             roughest = np.maximum(roughest, slopes[near].std(axis=0))
     return mean_of(roughest)

@@ -77,7 +77,7 @@ def fit_segments(data: CurrentStatus, edges: ArrayLike, start: Array | None = No
     guess = None
     if start is not None:
         guess = start * (np.r_[1.0, widths] if mass else widths)
-    increments, loglik, error = _maximise(data, design, guess)
+    increments, loglik, error = _maximize(data, design, guess)
     first = int(mass)
     return HazardSegments(
         bounds,
@@ -90,8 +90,8 @@ def fit_segments(data: CurrentStatus, edges: ArrayLike, start: Array | None = No
     )
 
 
-def _maximise(data: CurrentStatus, design: Array, guess: Array | None) -> tuple[Array, float, Array]:
-    """Increments of Λ (K,) ≥ 0 that maximise the likelihood of ``Λ = design @ increments``."""
+def _maximize(data: CurrentStatus, design: Array, guess: Array | None) -> tuple[Array, float, Array]:
+    """Increments of Λ (K,) ≥ 0 that maximize the likelihood of ``Λ = design @ increments``."""
     share = data.count.sum() / data.rows
     level = -np.log1p(-min(max(share, 1e-3), 0.999))
     point = np.full(design.shape[1], level / design.shape[1])

@@ -108,9 +108,9 @@ def bands(
         base = np.where(variances[1] > variances[0], samples[1], samples[0])
     own = np.nanvar(base, axis=0)
     widen = np.sqrt(np.divide(combined(variances), own, out=np.ones_like(own), where=own > 0))
-    centre, tail = np.nanmean(base, axis=0), _tail(interval.level, min(each.size for each in found))
+    center, tail = np.nanmean(base, axis=0), _tail(interval.level, min(each.size for each in found))
     limits = np.full((2, known.size), np.nan)
-    limits[:, known] = centre + widen * (np.nanquantile(base, [tail, 1 - tail], axis=0) - centre)
+    limits[:, known] = center + widen * (np.nanquantile(base, [tail, 1 - tail], axis=0) - center)
     return limits[0].reshape(shape), limits[1].reshape(shape)
 
 

@@ -125,7 +125,7 @@ class LevelMeans:
     def of(self, *measures: ArrayLike) -> Means:
         """Average measures, (N,) each.
 
-        The variance of a share is at least that of Wilson's centre, (n·p + z²/2) / (n + z²): where a handful responded,
+        The variance of a share is at least that of Wilson's center, (n·p + z²/2) / (n + z²): where a handful responded,
         or nobody, the rows alone would claim too short an interval.
         """
         columns = [as_rows({"measure": each})["measure"] for each in measures]
@@ -147,8 +147,8 @@ class LevelMeans:
         spread = share * (1 - share)
         rows = np.divide(spread, variance, out=self.effective.copy(), where=variance > 0)
         square = float(stats.norm.ppf(0.975)) ** 2
-        centre = np.divide(rows * share + square / 2, rows + square)
-        least = np.divide(centre * (1 - centre), rows, out=np.zeros_like(rows), where=rows > 0)
+        center = np.divide(rows * share + square / 2, rows + square)
+        least = np.divide(center * (1 - center), rows, out=np.zeros_like(rows), where=rows > 0)
         return np.asarray(np.nan_to_num(np.maximum(least - variance, 0.0)))
 
 

@@ -15,9 +15,9 @@ def wilson(share: float, rows: float, level: float = 0.95) -> Estimate:
     """Score interval of a proportion ``share`` seen in ``rows`` independent rows (Wilson 1927)."""
     z = float(stats.norm.ppf((1 + level) / 2))
     spread = 1 + z**2 / rows
-    centre = (share + z**2 / (2 * rows)) / spread
+    center = (share + z**2 / (2 * rows)) / spread
     half = z / spread * np.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
-    return Estimate(share, float(min(centre - half, share)), float(max(centre + half, share)), level)
+    return Estimate(share, float(min(center - half, share)), float(max(center + half, share)), level)
 
 
 def mean(

@@ -192,8 +192,8 @@ def _undrawn(found: LevelEvidence, base: int) -> LevelEvidence:
 def _trend(amounts: NDArray[np.int64], count: NDArray[np.int64], known: NDArray[np.intp]) -> Array:
     weight = np.zeros(amounts.size)
     weight[known] = count[known]
-    centred = amounts - float(weight @ amounts) / weight.sum()
-    return np.asarray(weight * centred / float(weight @ centred**2))
+    centered = amounts - float(weight @ amounts) / weight.sum()
+    return np.asarray(weight * centered / float(weight @ centered**2))
 
 
 def _verdict(levels: list[LevelEvidence], slope: Estimate | None, p_value: float | None) -> Verdict:

@@ -1,4 +1,4 @@
-"""Metrics of how a score ranks rows of a randomised trial with two arms by their treatment effect.
+"""Metrics of how a score ranks rows of a randomized trial with two arms by their treatment effect.
 
 ``y`` (N,) response, ``score`` (N,) predicted effect (any order-preserving number), ``treatment``
 (N,) 1 where the row was treated and 0 where it was not. Rows of equal score enter together.

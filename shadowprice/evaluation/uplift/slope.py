@@ -215,8 +215,8 @@ def curve_slope(response: Array, *, levels: ArrayLike) -> Statistic:
     amounts = check_levels(levels).astype(np.float64)
     if response.shape[0] != amounts.size or amounts.size < 2:
         raise InvalidInput(f"must have one entry per row of response, at least 2, got {amounts.size}", field="levels")
-    centred = amounts - amounts.mean()
-    return mean_of(centred @ response / (centred @ centred))
+    centered = amounts - amounts.mean()
+    return mean_of(centered @ response / (centered @ centered))
 
 
 def _within(column: Array, of: np.ndarray, groups: int) -> Array:

@@ -1,4 +1,4 @@
-"""Size of the randomised trial that would identify the effect of an incentive."""
+"""Size of the randomized trial that would identify the effect of an incentive."""
 
 from __future__ import annotations
 

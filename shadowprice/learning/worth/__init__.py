@@ -1,1 +1,1 @@
-"""Worth of personalizing by the labelled rows of a training set: which rows learn, and which judge."""
+"""Worth of personalizing by the labeled rows of a training set: which rows learn, and which judge."""

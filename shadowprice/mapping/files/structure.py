@@ -63,7 +63,7 @@ def split_records(
         line: number of the first line.
         last: whether no text follows; the rest is then a record without a line end, or one whose quote is not closed.
 
-    Complexity: O(bytes), vectorised.
+    Complexity: O(bytes), vectorized.
     """
     if not text:
         nothing = np.empty(0, np.int64)

@@ -58,7 +58,7 @@ class CapsAhead:
       everything. One that is free belongs to the campaign that is first (:func:`exclusive_share`).
 
     Each level that costs something counts for the same share g of the requests, so it is chosen at the same prices as
-    by the decision rule, which knows no caps. One column is the linear programme with the limit Σ x_paid ≤ g of its
+    by the decision rule, which knows no caps. One column is the linear program with the limit Σ x_paid ≤ g of its
     account, so the solve stays exact.
 
     Raises:

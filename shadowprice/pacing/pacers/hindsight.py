@@ -30,7 +30,7 @@ class Hindsight:
         return [0.0]
 
     def price(self, state: CampaignState) -> Resolution | None:
-        """The optimum of the linear programme over the window's own requests.
+        """The optimum of the linear program over the window's own requests.
 
         Where even their cheapest levels cost more than the budget, it is that of as many requests as the budget covers.
         """

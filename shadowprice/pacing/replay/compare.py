@@ -128,16 +128,16 @@ def hindsight(setting: Setting) -> Pacer:
 
 
 def optimum(setting: Setting) -> float:
-    """Expected value of the linear programme over the day's own requests, on true curves: no policy's mean is higher.
+    """Expected value of the linear program over the day's own requests, on true curves: no policy's mean is higher.
 
     Exploration and arms are not in it: their cost shows as a loss. Where a merchant has more units than are paid for
-    (``most_units``), a mean may be higher: the programme charges all of them.
+    (``most_units``), a mean may be higher: the program charges all of them.
     """
     return solve_day(setting).primal
 
 
 def solve_day(setting: Setting) -> WindowSolution:
-    """Return the linear programme's optimum of :func:`optimum`, with the price of each budget."""
+    """Return the linear program's optimum of :func:`optimum`, with the price of each budget."""
     day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     budget = campaign.budget
     curves: dict[Side, Curves] = {}
@@ -152,7 +152,7 @@ def solve_day(setting: Setting) -> WindowSolution:
 def attainable(setting: Setting) -> Attainable:
     """Values between which the policies of the day are judged: lowest levels, best flat mixture, :func:`optimum`.
 
-    The flat mixture is the linear programme's solution for one account per side with the mean true curve of the day's
+    The flat mixture is the linear program's solution for one account per side with the mean true curve of the day's
     requests. O(requests · levels).
     """
     day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)

@@ -102,7 +102,7 @@ def compare(
 def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int) -> Mixtures | None:
     """Best mixture of levels of each side that is the same for every request and costs ``spend`` minor units in all.
 
-    None where the lowest levels cost more. The linear programme has one account per side, with the mean curve.
+    None where the lowest levels cost more. The linear program has one account per side, with the mean curve.
     """
     budget = Budget(name=campaign.budget.name, limit=spend)
     plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0, experiment=None, limits=Limits())

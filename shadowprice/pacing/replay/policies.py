@@ -87,7 +87,7 @@ class SimulatedLedger:
         return [each for each in self.beside if each.campaign.name in campaigns]
 
     def hold(self, request_id: str, sums: Sequence[str], amount: int) -> None:
-        """Hold the amount of one request in the sums of its further limits, before :meth:`authorise`."""
+        """Hold the amount of one request in the sums of its further limits, before :meth:`authorize`."""
         if sums:
             self._noted[request_id] = sums, amount
             self._add(sums, amount, int(amount > 0))
@@ -96,7 +96,7 @@ class SimulatedLedger:
         for name in sums:
             self.usage[name] = self.usage.get(name, Usage()).plus(amount, uses)
 
-    def authorise(self, batch: Day, level: NDArray[np.int32]) -> None:
+    def authorize(self, batch: Day, level: NDArray[np.int32]) -> None:
         """Hold the amount that each request of a batch is given."""
         for side, recent in self.recent.items():
             mine = batch.side == side
@@ -249,7 +249,7 @@ class PricedPolicy:
                 for account, side, partner, arm, names in zip(*(each.tolist() for each in columns), groups, strict=True)
             ]
             self._stop(batch, asks, at, decided, unpaid_allowed, level, reason, propensity)
-        self.ledger.authorise(batch, level)
+        self.ledger.authorize(batch, level)
         return Answers(level, reason, propensity, treated.arm)
 
     def _stop(

@@ -183,7 +183,7 @@ class FundModel(ModuleModel[FundNetwork]):
         """Expected log(1 + units) (J, N) of delivering each offer: what an error on the log scale asks for.
 
         The log of :meth:`value` is larger, by Jensen's inequality: the mean of log(1 + amount) over deliveries, most
-        of which bring nothing, is the only prediction that minimises its squared error.
+        of which bring nothing, is the only prediction that minimizes its squared error.
         """
         found = self.expect(frame)
         chance = found.probability if self.converts else 1.0
@@ -219,7 +219,7 @@ class FundModel(ModuleModel[FundNetwork]):
         side_by_side(compute, range(0, len(frame), CHUNK))
 
     def state(self) -> State:
-        """Weights, standardisation, and what is known of the amounts."""
+        """Weights, standardization, and what is known of the amounts."""
         found = super().state()
         more = {"offers": self.offer_inputs, "outputs": self.outputs, "scaling": self.scaling}
         known = {name: None if each is None else each.to_dict() for name, each in more.items()}

@@ -221,7 +221,7 @@ class FundNetwork(nn.Module):
         return torch.cat([raw, self.last(self.identity, self.numeric).expand(len(raw), -1, -1)], dim=2)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Parameters as an optimiser takes them: weights, which decay; biases and numbers of an offer, which do not.
+        """Parameters as an optimizer takes them: weights, which decay; biases and numbers of an offer, which do not.
 
         A step of Adam's is at most its learning rate, and a decay of 0.3 pulls a log-amount of 3 by nearly as much.
         """

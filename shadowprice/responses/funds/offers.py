@@ -15,7 +15,7 @@ from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.plain import Plain
 
 UNKNOWN = 0
-"""Identity of an offer without a labelled delivery."""
+"""Identity of an offer without a labeled delivery."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,8 @@ class OfferInputs(Plain):
     """Inputs of J offers.
 
     identity  int64 (J,): 1, 2, … for the offers that training has seen delivered, ``UNKNOWN`` for the others
-    numeric   float32 (J, F): standardised features, F = 0 where offers have none
-    scaling   standardisation of the features, fitted on the delivered offers
+    numeric   float32 (J, F): standardized features, F = 0 where offers have none
+    scaling   standardization of the features, fitted on the delivered offers
     """
 
     identity: NDArray[np.int64]
@@ -70,7 +70,7 @@ def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_]) -> Off
     strange = ~delivered & np.isnan(raw).all(axis=1)
     if strange.any():
         raise InvalidInput(
-            f"offer {int(np.flatnonzero(strange)[0])} has neither a labelled delivery nor features, so that nothing "
+            f"offer {int(np.flatnonzero(strange)[0])} has neither a labeled delivery nor features, so that nothing "
             "says what it is worth; give it features x_* or leave it out",
             field="offers",
         )

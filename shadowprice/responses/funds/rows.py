@@ -1,4 +1,4 @@
-"""Inputs of the models of funds: labelled deliveries and the behaviour before each, as tensors."""
+"""Inputs of the models of funds: labeled deliveries and the behaviour before each, as tensors."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowprice.encoders.base import GraphTensors
-from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.graphs.sampler import NeighborSampler
 from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.offers import OfferInputs
 from shadowprice.responses.funds.outputs import Outputs
@@ -23,16 +23,16 @@ from shadowprice.responses.training.processes import weighted_mean
 from shadowprice.responses.training.team import share_out
 
 WHOLE_GRAPH = 50_000
-"""Nodes up to which a step passes over the whole graph; beyond, over a sampled neighbourhood of its rows."""
+"""Nodes up to which a step passes over the whole graph; beyond, over a sampled neighborhood of its rows."""
 
 
-class Neighbourhoods:
-    """Graph of a training step: the whole one, or where it is large a sampled neighbourhood of the step's rows."""
+class Neighborhoods:
+    """Graph of a training step: the whole one, or where it is large a sampled neighborhood of the step's rows."""
 
     def __init__(self, graph: GraphTensors | None, seed: int) -> None:
         self._graph, self._seed = graph, seed
         large = graph is not None and graph.nodes > WHOLE_GRAPH
-        self._sampler = NeighbourSampler(graph.adjacency) if graph is not None and large else None
+        self._sampler = NeighborSampler(graph.adjacency) if graph is not None and large else None
 
     def of(self, node: Tensor | None, epoch: int) -> tuple[GraphTensors | None, Tensor | None]:
         """A graph and the rows' nodes in it; the sample depends on the epoch and the nodes alone."""
@@ -67,7 +67,7 @@ def fit_network(
 
     def fit(network: FundNetwork, part: tuple[FundRows, FundRows], progress: Progress | None) -> FitResult:
         train, held_out = part
-        around = Neighbourhoods(graph, config.seed)
+        around = Neighborhoods(graph, config.seed)
 
         def loss(rows: FundRows, graph: GraphTensors | None, node: Tensor | None) -> Tensor:
             embedded = network.embed_graph(graph) if graph is not None else None

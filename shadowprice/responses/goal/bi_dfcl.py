@@ -1,6 +1,6 @@
 """Bi-level decision-focused causal learning from observational and trial rows (Bi-DFCL; NeurIPS 2025).
 
-    upper   φ:  minimise −goal(θ*(φ)) on the trial
+    upper   φ:  minimize −goal(θ*(φ)) on the trial
     lower   θ*(φ) = argmin_θ  prediction loss on all rows: what was observed at the level given, and at every other
             level a pseudo-label  g_φ(x)·target(x) + (1 − g_φ(x))·teacher(x)
 
@@ -27,7 +27,7 @@ from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import train_epochs
 from shadowprice.responses.uplift.networks import OutcomeNetwork
-from shadowprice.responses.uplift.two_outcome import LabelledRows
+from shadowprice.responses.uplift.two_outcome import LabeledRows
 
 ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=40, patience=15)
 LARGEST_LOWER = 20_000
@@ -82,7 +82,7 @@ class BiDfclModel(EndToEndModel):
         self.solver_steps = solver_steps
         self.damping = damping
 
-    def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+    def learn(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Teacher on the trial, target on everything, then rounds of both levels."""
         teacher = deepcopy(network)
         drawn, judged_rows = train.take(train.drawn), self.judged_rows(train, held_out)
@@ -107,7 +107,7 @@ class BiDfclModel(EndToEndModel):
 
 
 class _Rounds:
-    """The state that alternates: the target's optimiser and the bridge's."""
+    """The state that alternates: the target's optimizer and the bridge's."""
 
     def __init__(
         self,
@@ -115,8 +115,8 @@ class _Rounds:
         target: OutcomeNetwork,
         teacher: OutcomeNetwork,
         bridge: BridgeNetwork,
-        train: LabelledRows,
-        drawn: LabelledRows,
+        train: LabeledRows,
+        drawn: LabeledRows,
         trial: Trial,
         goal: Goal,
         unit: float,

@@ -1,4 +1,4 @@
-"""End to end under a budget (S4; Yan et al., arXiv 2302.04477): the outcome metric as a regulariser."""
+"""End to end under a budget (S4; Yan et al., arXiv 2302.04477): the outcome metric as a regularizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shadowprice.responses.goal.trial import Trial
 
 
 class EndToEndModel(GoalModel):
-    """S4: the outcome metric over a set of budgets as a regulariser of the prediction loss.
+    """S4: the outcome metric over a set of budgets as a regularizer of the prediction loss.
 
     Options:
         budgets: mean cost per row; by default five between the least spend and that without a budget.

@@ -22,7 +22,7 @@ from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
+from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel
 
 FINE_TUNING = TrainingConfig(learning_rate=2e-3, epochs=150, patience=50, weight_decay=1e-5)
 BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)
@@ -79,7 +79,7 @@ class GoalModel(TwoOutcomeModel):
     def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
         """The goal, given the warm start's predictions (n, J) on the trial's rows."""
 
-    def prepare(self, frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
+    def prepare(self, frame: pd.DataFrame, rows: LabeledRows) -> LabeledRows:
         """Add the row baselines."""
         if not self.baseline or frame["account_id"].nunique() < 2:
             return rows
@@ -94,13 +94,13 @@ class GoalModel(TwoOutcomeModel):
         )
         return replace(rows, baseline=torch.from_numpy(found).to(rows.baseline))
 
-    def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+    def learn(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Two stages, then joint training."""
         self.learn_predictions(network, train, held_out)
         self.learn_goal(network, train, held_out)
         self.recalibrate(network, held_out)
 
-    def learn_goal(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+    def learn_goal(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Joint training from the fitted network."""
         start = deepcopy(network).eval()
         judged_rows = self.judged_rows(train, held_out)
@@ -131,7 +131,7 @@ class GoalModel(TwoOutcomeModel):
         )
 
     @staticmethod
-    def judged_rows(train: LabelledRows, held_out: LabelledRows) -> LabelledRows:
+    def judged_rows(train: LabeledRows, held_out: LabeledRows) -> LabeledRows:
         """Rows that the goal is judged by: those held out whose level was drawn, or where there are none, the trial.
 
         Raises:
@@ -143,7 +143,7 @@ class GoalModel(TwoOutcomeModel):
         return rows.take(rows.drawn)
 
     @torch.no_grad()
-    def recalibrate(self, network: OutcomeNetwork, held_out: LabelledRows) -> None:
+    def recalibrate(self, network: OutcomeNetwork, held_out: LabeledRows) -> None:
         """Shift each outcome's output, alike at all levels, so that its mean over the held-out rows is right.
 
         Training for the goal lets the common level of the scores drift. A common shift of an amount
@@ -161,7 +161,7 @@ class GoalModel(TwoOutcomeModel):
             )
         )
 
-    def trial(self, rows: LabelledRows) -> Trial:
+    def trial(self, rows: LabeledRows) -> Trial:
         """Return the rows as a goal sees them; without a column ``cost`` a row costs its level."""
         levels = torch.from_numpy(self.levels).to(rows.outcomes)
         cost = rows.outcomes[:, 1] if len(self.kinds) == 2 else levels[rows.level]

@@ -1,4 +1,4 @@
-"""Randomised rows as a goal sees them."""
+"""Randomized rows as a goal sees them."""
 
 from __future__ import annotations
 

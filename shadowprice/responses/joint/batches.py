@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import GraphTensors
-from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.graphs.sampler import NeighborSampler
 from shadowprice.responses.joint import graph as graphs
 from shadowprice.responses.joint.graph import ModelGraph
 from shadowprice.responses.joint.network import Rows, RowTensors
@@ -28,17 +28,17 @@ STEP_ROWS = 1 << 16
 """Rows of a step on the whole graph: more cost time, and fewer leave most of the step to the graph."""
 EPOCH_STEPS = 16
 """Steps of an epoch on the whole graph, at most."""
-STEP_ACCOUNTS, NEIGHBOURHOOD_STEPS = 1 << 9, 1 << 6
-"""Accounts of a step on neighbourhoods, each side in proportion, with all their rows; and steps of an epoch, so that it
+STEP_ACCOUNTS, NEIGHBORHOOD_STEPS = 1 << 9, 1 << 6
+"""Accounts of a step on neighborhoods, each side in proportion, with all their rows; and steps of an epoch, so that it
 takes no longer where there are more accounts."""
 HELD_OUT_ACCOUNTS, HELD_OUT_FANOUTS = 1 << 13, (100, 50)
-"""Accounts of the held-out rows that are measured after an epoch on neighbourhoods, with almost all of their ties, as
+"""Accounts of the held-out rows that are measured after an epoch on neighborhoods, with almost all of their ties, as
 the network will read them."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """A graph and the labelled rows of each side, by split."""
+    """A graph and the labeled rows of each side, by split."""
 
     graph: ModelGraph
     train: Mapping[Side, Rows]
@@ -85,7 +85,7 @@ def make_batches(data: TrainingData, seed: int = 0, device: str = "cpu") -> Batc
         rows = here.count * here.mean(float(sum(len(part) for part in data.train.values())))
         return WholeGraph(data, max(1, round(rows / STEP_ROWS)), seed, device)
     held_out = HELD_OUT_ACCOUNTS // here.count
-    return Neighbourhoods(data, STEP_ACCOUNTS // here.count, seed, held_out=held_out, device=device)
+    return Neighborhoods(data, STEP_ACCOUNTS // here.count, seed, held_out=held_out, device=device)
 
 
 class WholeGraph:
@@ -141,10 +141,10 @@ class _ByAccount:
         return found
 
 
-class Neighbourhoods:
-    """Steps on the sampled two-hop neighbourhood of some accounts, with all rows of these (S0: k-hop subgraphs).
+class Neighborhoods:
+    """Steps on the sampled two-hop neighborhood of some accounts, with all rows of these (S0: k-hop subgraphs).
 
-    A neighbourhood costs much more than the rows that read it: an account's rows share one.
+    A neighborhood costs much more than the rows that read it: an account's rows share one.
 
     Args:
         data: the graph, and the rows of this process.
@@ -155,7 +155,7 @@ class Neighbourhoods:
         fanouts: edges kept into an account at each hop.
     """
 
-    count = NEIGHBOURHOOD_STEPS
+    count = NEIGHBORHOOD_STEPS
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Neighbourhoods:
         self._device, self._fanouts = device, fanouts
         self._graph, self._train, self._validation = data.graph, data.train, data.validation
         self._accounts, self._held_out, self._seed = accounts, held_out, seed
-        self.sampler = NeighbourSampler(data.graph.adjacency)
+        self.sampler = NeighborSampler(data.graph.adjacency)
         self._by_account = {side: _ByAccount.of(rows) for side, rows in data.train.items()}
 
     def steps(self, epoch: int) -> Iterator[Step]:
@@ -186,7 +186,7 @@ class Neighbourhoods:
 
     @cached_property
     def held_out(self) -> Step:
-        """Rows of some held-out accounts, with almost all of their neighbourhood."""
+        """Rows of some held-out accounts, with almost all of their neighborhood."""
         random = np.random.default_rng([self._seed, 1 << 31])
         by_account = {side: _ByAccount.of(rows) for side, rows in self._validation.items()}
         chosen = self._draw(by_account, self._held_out, random)

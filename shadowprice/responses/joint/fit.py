@@ -82,9 +82,9 @@ def fit_network(
         torch.manual_seed(config.seed * 1_000_003 + epoch)
         return batches.steps(epoch)
 
-    def shrink(optimiser: torch.optim.Optimizer) -> None:
+    def shrink(optimizer: torch.optim.Optimizer) -> None:
         for side in batches.held_out[1]:
-            network.layer(side).shrink(lambda parameter: _step_length(optimiser, parameter))
+            network.layer(side).shrink(lambda parameter: _step_length(optimizer, parameter))
 
     return descend(
         network,
@@ -99,9 +99,9 @@ def fit_network(
     )
 
 
-def _step_length(optimiser: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> Tensor:
+def _step_length(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> Tensor:
     """Length of Adam's last step per unit of gradient, per coordinate: the metric a proximal step must use."""
-    group = optimiser.param_groups[0]
-    state = optimiser.state[parameter]
+    group = optimizer.param_groups[0]
+    state = optimizer.state[parameter]
     second = state["exp_avg_sq"] / (1.0 - group["betas"][1] ** float(state["step"]))
     return torch.as_tensor(group["lr"] / (second.sqrt() + group["eps"]))

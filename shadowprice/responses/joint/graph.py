@@ -1,4 +1,4 @@
-"""The graph that a network reads: snapshots side by side, standardised where they are read."""
+"""The graph that a network reads: snapshots side by side, standardized where they are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
 from shadowprice.graphs.adjacency import Adjacency
-from shadowprice.graphs.sampler import Neighbourhood, NeighbourSampler
+from shadowprice.graphs.sampler import Neighborhood, NeighborSampler
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.on_ray.parts import exchange_folder, in_parts
 from shadowprice.progress import ProgressBar
@@ -72,8 +72,8 @@ class ModelGraph:
         """The ties into every node."""
         return Adjacency.side_by_side([snapshot.adjacency for snapshot in self._snapshots])
 
-    def around(self, seen: Neighbourhood, *, features: bool = True) -> GraphTensors:
-        """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole.
+    def around(self, seen: Neighborhood, *, features: bool = True) -> GraphTensors:
+        """The part of the graph that a neighborhood holds, its nodes renumbered, its degrees those of the whole.
 
         Without ``features`` those of nodes are left out: hops do not read them.
         """
@@ -135,7 +135,7 @@ class ModelGraph:
             first = end
 
     def _node_features(self, nodes: NDArray[np.int64]) -> tuple[dict[Side, Tensor], Tensor]:
-        """Standardised features of each side, zeros where a node is not of it, and which sides nodes are of."""
+        """Standardized features of each side, zeros where a node is not of it, and which sides nodes are of."""
         raw = {
             side: np.full((nodes.size, len(self._scaling.node[side].names)), np.nan, dtype=np.float32) for side in SIDES
         }
@@ -193,9 +193,9 @@ class HopStep:
     def __call__(self, block: tuple[int, int]) -> NDArray[np.float32]:
         """Compute those of the nodes from the first to before the end."""
         nodes = np.arange(*block)
-        # At the start a node's own features are read, and no neighbour.
+        # At the start a node's own features are read, and no neighbor.
         fanouts = () if self.before is None else (None,)
-        seen = NeighbourSampler(self.graph.adjacency).sample(nodes, fanouts, np.random.default_rng(0))
+        seen = NeighborSampler(self.graph.adjacency).sample(nodes, fanouts, np.random.default_rng(0))
         graph = self.graph.around(seen, features=self.before is None)
         if self.before is None:
             return self.encoder.start(graph).numpy()

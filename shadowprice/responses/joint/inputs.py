@@ -1,4 +1,4 @@
-"""From snapshots and frames to what a network reads: standardised graph tensors and rows."""
+"""From snapshots and frames to what a network reads: standardized graph tensors and rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from shadowprice.responses.layers.tower import column_of, context_values
 from shadowprice.responses.weights import given_weights
 
 MOST_FITTED = 1 << 19
-"""Accounts or ties that the standardisation is fitted on."""
+"""Accounts or ties that the standardization is fitted on."""
 INTERACTIONS = "h_"
 """Prefix of the historical interaction aggregates, which only DNN-H reads."""
 
 
 @dataclass(frozen=True, eq=False)
 class InputScaling(Plain):
-    """Standardisation of every input of a network: node features and context per side, edge features."""
+    """Standardization of every input of a network: node features and context per side, edge features."""
 
     node: Mapping[Side, Scaling]
     edge: Scaling
@@ -66,7 +66,7 @@ def fit_inputs(
     *,
     interactions: bool,
 ) -> InputScaling:
-    """Fit the standardisation on the training snapshots and the training rows alone.
+    """Fit the standardization on the training snapshots and the training rows alone.
 
     Of more than :data:`MOST_FITTED` accounts or ties of a snapshot so many are read, at equal distances.
     """

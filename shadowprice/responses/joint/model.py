@@ -59,7 +59,7 @@ class JointSpec:
 
 
 class JointModel(SidedModel):
-    """A :class:`JointSpec` with standardisation and weights."""
+    """A :class:`JointSpec` with standardization and weights."""
 
     def __init__(self, spec: JointSpec, scaling: InputScaling, seed: int = 0) -> None:
         self.spec = spec
@@ -90,7 +90,7 @@ class JointModel(SidedModel):
     def prepare(
         cls, spec: JointSpec, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame], seed: int = 0
     ) -> JointModel:
-        """A model ready to train: standardisation and intercepts fitted on the training rows."""
+        """A model ready to train: standardization and intercepts fitted on the training rows."""
         for side in spec.layers:
             require(side in train and len(train[side]), "train", f"there is no training row of side {side!r}")
         model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
@@ -203,7 +203,7 @@ class JointModel(SidedModel):
         return {"encoder": self.spec.encoder, "width": WIDTH, "sides": sides}
 
     def state(self) -> State:
-        """Weights, standardisation and spec; :meth:`of` is the inverse."""
+        """Weights, standardization and spec; :meth:`of` is the inverse."""
         return State(
             {name: tensor.detach().numpy() for name, tensor in self.network.state_dict().items()},
             {"spec": asdict(self.spec), "scaling": self.scaling.to_dict()},
@@ -218,7 +218,7 @@ class JointModel(SidedModel):
         return model
 
     def save(self, folder: Path) -> None:
-        """Write spec, standardisation and weights to one file; :meth:`load` is the inverse."""
+        """Write spec, standardization and weights to one file; :meth:`load` is the inverse."""
         save_state(self.state(), folder / NETWORK)
         (folder / SEPARATE).unlink(missing_ok=True)
 

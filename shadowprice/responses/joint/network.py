@@ -20,11 +20,11 @@ from shadowprice.responses.layers.tower import ServedTower, add_request
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """n labelled requests of one side.
+    """n labeled requests of one side.
 
     node      int64 (n,), the account's node
     partner   int64 (n,), node of the account the offer is for, −1 where there is none
-    context   float32 (n, C), standardised features of the request itself
+    context   float32 (n, C), standardized features of the request itself
     level     int64 (n,), index of the assigned level
     response  float32 (n,), what was observed
     weight    float32 (n,), weight in the loss, mean about 1

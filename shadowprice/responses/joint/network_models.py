@@ -98,7 +98,7 @@ class NetworkModel(ResponseModel):
         return self._fitted().curves(self._snapshots(frame), {self.side: frame})[self.side]
 
     def state(self) -> State:
-        """Weights, standardisation and spec of the network."""
+        """Weights, standardization and spec of the network."""
         return self._fitted().state()
 
     def restore(self, state: State) -> None:

@@ -128,13 +128,13 @@ class HazardLayer(PiecewiseHazardLayer):
     """Free weights in every segment, held together by a fused penalty ζ·Σ_k |w_{k+1} − w_k| (S0 eq. 13).
 
     The weights of the segments are kept as the first one plus increments, so that the proximal step of the penalty
-    (:meth:`shrink`) merges two neighbouring segments exactly, and change points can be read off.
+    (:meth:`shrink`) merges two neighboring segments exactly, and change points can be read off.
 
     Options:
         fusion: ζ; 0 leaves the segments free, and for ζ → ∞ all weights are equal, as in the Cox layer.
         penalty: ``lasso`` takes |·| over coordinates, ``group`` the Euclidean length, which merges all
             coordinates of a segment at once.
-        fuse_intercepts: whether |b_{k+1} − b_k| is penalised too; the population's change points live in b.
+        fuse_intercepts: whether |b_{k+1} − b_k| is penalized too; the population's change points live in b.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class ServedEncoder:
 
     It computes in float64 and rounds only the result, so that an account gives the same embedding alone or in a batch.
 
-    features  standardisation of the account's features
+    features  standardization of the account's features
     weights   (O, I) of each layer
     biases    (O,) of each layer
     """

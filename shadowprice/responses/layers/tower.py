@@ -73,7 +73,7 @@ class ServedTower:
 
     It computes in float64 and rounds only the result, so that a request gives the same embedding alone or in a batch.
 
-    context      standardisation of the context
+    context      standardization of the context
     partner      whether the partner's embedding is read
     hidden_weight (H, I), hidden_bias (H,), out_weight (D, H), out_bias (D,), I = D + context.width + D if partner
     default_own  (D,), mean of the accounts' own embeddings, for accounts never seen

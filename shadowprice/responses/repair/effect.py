@@ -124,7 +124,7 @@ class Effect(Plain):
 
         z_k = 1[level ≥ k] − P(level ≥ k | cell) has mean 0 in a cell: the moments are orthogonal (Robinson 1988;
         Chernozhukov et al. 2018; the R-learner of Nie and Wager 2021 with one effect per level). They are the score of
-        a (logistic) regression with the anchor as offset, maximised over θ ≥ 0. Steps within two standard errors of 0
+        a (logistic) regression with the anchor as offset, maximized over θ ≥ 0. Steps within two standard errors of 0
         are dropped, the least certain first. O(J²·n) per Newton step.
         """
         size = curves.levels.size

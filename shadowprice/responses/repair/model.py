@@ -37,7 +37,7 @@ NONE = "none"
 class RepairSteps:
     """Steps of a repair by name; they are applied in this order.
 
-    effect       the effect of the level that labelled rows show within cells, see
+    effect       the effect of the level that labeled rows show within cells, see
                  :mod:`~shadowprice.responses.repair.effect`; flat curves where the rows do not identify it
     calibration  isotonic, one map or one per level
     project      on rising curves
@@ -91,7 +91,7 @@ class SideRepair(Plain):
         confounders: Sequence[str],
         side: Side,
     ) -> Self:
-        """Fit on labelled rows.
+        """Fit on labeled rows.
 
         Args:
             steps: which.

@@ -71,14 +71,14 @@ def pava(y: ArrayLike, weight: ArrayLike | None = None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class IsotonicMap(Plain):
-    """A rising piecewise linear map of predictions through the centres of isotonic regression's blocks.
+    """A rising piecewise linear map of predictions through the centers of isotonic regression's blocks.
 
     predicted, observed  float64 (K,): mean prediction and mean response of each block, both strictly ascending; where
                          there are several blocks, then the highest prediction and what it is mapped to
     ceiling              what a response cannot exceed: 1 for a probability, infinity for a ratio
 
-    Levels on one stair of isotonic regression itself would tie; through the centres the map rises wherever the data
-    rise (centred isotonic regression; Oron and Flournoy 2017). Beyond the outer centres it is proportional to the
+    Levels on one stair of isotonic regression itself would tie; through the centers the map rises wherever the data
+    rise (centered isotonic regression; Oron and Flournoy 2017). Beyond the outer centers it is proportional to the
     prediction, but on the highest block it rises by at most the standard error of the block's mean.
     """
 
@@ -108,13 +108,13 @@ class IsotonicMap(Plain):
         of = np.searchsorted(edges, predicted, side="right")
         mass = np.bincount(of, share, minlength=edges.size + 1)
         kept = mass > 0
-        centre, height = (
+        center, height = (
             np.bincount(of, share * each, minlength=mass.size)[kept] / mass[kept] for each in (predicted, observed)
         )
         fitted = pava(height, mass[kept])
         block = np.unique(fitted, return_inverse=True)[1]
         total = np.bincount(block, mass[kept])
-        x, height = (np.bincount(block, mass[kept] * each) / total for each in (centre, fitted))
+        x, height = (np.bincount(block, mass[kept] * each) / total for each in (center, fitted))
         # Half a response where there was none: at 0 all levels would tie.
         if height[0] <= 0:
             height[0] = min(0.5 / max(total[0], 1.0), 0.5 * height[1] if height.size > 1 else 1.0)
@@ -176,13 +176,13 @@ class Repair(Plain):
         weight: ArrayLike | None = None,
         ceiling: float = 1.0,
     ) -> Self:
-        """Fit on held-out labelled rows, best those of a randomised trial.
+        """Fit on held-out labeled rows, best those of a randomized trial.
 
         Args:
             curves: the model's, of the n rows.
             level: (n,) index of the level given; y: (n,) response.
             calibration: ``pooled``: one map for all levels, which keeps a rising curve rising; ``by_level``: a map for
-                each level of at least 200 rows, for rows whose level was randomised or weighted as if it had been.
+                each level of at least 200 rows, for rows whose level was randomized or weighted as if it had been.
             project: whether to project on rising curves, last.
             account: (n,) names each row's account; folds are by account.
             weight: (n,), such as 1 / propensity.

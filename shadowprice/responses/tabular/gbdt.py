@@ -1,7 +1,7 @@
 """Gradient-boosted trees (LightGBM) as a response model: the ranking to beat on tabular features.
 
 Trees see the incentive's amount as one more feature, with a monotone constraint on it, so no curve
-falls. On data whose levels were not randomised that slope is still confounded; see the effect step
+falls. On data whose levels were not randomized that slope is still confounded; see the effect step
 of :mod:`shadowprice.responses.repair.repair`.
 """
 

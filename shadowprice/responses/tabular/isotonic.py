@@ -22,7 +22,7 @@ def isotonic_embedding(levels: int, *, include_lowest: bool = False) -> NDArray[
 
 
 def smoothness(weight: Tensor) -> Tensor:
-    """(n,): mean over neighbours of (a − b)² / (a·b), for weights (n, K) > 0; zero iff all of a row are equal.
+    """(n,): mean over neighbors of (a − b)² / (a·b), for weights (n, K) > 0; zero iff all of a row are equal.
 
     As 4 sinh²((ln a − ln b) / 2), the same number, which neither overflows nor divides 0 by 0. Rescaling a row
     changes nothing. (n,) zeros for K < 2.

@@ -25,7 +25,7 @@ LEAST_GAIN = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class TabularRows:
-    """n labelled rows as tensors: numeric (n, P), category (n, C), level, response, weight (n,)."""
+    """n labeled rows as tensors: numeric (n, P), category (n, C), level, response, weight (n,)."""
 
     numeric: Tensor
     category: Tensor

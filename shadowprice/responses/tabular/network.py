@@ -65,7 +65,7 @@ class ResponseModule(nn.Module, ABC):
 
     @abstractmethod
     def assigned(self, rows: Any) -> Tensor:
-        """Logits (n,) of labelled rows at their own levels."""
+        """Logits (n,) of labeled rows at their own levels."""
 
 
 class LevelNetwork(ResponseModule):
@@ -139,7 +139,7 @@ class TabularNetwork(ModuleModel[Module]):
         return self
 
     def train(self, network: Module, train: Any, validation: Any) -> list[FitResult]:
-        """Minimise the weighted log loss; models with phases or penalties override it."""
+        """Minimize the weighted log loss; models with phases or penalties override it."""
         return [self.descend(network, train, validation)]
 
     def descend(

@@ -1,4 +1,4 @@
-"""Features of a frame as arrays, for models without a graph: standardised numbers and category indices."""
+"""Features of a frame as arrays, for models without a graph: standardized numbers and category indices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_VALUES = 1000
 class TabularInputs(Plain):
     """Map from the features of a frame to arrays, fitted on the training rows.
 
-    numbers     standardisation of the numeric columns
+    numbers     standardization of the numeric columns
     categories  column → its known values, commonest first; value k has index k + 1
     """
 
@@ -41,7 +41,7 @@ class TabularInputs(Plain):
         return self.numbers.width + sum(len(values) for values in self.categories.values())
 
     def numeric(self, frame: pd.DataFrame) -> NDArray[np.float32]:
-        """(n, P) standardised numbers; a column that the frame lacks is unknown."""
+        """(n, P) standardized numbers; a column that the frame lacks is unknown."""
         names = tuple(name for name in self.numbers.names if name in frame)
         raw = frame[list(names)].to_numpy(dtype=np.float32).reshape(len(frame), len(names))
         return self.numbers.select(names, raw)

@@ -128,7 +128,7 @@ class OfferDnnModel(OfferModel):
 
 
 class LevelMlp(LevelNetwork):
-    """MLP over embeddings, numbers and the standardised level."""
+    """MLP over embeddings, numbers and the standardized level."""
 
     def __init__(self, inputs: TabularInputs, levels: NDArray[np.int64], embedding: int, hidden: Sequence[int]) -> None:
         super().__init__()

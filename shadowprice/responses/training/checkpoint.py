@@ -30,7 +30,7 @@ from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.processes import this_process
 
 Stateful = Any
-"""Module, optimiser, schedule, random generator of numpy or torch, or tensor that training changes."""
+"""Module, optimizer, schedule, random generator of numpy or torch, or tensor that training changes."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class TrainingConfig:
     batch_rows     rows of a gradient step; 0 leaves them to the model. A joint network chooses them by the size of its
                    graph and does not read this
     weight_decay   L2, decoupled
-    seed           of initialisation and dropout
+    seed           of initialization and dropout
     stamp          names recipe and data, so that a checkpoint of others is not resumed
     precision      of the products of a gradient step: float32, or bfloat16, which keeps weights, sums along ties and
                    held-out losses in float32

@@ -49,7 +49,7 @@ def train_epochs(
         run_epoch: trains one epoch and returns its training loss.
         measure: on held-out rows, to be small.
         config: epochs, patience, and how often a checkpoint is saved.
-        carried: everything beside ``module`` that an epoch changes, such as optimisers and random generators; torch's
+        carried: everything beside ``module`` that an epoch changes, such as optimizers and random generators; torch's
             own generator is saved in any case.
         progress: called after every epoch.
         keep_start: whether the state before the first epoch may be the best.
@@ -121,7 +121,7 @@ def descend(
         loss: of one step, in an epoch.
         measure: on held-out rows, to be small.
         config: learning rate, its decay by epoch, weight decay, epochs and patience.
-        parameters: those of ``module`` by default, or groups of them as an optimiser takes them; the rest of it is left
+        parameters: those of ``module`` by default, or groups of them as an optimizer takes them; the rest of it is left
             alone, bit for bit.
         after_step: called after every gradient step, such as the proximal step of a penalty.
         carried: what ``loss`` and ``steps`` change beside the module, see :func:`train_epochs`.
@@ -134,7 +134,7 @@ def descend(
     cpu_only = "must be cpu: the loss of this model is not written for a GPU"
     require(places or config.device == "cpu", "device", cpu_only)
     check_device(config.device)
-    # Before the optimiser is made, whose state stands beside the weights.
+    # Before the optimizer is made, whose state stands beside the weights.
     module.to(config.device)
     trained: list[Any] = list(module.parameters() if parameters is None else parameters)
     # Adam would divide the decay by the size of the gradient: weights with small gradients would go to 0 at full rate.

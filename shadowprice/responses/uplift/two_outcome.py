@@ -31,10 +31,10 @@ from shadowprice.responses.weights import means_by_level
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """n labelled rows as tensors.
+class LabeledRows:
+    """n labeled rows as tensors.
 
-    x           (n, D), standardised features
+    x           (n, D), standardized features
     level       int64 (n,)
     outcomes    (n, K): the response and, where the frame has it, the cost
     weight      (n,), in a prediction loss: the row's own and balancing weights times N / (J·N_level), so that every
@@ -55,11 +55,11 @@ class LabelledRows:
     def __len__(self) -> int:
         return len(self.level)
 
-    def take(self, index: Tensor) -> LabelledRows:
+    def take(self, index: Tensor) -> LabeledRows:
         """The rows at ``index``, positions or a mask."""
-        return LabelledRows(**{name: column[index] for name, column in vars(self).items()})
+        return LabeledRows(**{name: column[index] for name, column in vars(self).items()})
 
-    def every(self, first: int, step: int) -> LabelledRows:
+    def every(self, first: int, step: int) -> LabeledRows:
         """Every ``step``-th row from ``first`` on; all of them are not copied."""
         return self if step == 1 else self.take(torch.arange(first, len(self), step))
 
@@ -95,7 +95,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         names = ["response", "cost"] if "cost" in frame else ["response"]
         outcomes = frame[names].to_numpy(dtype=np.float64)
         self.kinds = tuple(Outcome.fit(column) for column in outcomes.T)
-        rows = self.prepare(frame, labelled_rows(frame, self.inputs, outcomes, self.levels.size))
+        rows = self.prepare(frame, labeled_rows(frame, self.inputs, outcomes, self.levels.size))
         held_out = torch.from_numpy(held_out_rows(frame, self.seed))
         torch.manual_seed(self.seed)
         self.network = self.build(self.inputs)
@@ -106,7 +106,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         self.network.eval()
         return self
 
-    def prepare(self, _frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
+    def prepare(self, _frame: pd.DataFrame, rows: LabeledRows) -> LabeledRows:
         """Add to the rows of ``frame`` what a method needs beyond them; nothing by default."""
         return rows
 
@@ -114,20 +114,18 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         """The network, before training."""
         return NETWORKS[self.network_name](columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
 
-    def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+    def learn(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Train the network in place: by its loss on the assigned levels."""
         self.learn_predictions(network, train, held_out)
 
-    def learn_predictions(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
-        """Minimise :meth:`loss`; stop by the prediction loss on the held-out rows."""
+    def learn_predictions(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
+        """Minimize :meth:`loss`; stop by the prediction loss on the held-out rows."""
         config, model = replace(self.training, seed=self.seed), self.sent()
 
-        def fit(
-            network: OutcomeNetwork, part: tuple[LabelledRows, LabelledRows], progress: Progress | None
-        ) -> FitResult:
+        def fit(network: OutcomeNetwork, part: tuple[LabeledRows, LabeledRows], progress: Progress | None) -> FitResult:
             train, held_out = part
 
-            def judged(rows: LabelledRows) -> float:
+            def judged(rows: LabeledRows) -> float:
                 return float(model.prediction_loss(network(rows.x), rows))
 
             return descend(
@@ -140,7 +138,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
                 places=model.by_row,
             )
 
-        def deal(rank: int, count: int) -> tuple[LabelledRows, LabelledRows]:
+        def deal(rank: int, count: int) -> tuple[LabeledRows, LabeledRows]:
             return train.every(rank, count), held_out.every(rank, count)
 
         if self.by_row:
@@ -148,11 +146,11 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         else:
             fit(network, (train, held_out), self.progress)
 
-    def loss(self, network: OutcomeNetwork, rows: LabelledRows, _epoch: int) -> Tensor:
-        """Return the loss of some rows that a gradient step minimises."""
+    def loss(self, network: OutcomeNetwork, rows: LabeledRows, _epoch: int) -> Tensor:
+        """Return the loss of some rows that a gradient step minimizes."""
         return self.prediction_loss(network(rows.x), rows)
 
-    def prediction_loss(self, raw: Tensor, rows: LabelledRows) -> Tensor:
+    def prediction_loss(self, raw: Tensor, rows: LabeledRows) -> Tensor:
         """Weighted mean over rows of the loss at the assigned level, summed over outcomes."""
         assigned = raw.gather(2, rows.level[:, None, None].expand(-1, raw.shape[1], 1)).squeeze(2)
         losses = (kind.loss(assigned[:, k], rows.outcomes[:, k]) for k, kind in enumerate(self.kinds))
@@ -175,7 +173,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         return self._predict(frame)[1]
 
     def state(self) -> State:
-        """Weights, standardisation and the kinds of the outcomes."""
+        """Weights, standardization and the kinds of the outcomes."""
         found = super().state()
         return State(found.arrays, {**found.meta, "outcomes": [kind.to_dict() for kind in self.kinds]})
 
@@ -190,7 +188,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         value, cost = self.expected(network(features(frame, inputs)))
         return tuple(np.ascontiguousarray(each.numpy().T, dtype=np.float32) for each in (value, cost))  # type: ignore[return-value]
 
-    def _level_means(self, rows: LabelledRows) -> Tensor:
+    def _level_means(self, rows: LabeledRows) -> Tensor:
         """(K, J): raw output of the mean outcome at each level, that of all rows where a level has none."""
         weight = rows.weight.numpy().astype(np.float64)
         means = []
@@ -217,9 +215,7 @@ LARGEST_WEIGHT = 50.0
 """Inverse propensities are cut here: a level that is hardly ever drawn must not outweigh all others."""
 
 
-def labelled_rows(
-    frame: pd.DataFrame, inputs: TabularInputs, outcomes: NDArray[np.float64], levels: int
-) -> LabelledRows:
+def labeled_rows(frame: pd.DataFrame, inputs: TabularInputs, outcomes: NDArray[np.float64], levels: int) -> LabeledRows:
     """A training frame as tensors.
 
     The propensity of a row is, in this order: the share of its level among the drawn rows over its
@@ -244,7 +240,7 @@ def labelled_rows(
     def tensor(array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
 
-    return LabelledRows(
+    return LabeledRows(
         x=features(frame, inputs),
         level=torch.from_numpy(level),
         outcomes=tensor(outcomes),

@@ -64,7 +64,7 @@ class Vouchers:
     """The vouchers of a log as codes and numbers: 0 is one that training never saw.
 
     of_session, of_level    code of each session's voucher (S,), and of each level's (J,)
-    session_terms, level_terms  float32 (S, 2), (J, 2): standardised logarithms of minimum spend and discount
+    session_terms, level_terms  float32 (S, 2), (J, 2): standardized logarithms of minimum spend and discount
     """
 
     of_session: Index
@@ -133,7 +133,7 @@ class Past:
 
 
 class TargetAttention(nn.Module):
-    """DIN's attention (Zhou et al., KDD 2018): h = Σ_r w_r·e_r, w_r = unit(e_r, e_T), not normalised.
+    """DIN's attention (Zhou et al., KDD 2018): h = Σ_r w_r·e_r, w_r = unit(e_r, e_T), not normalized.
 
     The unit reads query, key, their difference and their product through 64 PReLU units. Without a softmax the sum of
     the weights says how much of the past concerns the target at all.

@@ -178,7 +178,7 @@ def test_random_masks_are_solved_or_refuted_as_the_hungarian_method_says(narrowe
     assert answers == {"optimal", "infeasible"}
 
 
-def test_the_linear_programme_has_no_better_answer(narrowed: str) -> None:
+def test_the_linear_program_has_no_better_answer(narrowed: str) -> None:
     for seed in range(5):
         random = np.random.default_rng(seed)
         depth, accounts = 4, 200

@@ -25,8 +25,8 @@ def test_a_pass_settles_what_no_price_in_the_box_can_change(dtype: type, masked:
     allowed = random.random((depth, accounts)) < 0.6 if masked else None
     if allowed is not None:
         allowed[0] = True
-    centre = random.random(depth) * 0.3
-    low, high = centre - 0.02, centre + 0.03
+    center = random.random(depth) * 0.3
+    low, high = center - 0.02, center + 0.03
     high[3], low[4] = UNBOUNDED, -UNBOUNDED
     fast, plain = place_compiled(value, allowed, low, high), place_plain(value, allowed, low, high)
     np.testing.assert_array_equal(fast.account, plain.account)

@@ -91,7 +91,7 @@ def draw(seed: int) -> Instance:
 
 
 def highs(instance: Instance) -> float | None:
-    """Optimal value of the linear programme, or None when it has no feasible point."""
+    """Optimal value of the linear program, or None when it has no feasible point."""
     depth, accounts = instance.value.shape
     model = highspy.Highs()
     model.silent()

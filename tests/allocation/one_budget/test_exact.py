@@ -124,7 +124,7 @@ def draw(kind: str, seed: int) -> Instance:
 
 
 def highs(instance: Instance) -> tuple[float, float] | None:
-    """Optimum of the linear programme and the dual at HiGHS's price, or None when it has no feasible point."""
+    """Optimum of the linear program and the dual at HiGHS's price, or None when it has no feasible point."""
     depth, accounts = instance.value.shape
     worth = float(np.abs(instance.value).max()) or 1.0
     money = float(np.abs(instance.net).max()) or 1.0

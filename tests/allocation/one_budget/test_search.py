@@ -115,13 +115,13 @@ def test_the_order_of_matrices_in_memory_does_not_matter() -> None:
             np.testing.assert_array_equal(found.level, wanted.level)
 
 
-@pytest.mark.parametrize("neighbours", [1, 300, 20_000])
-def test_wide_blocks_know_how_little_they_know_of_neighbours_that_are_alike(neighbours: int) -> None:
+@pytest.mark.parametrize("neighbors", [1, 300, 20_000])
+def test_wide_blocks_know_how_little_they_know_of_neighbors_that_are_alike(neighbors: int) -> None:
     accounts, misses = 120_000, 0
     for seed in range(5):
         random = np.random.default_rng(seed)
         value = np.sort(random.random((LEVELS.size, accounts), dtype=np.float32), axis=0)
-        value *= np.repeat(random.random(accounts // neighbours + 1, dtype=np.float32), neighbours)[:accounts]
+        value *= np.repeat(random.random(accounts // neighbors + 1, dtype=np.float32), neighbors)[:accounts]
         goal = Goal(NetCost(np.zeros(LEVELS.size), (LEVELS.astype(float),)), np.ones(1), 10.0 * accounts)
         exact = locate(InMemory(Tile(value, (value,))), goal)
         # A sample of 64 blocks of 96: more accounts to a block than the variance of single blocks would excuse.

@@ -28,7 +28,7 @@ def both(basis: str) -> list[Choices]:
 @pytest.mark.parametrize("basis", ["on_response", "on_grant"])
 @pytest.mark.parametrize("per_request", [12.0, 24.0, 36.0])
 def test_one_price_on_true_curves_is_the_optimum_and_the_best_split_of_all(basis: str, per_request: float) -> None:
-    """Strong duality of the linear programme: no split of the budget earns more than one price."""
+    """Strong duality of the linear program: no split of the budget earns more than one price."""
     budget = per_request * 2000
     joint = value_at_cost(both(basis), budget)
     assert best_split(both(basis), budget) == pytest.approx(joint, rel=1e-3)

@@ -48,21 +48,21 @@ def test_relative_improvement_of_the_auc():
     assert pytest.approx(4.19, abs=0.01) == ((0.8034 - 0.5) / (0.7912 - 0.5) - 1) * 100
 
 
-def test_normalised_gini_is_the_sum_of_the_lorenz_curve():
+def test_normalized_gini_is_the_sum_of_the_lorenz_curve():
     y, p = rng.lognormal(size=101), rng.random(101)
 
     def gini(order):
         held = np.cumsum(y[order]) / y.sum()
         return held.sum() - (y.size + 1) / 2
 
-    assert metrics.normalised_gini(y, p) == pytest.approx(gini(np.argsort(-p)) / gini(np.argsort(-y)))
-    assert metrics.normalised_gini(y, 3 * y) == pytest.approx(1)
-    assert metrics.normalised_gini(y, np.ones(101)) == pytest.approx(0, abs=1e-12)
+    assert metrics.normalized_gini(y, p) == pytest.approx(gini(np.argsort(-p)) / gini(np.argsort(-y)))
+    assert metrics.normalized_gini(y, 3 * y) == pytest.approx(1)
+    assert metrics.normalized_gini(y, np.ones(101)) == pytest.approx(0, abs=1e-12)
     times = 1 + np.arange(101) % 2
-    assert metrics.normalised_gini(y, p, weight=times) == pytest.approx(
-        metrics.normalised_gini(np.repeat(y, times), np.repeat(p, times))
+    assert metrics.normalized_gini(y, p, weight=times) == pytest.approx(
+        metrics.normalized_gini(np.repeat(y, times), np.repeat(p, times))
     )
-    assert np.isnan(metrics.normalised_gini(np.ones(5), np.arange(5)))
+    assert np.isnan(metrics.normalized_gini(np.ones(5), np.arange(5)))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_normalised_gini_is_the_sum_of_the_lorenz_curve():
         (lambda: metrics.future_cost(RESPONSE, chosen=CHOSEN, levels=LEVELS, basis="free"), "basis"),
         (lambda: metrics.budget_use([1.0], limit=0), "limit"),
         (lambda: metrics.thc([1.0], given=[1, 2], chosen=[1]), "given"),
-        (lambda: metrics.normalised_gini([-1.0, 2], [1, 2]), "y"),
+        (lambda: metrics.normalized_gini([-1.0, 2], [1, 2]), "y"),
     ],
 )
 def test_bad_arguments_are_named(call, field):

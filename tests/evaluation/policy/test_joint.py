@@ -1,4 +1,4 @@
-"""Two policies at one budget over two sides, against the known truth and the linear programme."""
+"""Two policies at one budget over two sides, against the known truth and the linear program."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def noise(world: World, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def test_the_optimum_and_the_best_flat_mixture_are_those_of_the_linear_programmes() -> None:
+def test_the_optimum_and_the_best_flat_mixture_are_those_of_the_linear_programs() -> None:
     world = draw(0, 20_000)
     found = compare(world, world.truth, replications=40)
     campaign = Campaign(
@@ -180,6 +180,6 @@ def test_prices_reach_the_worth_of_offers_that_are_not_beside_each_other() -> No
     assert sorted(step_worth(value, equal)) == pytest.approx([0.1, 0.2, 0.3, 0.5])
     falling = np.repeat([[1.0], [0.0], [2.0]], 2, axis=1)
     assert sorted(step_worth(value, falling)) == pytest.approx([0.2, 0.2, 0.5])
-    # Where each level costs more than the one before, the steps are those between neighbours.
+    # Where each level costs more than the one before, the steps are those between neighbors.
     ascending = np.repeat([[0.0], [1.0], [2.0]], 2, axis=1)
     assert sorted(step_worth(value, ascending)) == pytest.approx([0.1, 0.3, 0.4])

@@ -50,7 +50,7 @@ def test_each_estimator_is_its_definition() -> None:
     w = [world.target[i] / world.propensity[i] for i in range(60)]
     both = (world.y, world.target, world.propensity)
     assert metrics.ips_value(*both) == pytest.approx(sum(w[i] * world.y[i] for i in range(60)) / sum(w))
-    assert metrics.ips_value(*both, normalise=False) == pytest.approx(sum(w[i] * world.y[i] for i in range(60)) / 60)
+    assert metrics.ips_value(*both, normalize=False) == pytest.approx(sum(w[i] * world.y[i] for i in range(60)) / 60)
     capped = [min(each, 1.5) for each in w]
     assert metrics.ips_value(*both, clip=1.5) == pytest.approx(
         sum(capped[i] * world.y[i] for i in range(60)) / sum(capped)
@@ -87,7 +87,7 @@ def test_they_are_unbiased_over_trials(replications) -> None:
     plain, wrong_model, wrong_propensity, biased = [], [], [], []
     for world in replications:
         both = (world.y, world.target, world.propensity)
-        plain.append(metrics.ips_value(*both, normalise=False) - world.value)
+        plain.append(metrics.ips_value(*both, normalize=False) - world.value)
         wrong_model.append(metrics.dr_value(*both, **world.model(wrong=0.3)) - world.value)
         even = np.full(world.y.size, 1 / J)
         right = (world.policy * world.truth).sum(axis=0)

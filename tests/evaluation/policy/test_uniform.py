@@ -1,4 +1,4 @@
-"""Uniform dosing against a linear programme and brute force."""
+"""Uniform dosing against a linear program and brute force."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shadowprice.evaluation.policy.uniform import best_flat, flat_frontier
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_best_flat_mixture_is_the_optimum_of_the_linear_programme(seed: int) -> None:
+def test_the_best_flat_mixture_is_the_optimum_of_the_linear_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     value = {"customer": rng.random(6), "merchant": rng.random(4)}
     cost = {"customer": rng.uniform(-2, 5, 6), "merchant": rng.uniform(0, 5, 4)}

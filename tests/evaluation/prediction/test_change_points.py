@@ -15,7 +15,7 @@ JUMPS = np.array([2, 2, 2, 2, 5, 10, 10, 10, 10, 10]) / 1000
 
 
 def trial(seed, rows, rates, spread=0.8):
-    """Randomised levels, accounts whose hazards differ by a known factor, one answer each."""
+    """Randomized levels, accounts whose hazards differ by a known factor, one answer each."""
     rng = np.random.default_rng(seed)
     offset = rng.normal(0, spread, rows)
     level = rng.integers(0, LEVELS.size, rows)

@@ -62,6 +62,6 @@ def test_mlss_agrees_with_a_loop_over_accounts_and_windows():
     roughest = []
     for curve in response.T:
         pieces = [(a, b, (curve[k + 1] - curve[k]) / (b - a)) for k, (a, b) in enumerate(pairwise(levels))]
-        windows = [[s for a, b, s in pieces if a >= centre - radius and b <= centre + radius] for centre in levels]
+        windows = [[s for a, b, s in pieces if a >= center - radius and b <= center + radius] for center in levels]
         roughest.append(max(np.std(window) for window in windows if window))
     assert metrics.mlss(response, levels=levels, radius=radius) == pytest.approx(np.mean(roughest))

@@ -57,14 +57,14 @@ def test_constant_hazard_has_the_likelihood_and_rate_of_lifelines_interval_censo
 def test_piecewise_hazard_has_the_likelihood_and_rates_of_lifelines_interval_censoring():
     y, level = rows(1 - np.exp(-np.array([0.03, 0.12, 0.2, 0.9, 1.7])))
     fit = fit_segments(CurrentStatus(y, level, LEVELS), [0, 50, 180])
-    given = LEVELS[level] / 100  # in whole units, for the peer's optimiser
+    given = LEVELS[level] / 100  # in whole units, for the peer's optimizer
     peer = lifelines.PiecewiseExponentialFitter([0.5])
     peer.fit_interval_censoring(np.where(y == 1, 0.0, given), np.where(y == 1, given, np.inf))
     assert fit.loglik == pytest.approx(peer.log_likelihood_, abs=1e-3)
     assert fit.hazard == pytest.approx([0.01 / peer.lambda_0_, 0.01 / peer.lambda_1_], rel=1e-3)
 
 
-def test_offsets_and_a_base_mass_give_the_optimum_of_a_general_optimiser_on_the_written_likelihood():
+def test_offsets_and_a_base_mass_give_the_optimum_of_a_general_optimizer_on_the_written_likelihood():
     rng = np.random.default_rng(1)
     levels = np.array([0, 30, 60, 100])
     level, offset = rng.integers(0, 4, 3000), rng.normal(0, 0.7, 3000)

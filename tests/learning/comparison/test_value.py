@@ -1,4 +1,4 @@
-"""Values before publication under rules and further budgets, against the linear programme on the truth."""
+"""Values before publication under rules and further budgets, against the linear program on the truth."""
 
 from __future__ import annotations
 

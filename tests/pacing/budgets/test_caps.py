@@ -199,7 +199,7 @@ def test_early_requests_cost_more_where_a_cap_is_used_up() -> None:
     np.testing.assert_allclose(free.profile({}), 1 / 36)
 
 
-def test_the_solve_is_the_linear_programme_with_a_limit_of_each_account() -> None:
+def test_the_solve_is_the_linear_program_with_a_limit_of_each_account() -> None:
     names = ("spring", "autumn")
     campaign = campaign_with(
         Cap(name="few", per="account", count=6, campaigns=names),

@@ -126,7 +126,7 @@ def sample_of(setting: Setting, rows: int = 90) -> dict[Side, Curves]:
     return found
 
 
-def linear_programme(
+def linear_program(
     campaign: Campaign, curves: dict[Side, Curves], remaining: dict[Side, np.ndarray], left: float
 ) -> tuple[float, dict[str, float]]:
     """Value and prices by HiGHS, from the definitions: a column for each account, level and hour."""
@@ -182,7 +182,7 @@ def linear_programme(
     return -solved.fun, prices
 
 
-def test_groups_periods_floors_means_and_rules_are_the_linear_programme(make_setting: Callable[..., Setting]) -> None:
+def test_groups_periods_floors_means_and_rules_are_the_linear_program(make_setting: Callable[..., Setting]) -> None:
     setting = with_regions(make_setting(0))
     limits = Limits(budgets=budgets(north=5500, shops=4000, rush=10000, west=13000, mean=23.0))
     campaign = replace(setting.campaign, limits=limits, rules=(ADULT,))
@@ -203,7 +203,7 @@ def test_groups_periods_floors_means_and_rules_are_the_linear_programme(make_set
     assert len(parts) == 3
     ahead = {side: float(mine.sum()) for side, mine in remaining.items()}
     found = solve_window(campaign, curves, ahead, left, parts, rows)
-    value, prices = linear_programme(campaign, curves, remaining, left)
+    value, prices = linear_program(campaign, curves, remaining, left)
     assert found.primal == pytest.approx(value, rel=1e-8)
     assert found.dual == pytest.approx(value, rel=1e-8)
     named = {"budget": "budget", "north": "north", "shops": "shops", "rush": "rush|0", "west": "west", "mean": "mean"}

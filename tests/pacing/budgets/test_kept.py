@@ -100,7 +100,7 @@ def before(campaign: Campaign, curves: Curves, **changes: Any) -> PriceRecord:
 
 
 def optimum(campaign: Campaign, curves: Curves, money: float, expected: float) -> float:
-    """Value of the linear programme of the rest of the window, by HiGHS."""
+    """Value of the linear program of the rest of the window, by HiGHS."""
     share = expected * curves.shares()
     value, cost = curves.response * share, campaign.net_cost("customer", curves.response) * share
     columns = np.tile(np.arange(curves.accounts), len(BONUSES))
@@ -116,7 +116,7 @@ def optimum(campaign: Campaign, curves: Curves, money: float, expected: float) -
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_late_price_is_that_of_the_linear_programme_or_the_one_before_where_nothing_can_be_bought(seed: int) -> None:
+def test_a_late_price_is_that_of_the_linear_program_or_the_one_before_where_nothing_can_be_bought(seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     campaign, curves = bonus_campaign(), bonus_curves(seed)
     newest = before(campaign, curves)

@@ -63,7 +63,7 @@ class Blind(Pacer):
 
 @pytest.mark.parametrize("exploration", [0.0, 0.02])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_window_is_the_linear_programme_with_a_row_for_each_budget(
+def test_the_window_is_the_linear_program_with_a_row_for_each_budget(
     make_setting: Callable[..., Setting], seed: int, exploration: float
 ) -> None:
     setting = make_setting(seed)

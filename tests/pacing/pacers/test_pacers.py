@@ -241,7 +241,7 @@ def test_the_best_fixed_price_is_the_best_of_many_that_keep_within_the_budget(ma
         other = run_pacer(setting, Fixed(), batch=4000).outcomes
         if other.cost.sum() <= limit:
             assert value(setting, other) <= value(setting, best) * (1 + 2e-3)
-    # And the optimum of the linear programme is above it, up to the luck of the draw.
+    # And the optimum of the linear program is above it, up to the luck of the draw.
     assert value(setting, best) < 1.02 * optimum(setting)
 
 

@@ -76,12 +76,12 @@ def test_a_static_price_does_visibly_worse_under_a_doubled_noon(
     assert interval[0] > 0.03
 
 
-def test_hindsight_is_the_linear_programmes_optimum_on_the_days_own_requests(
+def test_hindsight_is_the_linear_programs_optimum_on_the_days_own_requests(
     make_setting: Callable[..., Setting], ran: Callable[..., Ran]
 ) -> None:
     _, runs, table = ran(make_setting, 0, False)
     hindsight = table.loc["hindsight"]
-    # The policy realises the tie share by a hash, so it is off by at most a few tied requests.
+    # The policy realizes the tie share by a hash, so it is off by at most a few tied requests.
     assert hindsight["expected_spend"] == pytest.approx(hindsight["allowance"], rel=1e-3)
     assert runs["hindsight"].slots["price"].nunique() == 1
     solved = runs["hindsight"].outcomes
@@ -179,7 +179,7 @@ def test_a_spent_budget_never_brings_less_than_the_lowest_level_that_costs_nothi
 
 
 @pytest.mark.parametrize("form", ["total", "per_account", "per_response"])
-def test_the_best_flat_mixture_is_the_linear_programme_over_both_sides_levels(
+def test_the_best_flat_mixture_is_the_linear_program_over_both_sides_levels(
     make_setting: Callable[..., Setting], form: str
 ) -> None:
     setting = make_setting(2, requests=3000, form=form)

@@ -365,7 +365,7 @@ def test_the_sample_is_the_most_recent_traffic(make_setting: MakeSetting) -> Non
     ledger = SimulatedLedger(setting.campaign, setting.history, sample_rows=100)
     model: OutcomeModel = setting.outcomes
     level = np.zeros(len(setting.day), dtype=np.int32)
-    ledger.authorise(setting.day, level)
+    ledger.authorize(setting.day, level)
     promised = sum(ledger.outstanding.values())
     assert promised == int((setting.day.side == "customer").sum()) * setting.campaign.terms("customer").levels[0]
     drawn: Outcomes = model.draw(setting.day, level)

@@ -246,19 +246,19 @@ def test_planted_parameters_are_recovered(name: str) -> None:
     v = tensor(np.where(bought, np.maximum(v, 1e-9), 0.0))
     loss = LOSSES[name]
     raw = torch.tensor([0.0, 1.0, 0.0], requires_grad=True)
-    optimiser = torch.optim.LBFGS([raw], max_iter=200, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([raw], max_iter=200, line_search_fn="strong_wolfe")
 
     def parameters() -> tuple[Tensor, Tensor, Tensor]:
         return raw[0].expand(rows), loss.mu(raw[1]).expand(rows), loss.sigma(raw[2]).expand(rows)
 
     def closure() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         logit, middle, spread = parameters()
         total = loss.rows(*log_product(logit), middle, spread, v).mean()
         total.backward()
         return total
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     logit, middle, spread = (each[0].item() for each in parameters())
     positives = bought.sum()
     assert abs(float(sigmoid(np.array(logit))) - p) < 4 * 2 * math.sqrt(p * (1 - p) / rows)

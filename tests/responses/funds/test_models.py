@@ -247,13 +247,13 @@ def test_neither_padding_nor_the_order_of_events_changes_a_behaviour_vector() ->
     torch.testing.assert_close(encoder(cut), whole[[1]])
 
 
-def test_on_a_large_graph_a_step_sees_a_sampled_neighbourhood(drawn: Funds, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With fanouts above every degree the sample is the neighbourhood, and its embedding that of the whole graph."""
+def test_on_a_large_graph_a_step_sees_a_sampled_neighborhood(drawn: Funds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fanouts above every degree the sample is the neighborhood, and its embedding that of the whole graph."""
     model = build("esdpm", drawn, training=TrainingConfig(epochs=1)).fit(drawn.frame())
     graph, rows = model._graph(), model._rows(drawn.frame().head(30))
     monkeypatch.setattr(module, "WHOLE_GRAPH", 10)
     monkeypatch.setattr(module, "FANOUTS", (1000, 1000))
-    part, node = module.Neighbourhoods(graph, 0).of(rows.node, 0)
+    part, node = module.Neighborhoods(graph, 0).of(rows.node, 0)
     assert part is not graph
     with torch.no_grad():
         whole, sampled = model.network.embed_graph(graph)[rows.node], model.network.embed_graph(part)[node]

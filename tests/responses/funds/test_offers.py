@@ -107,7 +107,7 @@ def test_events_on_an_unknown_fund_count_by_action_and_age_alone(drawn: Funds) -
     assert (model.network.behaviour.offer.weight[0] == 0).all()
 
 
-def test_features_are_standardised_over_the_delivered_offers_in_order_of_the_levels() -> None:
+def test_features_are_standardized_over_the_delivered_offers_in_order_of_the_levels() -> None:
     found = fit_offers(OFFERS, np.array([True, False, True]))
     assert found.identity.tolist() == [1, 0, 2]
     np.testing.assert_allclose(found.numeric[:, 0], [-1, 0, 1], atol=1e-6)
@@ -141,7 +141,7 @@ def test_an_offer_without_deliveries_and_without_features_is_refused(drawn: Fund
     frame, behaviours = launched(drawn, 3)
     for offers in (None, drawn.offers.assign(x_return=np.nan, x_lot=np.nan)):
         model = make("esdpm_ncg", levels=range(8), behaviours=behaviours, offers=offers, training=LEARNING)
-        with pytest.raises(InvalidInput, match="offers: offer 3 has neither a labelled delivery nor features"):
+        with pytest.raises(InvalidInput, match="offers: offer 3 has neither a labeled delivery nor features"):
             model.fit(frame)
 
 

@@ -13,7 +13,7 @@ from shadowprice.responses import make
 from shadowprice.responses.goal.bi_dfcl import BiDfclModel, BridgeNetwork, _Rounds
 from shadowprice.responses.goal.goals import BudgetGoal
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.uplift.two_outcome import labelled_rows
+from shadowprice.responses.uplift.two_outcome import labeled_rows
 
 LEVELS = (0, 100, 200, 300)
 
@@ -31,7 +31,7 @@ def gate_after(truthful: bool) -> float:
     model.fit(drawn.frame)
     assert model.inputs is not None
     assert model.network is not None
-    rows = labelled_rows(
+    rows = labeled_rows(
         drawn.frame, model.inputs, drawn.frame[["response", "cost"]].to_numpy(dtype=np.float64), len(LEVELS)
     )
     torch.manual_seed(0)

@@ -10,7 +10,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint import batches
 from shadowprice.responses.joint import graph as graphs
-from shadowprice.responses.joint.batches import Neighbourhoods, Step, TrainingData, WholeGraph, make_batches, of_process
+from shadowprice.responses.joint.batches import Neighborhoods, Step, TrainingData, WholeGraph, make_batches, of_process
 from shadowprice.responses.joint.fit import fit_network, scheduled
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.training import TrainingConfig
@@ -60,7 +60,7 @@ def test_the_parts_of_a_large_epoch_are_all_rows_once(prepared: Prepared) -> Non
     assert again != [step["customer"].node.tolist() for _, step in made.steps(1)]
 
 
-def test_a_step_on_neighbourhoods_has_all_rows_of_its_accounts(prepared: Prepared) -> None:
+def test_a_step_on_neighborhoods_has_all_rows_of_its_accounts(prepared: Prepared) -> None:
     _, data = prepared
     by_response = {
         side: {float(y): node for y, node in zip(np.random.default_rng(0).random(len(rows)), rows.node, strict=True)}
@@ -70,7 +70,7 @@ def test_a_step_on_neighbourhoods_has_all_rows_of_its_accounts(prepared: Prepare
         side: replace(rows, response=np.array(list(by_response[side]), dtype=np.float64))
         for side, rows in data.train.items()
     }
-    graph, rows = next(iter(Neighbourhoods(replace(data, train=marked), 4, seed=0).steps(0)))
+    graph, rows = next(iter(Neighborhoods(replace(data, train=marked), 4, seed=0).steps(0)))
     assert graph.nodes < data.graph.nodes
     drawn = 0
     for side, part in rows.items():
@@ -80,12 +80,12 @@ def test_a_step_on_neighbourhoods_has_all_rows_of_its_accounts(prepared: Prepare
     assert 4 <= drawn <= 6
 
 
-def test_embeddings_in_a_neighbourhood_are_those_of_the_whole_graph(
+def test_embeddings_in_a_neighborhood_are_those_of_the_whole_graph(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, data = prepared
     monkeypatch.setattr(batches, "HELD_OUT_FANOUTS", (1000, 1000))
-    graph, rows = Neighbourhoods(data, 10_000, seed=0).held_out
+    graph, rows = Neighborhoods(data, 10_000, seed=0).held_out
     with torch.no_grad():
         found = float(model.network(graph, rows))
         wanted = float(
@@ -94,7 +94,7 @@ def test_embeddings_in_a_neighbourhood_are_those_of_the_whole_graph(
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
-def test_a_large_graph_learns_from_neighbourhoods_what_a_small_one_learns_whole(
+def test_a_large_graph_learns_from_neighborhoods_what_a_small_one_learns_whole(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, data = prepared
@@ -105,7 +105,7 @@ def test_a_large_graph_learns_from_neighbourhoods_what_a_small_one_learns_whole(
         monkeypatch.setattr(batches, "STEP_ROWS", 500)
         monkeypatch.setattr(batches, "STEP_ACCOUNTS", 150)
         made = make_batches(data, 0)
-        assert type(made) is (WholeGraph if nodes else Neighbourhoods)
+        assert type(made) is (WholeGraph if nodes else Neighborhoods)
         model.network.load_state_dict(start)
         before = float(model.network(*made.held_out).detach())
         config = scheduled(TrainingConfig(epochs=60), made.count)

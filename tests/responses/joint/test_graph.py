@@ -10,7 +10,7 @@ import torch
 from benchmarks.world.training_set import training_set
 from shadowprice.encoders.registry import ENCODERS, make_encoder
 from shadowprice.graphs.build import build_snapshot
-from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.graphs.sampler import NeighborSampler
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.joint import graph as graphs
 from shadowprice.responses.joint.graph import ModelGraph, NodeEmbeddings
@@ -45,7 +45,7 @@ def test_a_part_of_the_graph_has_the_features_of_its_nodes_and_ties(
     whole = graph.whole
     assert graph.nodes == whole.nodes == sum(each.nodes for each in snapshots[:count])
     seeds = np.unique(np.random.default_rng(0).integers(0, graph.nodes, 40))
-    seen = NeighbourSampler(graph.adjacency).sample(seeds, (None,), np.random.default_rng(0))
+    seen = NeighborSampler(graph.adjacency).sample(seeds, (None,), np.random.default_rng(0))
     part = graph.around(seen)
     for side, values in whole.features.items():
         assert torch.equal(part.features[side], values[seen.nodes])

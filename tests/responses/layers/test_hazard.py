@@ -41,7 +41,7 @@ def test_free_segments_without_features_are_the_isotonic_regression_of_the_redem
     fit_intercepts,
 ) -> None:
     level, y = simulate(4000)
-    # make one pair of neighbours violate the order
+    # make one pair of neighbors violate the order
     y[(level == 2)] = (np.random.default_rng(9).random((level == 2).sum()) < 0.15).astype(float)
     rate = np.array([y[level == j].mean() for j in range(LEVELS.size)])
     count = np.bincount(level)
@@ -80,17 +80,17 @@ def test_one_level_with_features_is_complementary_log_log_regression() -> None:
     torch.set_default_dtype(torch.float64)
     try:
         layer = HazardLayer(2, np.array([100]))
-        optimiser = torch.optim.LBFGS(
+        optimizer = torch.optim.LBFGS(
             layer.parameters(), max_iter=500, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
         )
 
         def closure() -> torch.Tensor:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = layer.loss(torch.from_numpy(x), torch.zeros(3000, dtype=torch.long), torch.from_numpy(y)).mean()
             loss.backward()
             return loss
 
-        optimiser.step(closure)
+        optimizer.step(closure)
     finally:
         torch.set_default_dtype(torch.float32)
     found = np.r_[float(layer.bias.detach()[0]), layer.weight.detach().numpy()[0]]

@@ -66,7 +66,7 @@ def test_the_curve_of_two_towers_may_fall() -> None:
 
 
 @pytest.mark.parametrize("levels", [LEVELS, WITH_ZERO])
-def test_cox_hazards_factorise(levels: np.ndarray) -> None:
+def test_cox_hazards_factorize(levels: np.ndarray) -> None:
     layer = noisy("cox", levels=levels)
     with torch.no_grad():
         log_hazard = torch.log(layer(0.5 * torch.randn(30, 4)))
@@ -156,18 +156,18 @@ def test_without_features_the_gradient_model_is_logistic_regression() -> None:
     try:
         layer = make_layer("gradient_logit", 1, LEVELS)
         layer.start(level, y)
-        optimiser = torch.optim.LBFGS(
+        optimizer = torch.optim.LBFGS(
             layer.parameters(), max_iter=500, line_search_fn="strong_wolfe", tolerance_change=0
         )
         h, index, target = torch.zeros(1000, 1), torch.from_numpy(level), torch.from_numpy(y)
 
         def closure() -> torch.Tensor:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = layer.loss(h, index, target).mean()
             loss.backward()
             return loss
 
-        optimiser.step(closure)
+        optimizer.step(closure)
         slope = float(torch.nn.functional.softplus(layer.slope.bias.detach())[0])
     finally:
         torch.set_default_dtype(torch.float32)

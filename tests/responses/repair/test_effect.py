@@ -26,8 +26,8 @@ def confounded(rows: int, seed: int, effect: np.ndarray = TRUE) -> tuple[pd.Data
     rng = np.random.default_rng(seed)
     merchant = rng.integers(0, 60, rows)
     taste = np.linspace(0.5, -2.5, 60)[merchant]
-    centre = np.linspace(0, 3, 60)[merchant]
-    weight = np.exp(-1.5 * np.abs(np.arange(4)[:, None] - centre))
+    center = np.linspace(0, 3, 60)[merchant]
+    weight = np.exp(-1.5 * np.abs(np.arange(4)[:, None] - center))
     level = (rng.uniform(size=rows) > np.cumsum(weight / weight.sum(axis=0), axis=0)).sum(axis=0)
     truth = expit(taste + effect[:, None])
     frame = pd.DataFrame(

@@ -61,7 +61,7 @@ def test_bad_columns_are_refused(y, weight, words) -> None:
         pava(y, weight)
 
 
-def test_a_map_runs_through_the_centres_of_isotonic_blocks() -> None:
+def test_a_map_runs_through_the_centers_of_isotonic_blocks() -> None:
     rng = np.random.default_rng(1)
     p = rng.uniform(size=5000)
     y = (rng.uniform(size=5000) < p**2).astype(float)
@@ -94,7 +94,7 @@ def test_a_plateau_is_not_carried_on_by_a_model_that_rises() -> None:
 
 
 def world(rows: int, seed: int, bent: bool = True) -> tuple[Curves, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rising truth, a model that bends it and dips at one level, and randomised levels and responses."""
+    """Rising truth, a model that bends it and dips at one level, and randomized levels and responses."""
     rng = np.random.default_rng(seed)
     base = rng.normal(-2, 1, size=rows)
     truth = 1 / (1 + np.exp(-(base + np.array([0.0, 0.5, 1.0, 1.5])[:, None])))

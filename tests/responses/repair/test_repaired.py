@@ -32,8 +32,8 @@ def data() -> TrainingSet:
     """Merchants who give more have customers who respond less, so the raw response falls with the level."""
     rng = np.random.default_rng(0)
     shop = rng.integers(0, 40, SIZE)
-    centre = np.linspace(0, 2, 40)[shop]
-    weight = np.exp(-1.5 * np.abs(np.arange(3)[:, None] - centre))
+    center = np.linspace(0, 2, 40)[shop]
+    weight = np.exp(-1.5 * np.abs(np.arange(3)[:, None] - center))
     level = (rng.uniform(size=SIZE) > np.cumsum(weight / weight.sum(axis=0), axis=0)).sum(axis=0)
     x = rng.normal(size=SIZE)
     logit = np.linspace(1.0, -3.0, 40)[shop] + 0.5 * x + EFFECT[level]

@@ -104,19 +104,19 @@ def test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators() 
     empty = fit_tabular(pd.DataFrame({"level": level}))
     network = DipnNetwork(empty, 5, activation="softplus").double()
     numeric, category = torch.zeros(4000, 0).double(), torch.zeros(4000, 0, dtype=torch.int64)
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         network.parameters(), max_iter=2000, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
     )
     target, index = torch.from_numpy(y), torch.from_numpy(level)
 
     def closure() -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         logit = network.at(numeric, category, index)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logit, target)
         loss.backward()
         return loss
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     found = torch.sigmoid(network(numeric[:1], category[:1])).detach().numpy()[0]
     np.testing.assert_allclose(found, pava, atol=2e-4)
 

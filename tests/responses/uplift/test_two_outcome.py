@@ -17,7 +17,7 @@ from shadowprice.evaluation import metrics
 from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.uplift.outcomes import Outcome
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, labelled_rows
+from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel, labeled_rows
 from shadowprice.responses.weights import inverse_propensity
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=60, patience=20, decay=0.98)
@@ -80,7 +80,7 @@ def test_a_propensity_counts_once_whether_logged_or_in_a_balancing_weight() -> N
     frame = pd.DataFrame({"level": level, "propensity": propensity, "weight": random.integers(1, 3, 3000)})
     balanced = frame.assign(balancing_weight=inverse_propensity(level, propensity, 3).values)
     inputs = fit_tabular(frame, ("x_",))
-    logged, twice = (labelled_rows(each, inputs, frame[["level"]].to_numpy(float), 3) for each in (frame, balanced))
+    logged, twice = (labeled_rows(each, inputs, frame[["level"]].to_numpy(float), 3) for each in (frame, balanced))
     expected = (frame["weight"] / propensity).to_numpy()
     np.testing.assert_allclose(logged.importance, expected, rtol=1e-5)
     # Up to a factor: the shares of the levels among the rows are those of this sample.
@@ -200,10 +200,8 @@ def test_the_gradient_of_the_loss_in_all_weights_is_that_of_finite_differences(n
     model = make(name, levels=drawn.levels, hidden=3, training=once, **options).fit(few)
     assert isinstance(model, TwoOutcomeModel)
     assert model.network is not None
-    rows = labelled_rows(few, model.inputs, few[["response", "cost"]].to_numpy(), len(drawn.levels))
-    rows = LabelledRows(
-        **{key: part.double() if part.is_floating_point() else part for key, part in vars(rows).items()}
-    )
+    rows = labeled_rows(few, model.inputs, few[["response", "cost"]].to_numpy(), len(drawn.levels))
+    rows = LabeledRows(**{key: part.double() if part.is_floating_point() else part for key, part in vars(rows).items()})
     network = model.network.double()
     if isinstance(model, DirectRankingModel):
         assert isinstance(network, RankingNetwork)

@@ -21,7 +21,7 @@ def test_with_one_session_in_the_history_attention_is_its_weight_times_it() -> N
     torch.testing.assert_close(found, torch.stack([weight[0] * keys[0], torch.zeros(3), weight[1] * keys[1]]))
 
 
-def test_weights_are_not_normalised_and_see_query_key_difference_and_product() -> None:
+def test_weights_are_not_normalized_and_see_query_key_difference_and_product() -> None:
     torch.manual_seed(1)
     attention = TargetAttention(2)
     keys, target, past = torch.randn(3, 2), torch.randn(2, 2), past_of([1, 2], [4])

@@ -235,7 +235,7 @@ def test_options_that_cannot_be_are_refused(option: str, value: float) -> None:
         make("dmbgn", levels=[1, 2], **{option: value})
 
 
-def test_logistic_regression_is_the_maximum_of_its_penalised_likelihood() -> None:
+def test_logistic_regression_is_the_maximum_of_its_penalized_likelihood() -> None:
     random = np.random.default_rng(0)
     x, level = random.normal(size=400), random.integers(0, 3, 400)
     y = (random.random(400) < expit(0.8 * x + np.array([-1.0, 0.5, -0.3])[level])).astype(float)

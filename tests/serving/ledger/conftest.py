@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from benchmarks.faults.redis_server import RedisServer
-from serving.ledger.api.authorise import ceiling, entries
+from serving.ledger.api.authorize import ceiling, entries
 from serving.ledger.api.corrections import CorrectionEvent, corrections
 from serving.ledger.api.events import Event
 from serving.ledger.api.messages import Authorizations, Items
@@ -147,15 +147,15 @@ class Ledger:
             self.store.close()
         self._open = False
 
-    def authorise(self, *items, **options):
+    def authorize(self, *items, **options):
         """Record the items of one call."""
-        return lone(self.authorise_calls(items, **options))
+        return lone(self.authorize_calls(items, **options))
 
-    def authorise_calls(self, *calls, hard_stop=True, campaign=None, **changes):
+    def authorize_calls(self, *calls, hard_stop=True, campaign=None, **changes):
         """Record calls of items and of :class:`Known` requests; the answer of each."""
         own = campaign or self.campaign
         rows = [[row if isinstance(row, Known) else self._entry(row, own, changes) for row in call] for call in calls]
-        return self.store.authorise(rows, ceiling(own, hard_stop), self.store.date()).result(20)
+        return self.store.authorize(rows, ceiling(own, hard_stop), self.store.date()).result(20)
 
     def _entry(self, item, campaign, changes):
         columns = {name: [getattr(item, name)] for name in Items.model_fields if hasattr(item, name)}

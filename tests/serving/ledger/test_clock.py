@@ -42,12 +42,12 @@ def every(ledger, *passing):
 
 def test_a_clock_four_days_ahead_for_eight_seconds_expires_nothing_and_nothing_is_spent_twice(open_ledger, kit):
     ledger = open_ledger(limit=130)
-    assert incentives(ledger.authorise(kit.item("a", level=2))) == [130]
+    assert incentives(ledger.authorize(kit.item("a", level=2))) == [130]
     ledger.wrong = 4 * DAY
     assert every(ledger, 4 * SECOND, 4 * SECOND) == 0
-    assert incentives(ledger.authorise(kit.item("b", level=2))) == [0]
+    assert incentives(ledger.authorize(kit.item("b", level=2))) == [0]
     ledger.wrong = timedelta(0)
-    assert incentives(ledger.authorise(kit.item("c", level=2))) == [0]
+    assert incentives(ledger.authorize(kit.item("c", level=2))) == [0]
     assert ledger.settle(kit.event("a", 130, at=ledger.at), kit.event("b", 0), kit.event("c", 0)) == (3, 0)
     assert ledger.money() == (0, 130)
     assert ledger.store.totals().late["customer"] == 0
@@ -55,15 +55,15 @@ def test_a_clock_four_days_ahead_for_eight_seconds_expires_nothing_and_nothing_i
 
 def test_a_clock_that_is_ahead_when_an_outcome_comes_does_not_make_it_late(open_ledger, kit):
     ledger = open_ledger(limit=130)
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     ledger.wrong = 4 * DAY
     ledger.settle(kit.event("a", 130, at=ledger.at))
     assert [row.late for row in ledger.store.outcomes_after(0, 1)] == [False]
 
 
 def test_a_clock_that_oscillates_neither_shortens_nor_lengthens_an_authorization(open_ledger, kit):
-    ledger = open_ledger(authorisation_ttl_hours=2.0)
-    ledger.authorise(kit.item("a"))
+    ledger = open_ledger(authorization_ttl_hours=2.0)
+    ledger.authorize(kit.item("a"))
     for number in range(19):
         ledger.wrong = (-1) ** number * 4 * DAY
         assert every(ledger, 0.1 * HOUR) == 0
@@ -73,8 +73,8 @@ def test_a_clock_that_oscillates_neither_shortens_nor_lengthens_an_authorization
 
 
 def test_a_restart_does_not_shorten_an_authorization_and_downtime_does_not_count(open_ledger, kit):
-    first = open_ledger(authorisation_ttl_hours=2.0)
-    first.authorise(kit.item("a"))
+    first = open_ledger(authorization_ttl_hours=2.0)
+    first.authorize(kit.item("a"))
     assert every(first, 1.5 * HOUR) == 0
     first.close()
     again = open_ledger(first.campaign)
@@ -85,9 +85,9 @@ def test_a_restart_does_not_shorten_an_authorization_and_downtime_does_not_count
 
 
 def test_a_ledger_that_is_killed_holds_authorizations_longer_at_most_by_one_sweep(kit, tmp_path):
-    campaign = kit.campaign(authorisation_ttl_hours=2.0)
+    campaign = kit.campaign(authorization_ttl_hours=2.0)
     ledger = kit.open(campaign, tmp_path / "ledger.db")
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     every(ledger, HOUR)
     ledger.at += 5 * SECOND
     with (
@@ -106,7 +106,7 @@ ONCE = Limits(caps=(Cap(name="once", per="account", count=1, period="day"),))
 
 
 def paid(ledger, kit, name):
-    (found,) = ledger.authorise(kit.item(name))
+    (found,) = ledger.authorize(kit.item(name))
     return found.decision.incentive > 0
 
 
@@ -145,10 +145,10 @@ def test_replicas_of_one_redis_agree_on_the_day_of_a_cap(kit, durable_redis, tmp
     ahead = kit.open(campaign, tmp_path, durable_redis.url, wrong=datetime.now(UTC) + DAY - kit.now)
     for number in range(3):
         with pytest.raises(Unavailable, match="ahead of the clock of Redis; set both clocks right"):
-            ahead.authorise(kit.item(f"ahead-{number}"))
+            ahead.authorize(kit.item(f"ahead-{number}"))
     ahead.wrong = timedelta(0)
     with pytest.raises(Unavailable, match="ahead of the clock of Redis"):
-        ahead.authorise(kit.item("once more"))
+        ahead.authorize(kit.item("once more"))
     assert not paid(ahead, kit, "corrected")
     for ledger in (right, behind, ahead):
         ledger.close()
@@ -157,7 +157,7 @@ def test_replicas_of_one_redis_agree_on_the_day_of_a_cap(kit, durable_redis, tmp
 @pytest.fixture
 def two(kit, durable_redis, tmp_path):
     """Two ledgers over the ledger of one Redis."""
-    campaign = kit.campaign(limit=130, authorisation_ttl_hours=2.0)
+    campaign = kit.campaign(limit=130, authorization_ttl_hours=2.0)
     both = [kit.open(campaign, tmp_path, durable_redis.url) for _ in range(2)]
     yield both
     for ledger in both:
@@ -167,9 +167,9 @@ def two(kit, durable_redis, tmp_path):
 def test_one_of_two_ledgers_ahead_expires_nothing_of_the_other(two, kit):
     right, ahead = two
     ahead.wrong = 4 * DAY
-    right.authorise(kit.item("a", level=2))
+    right.authorize(kit.item("a", level=2))
     assert every(ahead, 4 * SECOND, 4 * SECOND) == 0
-    assert incentives(ahead.authorise(kit.item("b", level=2))) == [0]
+    assert incentives(ahead.authorize(kit.item("b", level=2))) == [0]
     # Not by its monotonic clock either: Redis has not seen that time pass.
     ahead.watch.now += 4 * 86_400_000_000
     assert ahead.sweep() == 0
@@ -182,7 +182,7 @@ def test_one_of_two_ledgers_ahead_expires_nothing_of_the_other(two, kit):
 
 def test_time_that_two_ledgers_both_see_passes_once(two, kit):
     one, other = two
-    one.authorise(kit.item("a", level=2))
+    one.authorize(kit.item("a", level=2))
     for _ in range(20):
         assert one.sweep() + other.sweep() == 0
         other.watch.now += 360_000_000
@@ -194,7 +194,7 @@ def test_time_that_two_ledgers_both_see_passes_once(two, kit):
 @pytest.mark.parametrize("days", [4, -4])
 def test_a_jump_of_the_clock_of_redis_expires_nothing(two, kit, days):
     ledger, other = two
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     for _ in range(3):
         ledger.jump(days * 86_400_000_000)
         assert every(ledger, SECOND) + every(other, SECOND) == 0
@@ -203,7 +203,7 @@ def test_a_jump_of_the_clock_of_redis_expires_nothing(two, kit, days):
 
 def test_a_jump_of_the_clock_of_redis_counts_no_time_that_another_ledger_has_counted(two, kit):
     ledger, other = two
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     assert every(other, HOUR) == 0
     # The first has not called for an hour, of which the other has told.
     ledger.watch.now += 3_600_000_000
@@ -215,7 +215,7 @@ def test_a_jump_of_the_clock_of_redis_counts_no_time_that_another_ledger_has_cou
 
 def test_a_call_that_redis_did_not_run_counts_its_time_once(two, kit, durable_redis):
     ledger, _ = two
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     ledger.at += HOUR
     with redis.Redis.from_url(durable_redis.url) as client:
         client.script_flush()
@@ -226,7 +226,7 @@ def test_a_call_that_redis_did_not_run_counts_its_time_once(two, kit, durable_re
 
 def test_a_call_whose_answer_was_lost_does_not_count_its_time_twice(two, kit, monkeypatch):
     ledger, _ = two
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     ledger.at += HOUR
     execute, sent = redis.client.Pipeline.execute, []
 
@@ -248,7 +248,7 @@ def test_a_call_whose_answer_was_lost_does_not_count_its_time_twice(two, kit, mo
 @pytest.mark.parametrize("hours", [1, -1])
 def test_an_outcome_dated_by_another_clock_is_booked_and_flagged_and_logged(open_ledger, kit, tmp_path, hours):
     ledger = open_ledger()
-    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.authorize(kit.item("a"), kit.item("b"))
     ledger.at += 60 * SECOND
     wrong, right = ledger.at + hours * HOUR, ledger.at + 4 * 60 * SECOND
     assert ledger.settle(kit.event("a", 50, at=wrong), kit.event("b", 50, at=right)) == (2, 0)
@@ -274,7 +274,7 @@ def test_an_outcome_dated_by_another_clock_is_booked_and_flagged_and_logged(open
 @pytest.mark.parametrize("date", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)])
 def test_no_date_of_an_outcome_is_too_wrong_to_be_logged_and_recovered(open_ledger, kit, tmp_path, date):
     ledger, other = open_ledger(), open_ledger()
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     assert ledger.settle(kit.event("a", 50, at=date)) == (1, 0)
     LogWriter(ledger.store, tmp_path / "log").write()
     log = read_log(tmp_path / "log")
@@ -284,7 +284,7 @@ def test_no_date_of_an_outcome_is_too_wrong_to_be_logged_and_recovered(open_ledg
 
 
 def test_an_outcome_a_little_before_its_decision_is_read_as_of_the_decision(ledger, kit, tmp_path):
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.settle(kit.event("a", 50, at=ledger.at - 60 * SECOND))
     LogWriter(ledger.store, tmp_path / "log").write()
     exposure, outcome = exposure_and_outcome(read_log(tmp_path / "log"), ledger.campaign)
@@ -293,7 +293,7 @@ def test_an_outcome_a_little_before_its_decision_is_read_as_of_the_decision(ledg
 
 
 def test_segments_of_before_dates_were_judged_flag_none(ledger, kit, tmp_path):
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.settle(kit.event("a", 50))
     LogWriter(ledger.store, tmp_path / "log").write()
     (segment,) = segments(tmp_path / "log", "outcomes")
@@ -302,12 +302,12 @@ def test_segments_of_before_dates_were_judged_flag_none(ledger, kit, tmp_path):
 
 
 def test_recovered_authorizations_have_a_whole_time_to_live_whatever_the_dates_of_the_log(open_ledger, kit, tmp_path):
-    ledger = open_ledger(limit=10**9, authorisation_ttl_hours=2.0)
+    ledger = open_ledger(limit=10**9, authorization_ttl_hours=2.0)
     for number, wrong in enumerate((0 * DAY, 4 * DAY, -4 * DAY, 4 * DAY)):
         ledger.wrong = wrong
-        ledger.authorise(kit.item(f"r{number}"))
+        ledger.authorize(kit.item(f"r{number}"))
     LogWriter(ledger.store, tmp_path / "log").write()
-    other = open_ledger(limit=10**9, authorisation_ttl_hours=2.0)
+    other = open_ledger(limit=10**9, authorization_ttl_hours=2.0)
     recover(other.store, other.campaign, read_log(tmp_path / "log"))
     assert every(other, 2 * HOUR - SECOND) == 0
     assert every(other, SECOND) == 4
@@ -332,10 +332,10 @@ def test_skew_is_the_largest_difference_from_any_other_source_of_time():
 def test_a_store_tells_the_dates_that_it_knows(ledger, kit, request):
     of_redis = "redis" in request.node.name
     assert ledger.store.dates().recorded is None
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.wrong = DAY
     ledger.at += HOUR
-    ledger.authorise(kit.item("m", side="merchant"))
+    ledger.authorize(kit.item("m", side="merchant"))
     before = microseconds(datetime.now(UTC))
     dates = ledger.store.dates()
     # The date of the last that was recorded, whatever the wall clock shows meanwhile.

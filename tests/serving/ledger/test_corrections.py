@@ -31,7 +31,7 @@ def sums(ledger):
 
 
 def test_what_was_not_redeemed_is_corrected_to_redeemed_once_and_its_outcome_stays(ledger, kit):
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.settle(kit.event("a", 0))
     later = kit.correction("a", 50)
     assert ledger.correct(later) == (1, 0)
@@ -49,19 +49,19 @@ def test_what_was_not_redeemed_is_corrected_to_redeemed_once_and_its_outcome_sta
 @pytest.mark.parametrize(("kind", "redeemed"), [("refund", False), ("refund", True), ("clawback", True)])
 def test_money_that_came_back_is_free_again(open_ledger, kit, kind, redeemed):
     ledger = open_ledger(limit=130)
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     ledger.settle(kit.event("a", 130))
     assert ledger.correct(kit.correction("a", 30, kind, redeemed=True)) == (1, 0)
     assert ledger.correct(kit.correction("a", 0, kind, redeemed=redeemed, event_id="c2")) == (1, 0)
     assert sums(ledger) == (130, 130, 1.0, 0.0 if redeemed else 1.0, 0)
-    (granted,) = ledger.authorise(kit.item("b", level=2))
+    (granted,) = ledger.authorize(kit.item("b", level=2))
     assert granted.decision.incentive == 130
     assert ledger.store.totals().money_left(ledger.campaign, ledger.at) == 130
 
 
 @pytest.mark.parametrize("kind", ["refund", "clawback"])
 def test_only_a_reversal_raises_a_cost_or_a_response(ledger, kit, kind):
-    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.authorize(kit.item("a"), kit.item("b"))
     ledger.settle(kit.event("a", 40), kit.event("b", 0))
     for wrong in (kit.correction("a", 50, kind), kit.correction("b", 0, kind, redeemed=True, event_id="c2")):
         with pytest.raises(Conflict, match=rf"\[0\].data.kind: .* a {kind} cannot raise either; a reversal can"):
@@ -71,9 +71,9 @@ def test_only_a_reversal_raises_a_cost_or_a_response(ledger, kit, kind):
 
 def test_a_cost_that_rises_needs_room(open_ledger, kit):
     ledger = open_ledger(limit=180)
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     ledger.settle(kit.event("a", 0))
-    ledger.authorise(kit.item("b"), kit.item("c"))
+    ledger.authorize(kit.item("b"), kit.item("c"))
     with pytest.raises(Conflict, match=r"\[0\].data.cost: .*no room for 130 minor units: 80 are left"):
         ledger.correct(kit.correction("a", 130))
     assert ledger.correct(kit.correction("a", 80)) == (1, 0)
@@ -83,7 +83,7 @@ def test_a_cost_that_rises_needs_room(open_ledger, kit):
 
 
 def test_a_call_is_corrected_whole_or_not_at_all(ledger, kit):
-    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.authorize(kit.item("a"), kit.item("b"))
     ledger.settle(kit.event("a", 50))
     with pytest.raises(Conflict, match=r"\[1\].data.request_id: request 'b' has no outcome; report its outcome first"):
         ledger.correct(kit.correction("a", 0), kit.correction("b", 0, event_id="c2"))
@@ -95,7 +95,7 @@ def test_a_call_is_corrected_whole_or_not_at_all(ledger, kit):
 
 
 def test_an_event_id_means_one_content_whether_of_an_outcome_or_a_correction(ledger, kit):
-    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.authorize(kit.item("a"), kit.item("b"))
     ledger.settle(kit.event("a", 50, event_id="e"))
     ledger.correct(kit.correction("a", 0))
     for change in ({"cost": 10}, {"kind": "refund"}, {"event_id": "e"}):
@@ -107,7 +107,7 @@ def test_an_event_id_means_one_content_whether_of_an_outcome_or_a_correction(led
 
 
 def test_an_outcome_told_again_is_a_repeat_as_reported_and_as_corrected(ledger, kit):
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.settle(kit.event("a", 50))
     ledger.correct(kit.correction("a", 20))
     assert ledger.settle(kit.event("a", 50), kit.event("a", 50, event_id="e2"), kit.event("a", 20, event_id="e3")) == (
@@ -124,7 +124,7 @@ def test_an_outcome_told_again_is_a_repeat_as_reported_and_as_corrected(ledger, 
     [({"cost": 51}, "cost"), ({"cost": 10, "redeemed": False}, "cost"), ({"response": 1.0}, "redeemed")],
 )
 def test_a_correction_is_held_to_the_rules_of_outcomes(ledger, kit, wrong, field):
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.settle(kit.event("a", 50))
     with pytest.raises(ShadowpriceError) as refusal:
         ledger.correct(kit.correction("a", override=True, **wrong))
@@ -135,9 +135,9 @@ def test_a_correction_is_held_to_the_rules_of_outcomes(ledger, kit, wrong, field
 
 def test_an_administrator_books_what_was_given_back_or_has_no_room_and_it_shows(open_ledger, kit):
     ledger = open_ledger(limit=130)
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     ledger.release("a")
-    ledger.authorise(kit.item("b", level=2))
+    ledger.authorize(kit.item("b", level=2))
     ledger.settle(kit.event("b", 130))
     with pytest.raises(Conflict, match="an administrator may book it"):
         ledger.settle(kit.event("a", 130))
@@ -168,13 +168,13 @@ def test_a_call_with_an_override_among_its_corrections_is_for_administrators(kit
 
 
 def test_an_override_of_an_open_authorization_closes_it(ledger, kit):
-    ledger.authorise(kit.item("a", level=2))
+    ledger.authorize(kit.item("a", level=2))
     assert ledger.correct(kit.correction("a", 100, override=True)) == (1, 0)
     assert (ledger.money(), sums(ledger)) == ((0, 100), (100, 0, 1.0, 0.0, 100))
 
 
 def some(ledger, kit):
-    ledger.authorise(*(kit.item(name, level=2) for name in "abcde"), kit.item("m", side="merchant"))
+    ledger.authorize(*(kit.item(name, level=2) for name in "abcde"), kit.item("m", side="merchant"))
     ledger.settle(kit.event("a", 130), kit.event("b", 0), kit.event("c", 100), kit.event("m", 60, response=2.0))
     ledger.release("d")
     ledger.at += timedelta(seconds=1)
@@ -204,7 +204,7 @@ def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_
     totals = ledger.store.totals()
     told = {
         "requests": totals.requests,
-        "authorised_by_side": totals.authorised,
+        "authorized_by_side": totals.authorized,
         "outcomes": totals.outcomes,
         "spent": sum(totals.spent.values()),
         "spent_by_side": totals.spent,
@@ -230,7 +230,7 @@ def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_
 
 
 def test_a_log_of_before_there_were_corrections_has_none(ledger, kit, tmp_path):
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.settle(kit.event("a", 50))
     LogWriter(ledger.store, tmp_path / "log").write()
     log = read_log(tmp_path / "log")
@@ -277,7 +277,7 @@ def test_a_backup_holds_the_sums_to_the_corrections(kit, tmp_path, damage, words
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["authorise", "settle", "release", "correct", "override", "wait"]),
+        st.sampled_from(["authorize", "settle", "release", "correct", "override", "wait"]),
         st.integers(0, 7),
         st.sampled_from([0, 20, 50, 130]),
         st.sampled_from(["reversal", "refund", "clawback"]),
@@ -294,7 +294,7 @@ def test_only_what_an_administrator_books_exceeds_the_limit(open_ledger, kit, st
     """The reference keeps one line per request: what is reserved, what is paid, and whether it was given back."""
     reserve = int(limit * share)
     sides = {"customer": Terms(levels=kit.levels["customer"])}
-    ledger = open_ledger(limit=limit, late_reserve=reserve, authorisation_ttl_hours=2.0, sides=sides)
+    ledger = open_ledger(limit=limit, late_reserve=reserve, authorization_ttl_hours=2.0, sides=sides)
     granted, reserved, until, returned, paid = {}, {}, {}, set(), {}
     late = booked = 0
 
@@ -309,12 +309,12 @@ def test_only_what_an_administrator_books_exceeds_the_limit(open_ledger, kit, st
         name = f"r{place}"
         if what == "wait":
             ledger.at += HOUR
-        elif what == "authorise":
+        elif what == "authorize":
             if name in granted:
                 continue
             expire()
             left = limit - committed() - max(0, reserve - late)
-            (recorded,) = ledger.authorise(kit.item(name, level=2))
+            (recorded,) = ledger.authorize(kit.item(name, level=2))
             granted[name] = 130 if left >= 130 else 0
             assert recorded.decision.incentive == granted[name]
             if granted[name]:

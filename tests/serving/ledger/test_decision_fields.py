@@ -24,11 +24,11 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
-from serving.ledger.api import answers, authorise, messages
+from serving.ledger.api import answers, authorize, messages
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite import database
-from serving.predictor.ledger.client import Authorised, Proposals
+from serving.predictor.ledger.client import Authorized, Proposals
 from operations.common.workspace import read_campaign
 
 folder, redis = Path(sys.argv[1]), sys.argv[2]
@@ -54,10 +54,10 @@ def sent(request_id, **channel):
 
 def check(store, before):
     for batch in (sent("new", channel=["treated"]), sent("without")):
-        calls = authorise.calls(batch, authorise.entries(campaign, batch, datetime.now(UTC)))
-        found = store.authorise(calls, None, 1).result(20)
+        calls = authorize.calls(batch, authorize.entries(campaign, batch, datetime.now(UTC)))
+        found = store.authorize(calls, None, 1).result(20)
         recorded, places = answers.recorded_rows(batch, found)
-        told = Authorised(**answers.content(recorded, places, found)["decisions"])
+        told = Authorized(**answers.content(recorded, places, found)["decisions"])
         assert list(told.channel) == [batch.items.channel[0] if batch.items.channel else "all"], told
     kept = {each: decision.channel for each, decision in store.find(["old", "new", "without"]).items()}
     assert kept == before | {"new": "treated", "without": "all"}, kept
@@ -88,7 +88,7 @@ def test_a_field_added_to_the_list_is_in_the_messages_the_stores_and_the_log(tmp
     (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
     for url in ("", durable_redis.url):
         earlier = kit.open(campaign, tmp_path / "ledger.db", url)
-        earlier.authorise(kit.item("old"))
+        earlier.authorize(kit.item("old"))
         earlier.close()
     command = [sys.executable, "-c", ADD_A_FIELD + USE_IT, str(tmp_path), durable_redis.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -26,28 +26,28 @@ def given(recorded):
 
 def test_a_cap_per_account_and_day_holds_within_one_call_and_ends_with_the_day(open_ledger, kit):
     ledger = open_ledger(limits=ONCE)
-    answers = ledger.authorise(kit.item("r1"), kit.item("r2"), kit.item("r3", account_id="b"), kit.item("r4", level=0))
+    answers = ledger.authorize(kit.item("r1"), kit.item("r2"), kit.item("r3", account_id="b"), kit.item("r4", level=0))
     assert given(answers) == [(1, "tie", ""), (0, "capped", "once"), (1, "tie", ""), (0, "tie", "")]
     assert answers[1].decision.propensities == (1.0, 0.0, 0.0)
-    assert given(ledger.authorise(kit.item("r5", "merchant", 1))) == [(-1, "capped", "once")]
+    assert given(ledger.authorize(kit.item("r5", "merchant", 1))) == [(-1, "capped", "once")]
     ledger.at += timedelta(days=1)
-    assert given(ledger.authorise(kit.item("r6"))) == [(1, "tie", "")]
+    assert given(ledger.authorize(kit.item("r6"))) == [(1, "tie", "")]
 
 
 @pytest.mark.parametrize("limits", [ONCE, Limits()], ids=["cap", "budget"])
 def test_a_request_that_may_not_have_the_free_level_is_given_nothing(open_ledger, kit, limits):
     ledger = open_ledger(limit=60, limits=limits)
-    ledger.authorise(kit.item("first"))
+    ledger.authorize(kit.item("first"))
     reason, name = ("capped", "once") if limits else ("budget_exhausted", "budget")
     wanted = {"level": 2, "propensity": 0.75, "propensities": [0.0, 0.25, 0.75], "response_unpaid": 0.0}
-    (found,) = ledger.authorise(kit.item("second", unpaid_allowed=False, **wanted))
+    (found,) = ledger.authorize(kit.item("second", unpaid_allowed=False, **wanted))
     assert given([found]) == [(-1, reason, name)]
     decision = found.decision
     assert (decision.incentive, decision.response, decision.propensity) == (0, 0.0, 1.0)
     assert decision.propensities == (0.0, 0.0, 0.0)
     # The store keeps it as it was returned.
-    assert ledger.authorise(kit.item("second", unpaid_allowed=False, **wanted)) == [Recorded(decision, repeat=True)]
-    (allowed,) = ledger.authorise(kit.item("third", unpaid_allowed=True, **wanted))
+    assert ledger.authorize(kit.item("second", unpaid_allowed=False, **wanted)) == [Recorded(decision, repeat=True)]
+    (allowed,) = ledger.authorize(kit.item("third", unpaid_allowed=True, **wanted))
     assert given([allowed]) == [(0, reason, name)]
 
 
@@ -57,10 +57,10 @@ def test_money_that_comes_back_is_free_in_every_limit_that_it_was_taken_from(ope
         GroupBudget(name="hour", limit=100, period="hour"),
     )
     caps = (Cap(name="partner", per="partner", amount=50),)
-    ledger = open_ledger(limits=Limits(budgets=budgets, caps=caps), authorisation_ttl_hours=2)
+    ledger = open_ledger(limits=Limits(budgets=budgets, caps=caps), authorization_ttl_hours=2)
 
     def ask(name, partner):
-        (found,) = given(ledger.authorise(kit.item(name, partner_id=partner)))
+        (found,) = given(ledger.authorize(kit.item(name, partner_id=partner)))
         return found
 
     assert ask("r1", "p") == (1, "tie", "")
@@ -81,10 +81,10 @@ def test_money_that_comes_back_is_free_in_every_limit_that_it_was_taken_from(ope
 
 
 def test_a_capture_after_an_expiry_needs_room_in_the_limits(open_ledger, kit):
-    ledger = open_ledger(limits=ONCE, authorisation_ttl_hours=1)
-    ledger.authorise(kit.item("r1"))
+    ledger = open_ledger(limits=ONCE, authorization_ttl_hours=1)
+    ledger.authorize(kit.item("r1"))
     ledger.at += timedelta(hours=1)
-    ledger.authorise(kit.item("r2"))
+    ledger.authorize(kit.item("r2"))
     with pytest.raises(Conflict, match=r"limit 'once' has no room for 50 minor units"):
         ledger.settle(kit.event("r1", 50))
     assert ledger.correct(kit.correction("r1", 50, override=True)) == (1, 0)
@@ -93,20 +93,20 @@ def test_a_capture_after_an_expiry_needs_room_in_the_limits(open_ledger, kit):
 
 def test_limits_are_enforced_where_the_main_budget_is_a_mean_and_not_with_the_hard_stop_off(open_ledger, kit):
     ledger = open_ledger(form="per_account", limits=ONCE)
-    assert given(ledger.authorise(kit.item("r1"), kit.item("r2")))[1] == (0, "capped", "once")
-    assert given(ledger.authorise(kit.item("r3"), hard_stop=False)) == [(1, "tie", "")]
+    assert given(ledger.authorize(kit.item("r1"), kit.item("r2")))[1] == (0, "capped", "once")
+    assert given(ledger.authorize(kit.item("r3"), hard_stop=False)) == [(1, "tie", "")]
 
 
 def test_a_limit_that_is_added_counts_from_then_on_and_one_that_is_left_out_is_not_enforced(open_ledger, kit):
     ledger = open_ledger()
-    ledger.authorise(kit.item("r1"))
+    ledger.authorize(kit.item("r1"))
     ledger.close()
     limited = open_ledger(replace(ledger.campaign, limits=ONCE))
-    assert given(limited.authorise(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]
+    assert given(limited.authorize(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]
     limited.settle(kit.event("r1", 50))
     limited.close()
     free = open_ledger(ledger.campaign)
-    assert given(free.authorise(kit.item("r4"))) == [(1, "tie", "")]
+    assert given(free.authorize(kit.item("r4"))) == [(1, "tie", "")]
     free.release("r2")
     assert free.store.usage(["once|2024-05-01|a"]) == {"once|2024-05-01|a": (0, 0)}
 
@@ -114,7 +114,7 @@ def test_a_limit_that_is_added_counts_from_then_on_and_one_that_is_left_out_is_n
 def test_the_use_of_a_budget_is_in_the_totals_and_metrics_over_http(open_ledger, kit):
     limits = Limits(budgets=(GroupBudget(name="customers", limit=120, side="customer"),))
     ledger = open_ledger(limits=limits)
-    ledger.authorise(kit.item("r1"), kit.item("r2", "merchant"))
+    ledger.authorize(kit.item("r1"), kit.item("r2", "merchant"))
     app = create_app(ledger.store, ledger.campaign, hard_stop=True)
     columns = {name: [value] for name, value in vars(kit.item("r3", level=2)).items()}
     body = {"campaign": ledger.campaign.name, "model_version": "m", "price_version": 1, "items": columns}
@@ -146,7 +146,7 @@ def test_a_recovery_from_the_log_counts_for_the_limits_again(open_ledger, kit, t
     )
     sums = ["shops||", "partner||p", "partner||q"]
     ledger = open_ledger(limits=limits)
-    ledger.authorise(*(kit.item(f"r{place}", partner_id="p") for place in range(3)), kit.item("r3", partner_id="q"))
+    ledger.authorize(*(kit.item(f"r{place}", partner_id="p") for place in range(3)), kit.item("r3", partner_id="q"))
     ledger.settle(kit.event("r0", 50), kit.event("r1", 20))
     ledger.correct(kit.correction("r0", 10, "refund"))
     LogWriter(ledger.store, tmp_path / "log").write()
@@ -159,11 +159,11 @@ def test_a_recovery_from_the_log_counts_for_the_limits_again(open_ledger, kit, t
 def test_a_limit_that_is_added_later_counts_from_then_on(kit, durable_redis, tmp_path):
     campaign = kit.campaign(limits=ONCE)
     earlier = kit.open(replace(campaign, limits=Limits()), tmp_path, durable_redis.url)
-    earlier.authorise(kit.item("r1"))
+    earlier.authorize(kit.item("r1"))
     earlier.close()
     ledger = kit.open(campaign, tmp_path, durable_redis.url)
     assert ledger.money() == (50, 0)
-    assert given(ledger.authorise(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]
+    assert given(ledger.authorize(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]
     ledger.release("r1", "r2")
     assert ledger.money() == (0, 0)
     assert ledger.store.usage(["once|2024-05-01|a"]) == {"once|2024-05-01|a": (0, 0)}

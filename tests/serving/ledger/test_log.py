@@ -29,15 +29,15 @@ def writer(ledger, tmp_path):
 
 
 def fill(ledger, kit, names):
-    ledger.authorise(*(kit.item(name, propensities=[0.25, 0.5, 0.25], features_at=1e9 + 0.25) for name in names))
+    ledger.authorize(*(kit.item(name, propensities=[0.25, 0.5, 0.25], features_at=1e9 + 0.25) for name in names))
 
 
 def test_the_arm_of_a_decision_and_its_outcome_are_the_row_that_a_lift_reads(ledger, kit, writer):
     for name, arm in (("r1", "holdout"), ("r2", "policy"), ("r3", "policy")):
-        ledger.authorise(kit.item(name, arm=arm))
+        ledger.authorize(kit.item(name, arm=arm))
     ledger.settle(kit.event("r2", 50))
     ledger.at += timedelta(hours=30)
-    ledger.authorise(kit.item("r4", arm="policy"))
+    ledger.authorize(kit.item("r4", arm="policy"))
     writer.write()
     log = read_log(writer.folder)
     rows = served_requests(log, ledger.campaign)
@@ -57,7 +57,7 @@ def test_every_decision_and_outcome_is_logged_once_as_the_ledger_have_it(ledger,
     assert writer.write() == 12
     assert writer.write() == 0
     fill(ledger, kit, ["r10"])
-    ledger.authorise(kit.item("m", side="merchant"))
+    ledger.authorize(kit.item("m", side="merchant"))
     assert writer.write() == 2
     log = read_log(writer.folder)
     assert log.decisions["request_id"].tolist() == [f"r{number}" for number in range(11)] + ["m"]
@@ -100,7 +100,7 @@ def test_segments_of_before_there_were_several_units_say_one(open_ledger, kit, t
     ledger = open_ledger(sides=terms)
     writer = LogWriter(ledger.store, tmp_path / "log", rows=2)
     fill(ledger, kit, ["a", "b"])
-    ledger.authorise(kit.item("m", side="merchant"))
+    ledger.authorize(kit.item("m", side="merchant"))
     writer.write()
     first, _ = segments(writer.folder, "decisions")
     pq.write_table(pq.read_table(first.path).drop_columns("most_units"), first.path)
@@ -149,7 +149,7 @@ def test_a_policy_is_judged_from_what_another_one_served(open_ledger, kit, tmp_p
     served = decide(worth, np.zeros_like(worth), [0.0], 0.0, names, exploration=0.3)
     vectors = served.policy.propensities()
     for start in range(0, len(names), 500):
-        ledger.authorise(
+        ledger.authorize(
             *(
                 kit.item(
                     names[row],
@@ -196,7 +196,7 @@ def test_a_policy_is_judged_from_what_another_one_served(open_ledger, kit, tmp_p
 
 def test_what_was_given_nothing_is_not_an_exposure(open_ledger, kit, tmp_path):
     ledger = open_ledger(limit=0)
-    ledger.authorise(kit.item("m", side="merchant"), kit.item("c"))
+    ledger.authorize(kit.item("m", side="merchant"), kit.item("c"))
     ledger.at += timedelta(seconds=1)
     writer = LogWriter(ledger.store, tmp_path / "log")
     writer.write()
@@ -229,7 +229,7 @@ def test_small_segments_are_merged_beside_new_ones_and_the_log_goes_on(ledger, k
 
 def test_the_parts_of_a_log_have_its_rows_and_its_sums(ledger, kit, writer):
     fill(ledger, kit, [f"r{number}" for number in range(10)])
-    ledger.authorise(kit.item("m", side="merchant"))
+    ledger.authorize(kit.item("m", side="merchant"))
     ledger.settle(kit.event("r3", 50), kit.event("r1", 0), kit.event("r7", 50))
     writer.write()
     whole, parts = read_log(writer.folder), list(read_parts(writer.folder))

@@ -53,13 +53,13 @@ def opened(kit, tmp_path):
 
 def spend_all(ledger, kit, prefix="r"):
     """Ask until the whole budget is authorized; returns what was granted."""
-    return sum(ledger.authorise(kit.item(f"{prefix}{number}"))[0].decision.incentive for number in range(4))
+    return sum(ledger.authorize(kit.item(f"{prefix}{number}"))[0].decision.incentive for number in range(4))
 
 
 def assert_refuses(ledger, kit, match):
     for _ in range(2):
         with pytest.raises(Unavailable, match=match):
-            ledger.authorise(kit.item("again", account_id="b"))
+            ledger.authorize(kit.item("again", account_id="b"))
     assert not ledger.store.alive or ledger.store.trouble
     assert match in ledger.store.trouble
 
@@ -93,7 +93,7 @@ def test_a_replica_promoted_while_it_lagged_grants_nothing(server, tmp_path, ope
         with redis.Redis.from_url(behind.url) as replica, redis.Redis.from_url(server.url) as master:
             campaign = kit.campaign(limit=BUDGET)
             ledger = opened(server, campaign)
-            ledger.authorise(kit.item("first"))
+            ledger.authorize(kit.item("first"))
             wait_until(lambda: master.wait(1, 1000) == 1)
             replica.replicaof("NO", "ONE")
             spend_all(ledger, kit)
@@ -113,7 +113,7 @@ def test_a_ledger_notices_its_lost_records_where_another_ledger_wrote_as_many(se
     before = {key: admin.dump(key) for key in admin.keys("*")}
 
     def grant(ledger, name, level=2):
-        return ledger.authorise(kit.item(name, level=level))[0].decision.incentive
+        return ledger.authorize(kit.item(name, level=level))[0].decision.incentive
 
     assert [grant(first, f"lost{number}") for number in range(3)] == [130] * 3
     # A replica that lacks these is promoted, and another ledger is asked first.
@@ -296,7 +296,7 @@ def test_a_replica_is_no_store_of_a_ledger_at_the_start_and_later(server, admin,
 
 def test_by_default_one_replica_acknowledges_while_there_is_one(server, tmp_path, opened, kit):
     ledger = opened(server, kit.campaign(limit=BUDGET), replicas=ONE_IF_ANY)
-    ledger.authorise(kit.item("alone"))
+    ledger.authorize(kit.item("alone"))
     replica = RedisServer(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}")
     replica.start()
     try:
@@ -305,28 +305,28 @@ def test_by_default_one_replica_acknowledges_while_there_is_one(server, tmp_path
         ledger.store.check()
         replica.process.send_signal(signal.SIGSTOP)
         with pytest.raises(Unavailable, match="by 0 of 1 replicas"):
-            ledger.authorise(kit.item("unacknowledged"))
+            ledger.authorize(kit.item("unacknowledged"))
         replica.process.send_signal(signal.SIGCONT)
-        assert ledger.authorise(kit.item("unacknowledged"))[0].repeat
+        assert ledger.authorize(kit.item("unacknowledged"))[0].repeat
     finally:
         replica.kill()
     with closing(redis.Redis.from_url(server.url)) as master:
         wait_until(lambda: not master.info("replication")["connected_slaves"])
     ledger.store.check()
-    assert not ledger.authorise(kit.item("alone again"))[0].repeat
+    assert not ledger.authorize(kit.item("alone again"))[0].repeat
 
 
 def test_too_few_replicas_are_an_error_and_the_call_may_be_sent_again(server, tmp_path, opened, kit):
     ledger = opened(server, kit.campaign(limit=BUDGET), replicas=1)
     with pytest.raises(Unavailable, match="by 0 of 1 replicas"):
-        ledger.authorise(kit.item("r0"))
+        ledger.authorize(kit.item("r0"))
     assert "replicas" in ledger.store.trouble
     replica = RedisServer(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}")
     replica.start()
     try:
         with closing(redis.Redis.from_url(server.url)) as master:
             wait_until(lambda: master.wait(1, 1000) == 1)
-        (again,) = ledger.authorise(kit.item("r0"))
+        (again,) = ledger.authorize(kit.item("r0"))
         assert again.repeat
         assert spend_all(ledger, kit) == BUDGET
         assert ledger.store.trouble is None
@@ -334,10 +334,10 @@ def test_too_few_replicas_are_an_error_and_the_call_may_be_sent_again(server, tm
         replica.process.send_signal(signal.SIGSTOP)
         for _ in range(2):
             with pytest.raises(Unavailable, match="by 0 of 1 replicas"):
-                ledger.authorise(kit.item("late", level=0))
+                ledger.authorize(kit.item("late", level=0))
             ledger.store._client.connection_pool.disconnect()
         replica.process.send_signal(signal.SIGCONT)
-        assert ledger.authorise(kit.item("late", level=0))[0].repeat
+        assert ledger.authorize(kit.item("late", level=0))[0].repeat
     finally:
         replica.kill()
 

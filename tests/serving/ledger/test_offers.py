@@ -30,7 +30,7 @@ def asked(kit, name, level, costs):
 def test_a_hard_stop_counts_offers(open_ledger, kit):
     ledger = open_ledger(limit=2, sides={"customer": emails((0, 1, 1))})
     wanted = [asked(kit, f"r{place}", level, (0, 1, 1)) for place, level in enumerate([1, 0, 2, 1, 2])]
-    assert given(ledger.authorise(*wanted)) == [
+    assert given(ledger.authorize(*wanted)) == [
         (1, 1, "tie"),
         (0, 0, "tie"),
         (2, 1, "tie"),
@@ -46,7 +46,7 @@ def test_a_hard_stop_counts_offers(open_ledger, kit):
 def test_the_dearest_offer_need_not_be_the_last(open_ledger, kit):
     costs = (0, 5, 2)
     ledger = open_ledger(limit=8, sides={"customer": emails(costs)})
-    recorded = ledger.authorise(asked(kit, "a", 1, costs), asked(kit, "b", 1, costs), asked(kit, "c", 2, costs))
+    recorded = ledger.authorize(asked(kit, "a", 1, costs), asked(kit, "b", 1, costs), asked(kit, "c", 2, costs))
     assert given(recorded) == [(1, 5, "tie"), (0, 0, "budget_exhausted"), (2, 2, "tie")]
     # The letter does not fit 3, so its probability is the control's.
     assert recorded[1].decision.propensities == pytest.approx((0.8, 0.0, 0.2))
@@ -56,7 +56,7 @@ def test_the_dearest_offer_need_not_be_the_last(open_ledger, kit):
 def test_a_control_that_costs_something_is_not_given_in_place_of_a_dearer_offer(open_ledger, kit):
     ledger = open_ledger(limit=90, sides={"customer": emails((80, 2, 2), ("letter", "a", "b"))})
     costs = (80, 2, 2)
-    recorded = ledger.authorise(asked(kit, "a", 0, costs), asked(kit, "b", 0, costs), asked(kit, "c", 1, costs))
+    recorded = ledger.authorize(asked(kit, "a", 0, costs), asked(kit, "b", 0, costs), asked(kit, "c", 1, costs))
     assert given(recorded) == [(0, 80, "tie"), (-1, 0, "budget_exhausted"), (1, 2, "tie")]
 
 

@@ -85,7 +85,7 @@ def test_ledger_log_and_metrics_agree_under_load_and_a_falsified_log_is_found(st
     found = command(stage, seconds="0", log_dir=falsified)
     assert found.returncode == 1, found.stdout + found.stderr
     (wrong,) = [line for line in found.stdout.splitlines() if "DIFFERS" in line]
-    assert f"authorised_by_side {table['side'][-1]}" in wrong
+    assert f"authorized_by_side {table['side'][-1]}" in wrong
     assert wrong.endswith("DIFFERS by +1")
     stage.stop_ledger()
     unreachable = command(stage, seconds="0")

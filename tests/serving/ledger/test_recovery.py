@@ -61,14 +61,14 @@ def some(ledger, kit, prefix):
     """Authorizations that are open, captured, given back, expired, and captured after either."""
     for index in range(12):
         ledger.at += timedelta(seconds=7)
-        ledger.authorise(kit.item(f"{prefix}{index}", level=index % 3, account_id=f"a{index}"))
+        ledger.authorize(kit.item(f"{prefix}{index}", level=index % 3, account_id=f"a{index}"))
     ledger.settle(kit.event(f"{prefix}1", 50, at=ledger.at), kit.event(f"{prefix}2", 0, at=ledger.at))
     ledger.release(f"{prefix}4")
     ledger.correct(kit.correction(f"{prefix}4", 50, event_id=f"{prefix}4", override=True, at=ledger.at))
     ledger.at += 73 * HOUR
     ledger.sweep()
     ledger.settle(kit.event(f"{prefix}5", 130, at=ledger.at))
-    ledger.authorise(kit.item(f"{prefix}last"))
+    ledger.authorize(kit.item(f"{prefix}last"))
 
 
 def test_a_backup_under_writes_is_the_ledger_of_one_moment(kit, spring, tmp_path, opened):
@@ -80,7 +80,7 @@ def test_a_backup_under_writes_is_the_ledger_of_one_moment(kit, spring, tmp_path
     def writing():
         while not stop.is_set():
             name = f"r{len(told)}"
-            ledger.authorise(kit.item(name))
+            ledger.authorize(kit.item(name))
             ledger.settle(kit.event(name, 50))
             told.append(name)
 
@@ -111,7 +111,7 @@ def test_a_backup_under_writes_is_the_ledger_of_one_moment(kit, spring, tmp_path
 def test_a_copy_of_the_file_alone_lacks_what_is_in_the_write_ahead_log(kit, spring, tmp_path, opened):
     _, path = spring
     ledger = opened()
-    ledger.authorise(kit.item("r1"))
+    ledger.authorize(kit.item("r1"))
     (tmp_path / "naive.db").write_bytes(path.read_bytes())
     with closing(sqlite3.connect(tmp_path / "naive.db")) as naive:
         assert naive.execute("SELECT request_id FROM decision").fetchall() == []
@@ -153,7 +153,7 @@ def test_a_restored_backup_and_the_log_are_the_ledger_that_were_lost(kit, spring
     assert again.store.outcomes_after(0, 1000) == outcomes
     assert again.store.corrections_after(0, 1000) == corrections
     found = asdict(again.store.totals())
-    for name in ("decisions", "authorised", "spent", "responses", "outcomes", "late", "corrections", "overridden"):
+    for name in ("decisions", "authorized", "spent", "responses", "outcomes", "late", "corrections", "overridden"):
         assert found[name] == lost[name], name
     # Which were given back (afterlast) or had expired since (beforelast and four) is in no log: they are open.
     assert sum(found["outstanding"].values()) == sum(lost["outstanding"].values()) + 2 * 50 + 2 * 50 + 2 * 130
@@ -163,17 +163,17 @@ def test_a_restored_backup_and_the_log_are_the_ledger_that_were_lost(kit, spring
     assert again.money() == (0, sum(lost["spent"].values()))
     assert again.settle(kit.event("after1", 50, at=at - 73 * HOUR)) == (0, 1)
     assert LogWriter(again.store, tmp_path / "log").write() == 0
-    again.authorise(kit.item("next"))
+    again.authorize(kit.item("next"))
     assert LogWriter(again.store, tmp_path / "log").write() == 1
     assert list(read_log(tmp_path / "log").decisions["request_id"])[-1] == "next"
 
 
 def test_ledger_that_were_used_since_they_were_restored_are_not_recovered_over(open_ledger, kit, tmp_path):
     ledger = open_ledger()
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     LogWriter(ledger.store, tmp_path / "log").write()
     other = open_ledger()
-    other.authorise(kit.item("b"))
+    other.authorize(kit.item("b"))
     with pytest.raises(Conflict, match=r"row 1 of the (books|ledger) is 'b', that of the log 'a'"):
         recover(other.store, other.campaign, read_log(tmp_path / "log"))
 
@@ -183,10 +183,10 @@ def test_a_recovery_opens_only_the_segments_after_the_books(open_ledger, kit, tm
     ledger = open_ledger()
     writer, other = LogWriter(ledger.store, tmp_path / "log", rows=2), open_ledger()
     for number in range(4):
-        ledger.authorise(kit.item(f"r{number}"))
-        other.authorise(kit.item(f"r{number}"))
+        ledger.authorize(kit.item(f"r{number}"))
+        other.authorize(kit.item(f"r{number}"))
     writer.write()
-    ledger.authorise(kit.item("r4"))
+    ledger.authorize(kit.item("r4"))
     ledger.settle(kit.event("r4", 50))
     writer.write()
     first, second, third = segments(tmp_path / "log", "decisions")
@@ -201,7 +201,7 @@ def test_a_recovery_opens_only_the_segments_after_the_books(open_ledger, kit, tm
     assert other.store.decisions_after(0, 9) == ledger.store.decisions_after(0, 9)
     # The row that both have is compared.
     wrong = open_ledger()
-    wrong.authorise(*(kit.item(name) for name in ("r0", "r1", "r2", "x")))
+    wrong.authorize(*(kit.item(name) for name in ("r0", "r1", "r2", "x")))
     with pytest.raises(Conflict, match=r"row 4 of the (books|ledger) is 'x', that of the log 'r3'"):
         recover(wrong.store, wrong.campaign, log)
     short = open_ledger()
@@ -213,7 +213,7 @@ def test_an_empty_store_of_either_kind_becomes_the_ledger_from_the_log_alone(ope
     sides = {"customer": Terms(levels=kit.levels["customer"]), "merchant": Terms(levels=(20, 60), most_units=3)}
     ledger = open_ledger(limit=10**9, sides=sides)
     some(ledger, kit, "r")
-    ledger.authorise(kit.item("shop", side="merchant"))
+    ledger.authorize(kit.item("shop", side="merchant"))
     LogWriter(ledger.store, tmp_path / "log").write()
     # What was reserved is in the log: terms that have changed since do not matter.
     other = open_ledger(limit=10**9)
@@ -232,7 +232,7 @@ def test_an_empty_store_of_either_kind_becomes_the_ledger_from_the_log_alone(ope
 def test_a_recovery_does_not_order_decisions_outcomes_and_corrections_by_the_wall_clock(open_ledger, kit, tmp_path):
     ledger = open_ledger()
     ledger.wrong = timedelta(days=4)
-    ledger.authorise(kit.item("r1"), kit.item("r2", level=2))
+    ledger.authorize(kit.item("r1"), kit.item("r2", level=2))
     ledger.wrong = timedelta(days=2)
     ledger.settle(kit.event("r1", 50), kit.event("r2", 130))
     ledger.wrong = timedelta(0)
@@ -275,7 +275,7 @@ def test_ledger_of_another_schema_are_refused_and_left_as_they_are(kit, spring, 
 def test_ledger_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
     campaign = kit.campaign(name=f"layout-{layout}")
     ledger = kit.open(campaign, tmp_path, durable_redis.url)
-    ledger.authorise(kit.item("r1"))
+    ledger.authorize(kit.item("r1"))
     everything = asdict(ledger.store.totals())
     ledger.close()
     with redis.Redis.from_url(durable_redis.url) as client:
@@ -300,7 +300,7 @@ def test_a_copy_of_the_append_only_files_under_writes_is_ledger_that_a_redis_sta
     def writing():
         while not stop.is_set():
             name = f"r{len(told)}"
-            ledger.authorise(kit.item(name))
+            ledger.authorize(kit.item(name))
             ledger.settle(kit.event(name, 50))
             told.append(name)
 

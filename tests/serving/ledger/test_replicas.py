@@ -15,7 +15,7 @@ from serving.ledger.log import LEASE_SECONDS, LogWriter
 from serving.ledger.redis.store import RedisStore
 from serving.ledger.witness import Witness
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authoriser, Proposals
+from serving.predictor.ledger.client import Authorizer, Proposals
 from shadowprice.errors import Unavailable
 from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.decision_log.served import read_log
@@ -66,7 +66,7 @@ async def ask(kit, campaign, urls, phase, answers, refused):
 
     async def call(number):
         places = urls if number % 2 else urls[::-1]
-        authoriser = Authoriser(",".join(places), campaign.name)
+        authorizer = Authorizer(",".join(places), campaign.name)
         for serial in range(REQUESTS):
             name = f"{phase}-{number}-{serial}"
             # What another caller was answered, at another replica.
@@ -74,7 +74,7 @@ async def ask(kit, campaign, urls, phase, answers, refused):
             for request_id in (name, repeated):
                 account = f"account-{int(request_id.split('-')[1]) * 7 + int(request_id.split('-')[2]) % 3}"
                 try:
-                    found = await authoriser.authorise(
+                    found = await authorizer.authorize(
                         proposal(kit, request_id, account), model_version="m", price_version=1
                     )
                 except Unavailable as error:
@@ -83,7 +83,7 @@ async def ask(kit, campaign, urls, phase, answers, refused):
                 decision = found.decisions
                 answer = decision.level[0], decision.reason[0], decision.limited_by[0], decision.propensity[0]
                 assert answers.setdefault(request_id, answer) == answer
-        authoriser.close()
+        authorizer.close()
 
     await asyncio.gather(*(call(number) for number in range(CALLERS)))
 
@@ -184,7 +184,7 @@ def test_replicas_hold_shared_caps_and_exclusion_of_two_campaigns_while_they_com
     async def call(number, urls, phase):
         dice = random.Random(100 * phase + number)
         campaign = campaigns[number % 2]
-        authoriser = Authoriser(",".join(urls if number % 4 < 2 else urls[::-1]), campaign.name)
+        authorizer = Authorizer(",".join(urls if number % 4 < 2 else urls[::-1]), campaign.name)
         for serial in range(REQUESTS):
             side = dice.choice(["customer", "customer", "merchant"])
             item = vars(kit.item(f"{phase}-{number}-{serial}", side, 1, f"{side}-{dice.randrange(12)}"))
@@ -192,10 +192,10 @@ def test_replicas_hold_shared_caps_and_exclusion_of_two_campaigns_while_they_com
             # A caller that was cut off asks again, at either replica.
             for _ in range(2):
                 try:
-                    await authoriser.authorise(proposals, model_version="m", price_version=1)
+                    await authorizer.authorize(proposals, model_version="m", price_version=1)
                 except Unavailable as error:
                     refused.append(str(error))
-        authoriser.close()
+        authorizer.close()
 
     async def phases():
         async def soon(done):

@@ -21,14 +21,14 @@ def test_a_budget_is_captured_once_by_a_caller_who_gives_back_what_it_redeems_la
     ledger = open_ledger(limit=130)
     names = [f"r{number}" for number in range(5)]
     for name in names:
-        (granted,) = ledger.authorise(kit.item(name, level=2))
+        (granted,) = ledger.authorize(kit.item(name, level=2))
         assert granted.decision.incentive == 130
         assert ledger.release(name) == (1, 0)
     for name in names:
         with pytest.raises(Conflict, match=rf"\[0\].data.cost: request '{name}' was given back at 2024-05-01T12:00"):
             ledger.settle(kit.event(name, 130))
     assert ledger.money() == (0, 0)
-    ledger.authorise(kit.item("last", level=2))
+    ledger.authorize(kit.item("last", level=2))
     assert ledger.settle(kit.event("last", 130)) == (1, 0)
     assert ledger.money() == (0, 130)
 
@@ -37,7 +37,7 @@ def test_a_budget_is_captured_once_by_a_caller_who_gives_back_what_it_redeems_la
 def test_what_was_given_back_is_refused_also_where_no_ceiling_holds(open_ledger, kit, changes):
     hard_stop = changes.pop("hard_stop", True)
     ledger = open_ledger(**changes)
-    ledger.authorise(kit.item("a"), hard_stop=hard_stop)
+    ledger.authorize(kit.item("a"), hard_stop=hard_stop)
     ledger.release("a")
     with pytest.raises(Conflict, match="what was given back cannot be captured"):
         ledger.settle(kit.event("a", 50), hard_stop=hard_stop)
@@ -46,7 +46,7 @@ def test_what_was_given_back_is_refused_also_where_no_ceiling_holds(open_ledger,
 @pytest.mark.parametrize("hard_stop", [True, False])
 def test_a_correction_raises_the_cost_of_a_returned_request_only_with_an_override(open_ledger, kit, hard_stop):
     ledger = open_ledger()
-    ledger.authorise(kit.item("a"))
+    ledger.authorize(kit.item("a"))
     ledger.release("a")
     ledger.settle(kit.event("a", 0))
     refused = kit.correction("a", 50)
@@ -65,7 +65,7 @@ def test_a_correction_raises_the_cost_of_a_returned_request_only_with_an_overrid
 def test_a_recovery_books_what_an_earlier_release_took_after_a_return(open_ledger, kit, tmp_path):
     ledger, other = open_ledger(), open_ledger()
     for each in (ledger, other):
-        each.authorise(kit.item("a"))
+        each.authorize(kit.item("a"))
         each.release("a")
     ledger.settle(kit.event("a", 0))
     (made,) = corrections(ledger.campaign, [kit.correction("a", 50)], ledger.store.find(["a"]), kit.now, "shop")
@@ -76,22 +76,22 @@ def test_a_recovery_books_what_an_earlier_release_took_after_a_return(open_ledge
 
 
 def test_an_outcome_without_cost_is_booked_after_a_return_and_without_room(open_ledger, kit):
-    ledger = open_ledger(limit=130, authorisation_ttl_hours=1.0)
-    ledger.authorise(kit.item("returned", level=2))
+    ledger = open_ledger(limit=130, authorization_ttl_hours=1.0)
+    ledger.authorize(kit.item("returned", level=2))
     ledger.release("returned")
-    ledger.authorise(kit.item("expired", level=2))
+    ledger.authorize(kit.item("expired", level=2))
     ledger.at += HOUR
-    ledger.authorise(kit.item("paid", level=2))
+    ledger.authorize(kit.item("paid", level=2))
     ledger.settle(kit.event("paid", 130, at=ledger.at))
     assert ledger.settle(kit.event("returned", 0), kit.event("expired", 0)) == (2, 0)
     assert ledger.money() == (0, 130)
 
 
 def test_what_expired_is_captured_as_long_as_the_budget_has_room(open_ledger, kit):
-    ledger = open_ledger(limit=260, authorisation_ttl_hours=1.0)
-    ledger.authorise(kit.item("a", level=2), kit.item("b", level=2))
+    ledger = open_ledger(limit=260, authorization_ttl_hours=1.0)
+    ledger.authorize(kit.item("a", level=2), kit.item("b", level=2))
     ledger.at += HOUR
-    ledger.authorise(kit.item("c", level=2))
+    ledger.authorize(kit.item("c", level=2))
     late = [kit.event(name, 130, at=ledger.at) for name in ("a", "b")]
     with pytest.raises(
         Conflict, match=r"\[1\].data.cost: .*'b' is closed, and the budget has no room for 130 .* 0 are"
@@ -108,29 +108,29 @@ def test_what_expired_is_captured_as_long_as_the_budget_has_room(open_ledger, ki
 
 
 def test_an_outcome_that_arrives_when_its_authorization_ends_has_its_own_room(open_ledger, kit):
-    ledger = open_ledger(limit=130, authorisation_ttl_hours=1.0)
-    ledger.authorise(kit.item("a", level=2))
+    ledger = open_ledger(limit=130, authorization_ttl_hours=1.0)
+    ledger.authorize(kit.item("a", level=2))
     ledger.at += HOUR
     assert ledger.settle(kit.event("a", 130, at=ledger.at)) == (1, 0)
     assert (ledger.money(), ledger.store.totals().late["customer"]) == ((0, 130), 130)
 
 
 def test_the_late_reserve_is_left_to_late_captures(open_ledger, kit):
-    ledger = open_ledger(limit=260, late_reserve=130, authorisation_ttl_hours=1.0)
-    first, second = ledger.authorise(kit.item("a", level=2), kit.item("b", level=2))
+    ledger = open_ledger(limit=260, late_reserve=130, authorization_ttl_hours=1.0)
+    first, second = ledger.authorize(kit.item("a", level=2), kit.item("b", level=2))
     assert (first.decision.incentive, second.decision.reason) == (130, "budget_exhausted")
     ledger.at += HOUR
-    ledger.authorise(kit.item("c", level=2), kit.item("d", level=2))
+    ledger.authorize(kit.item("c", level=2), kit.item("d", level=2))
     ledger.settle(kit.event("c", 130, at=ledger.at))
     assert ledger.settle(kit.event("a", 130, at=ledger.at)) == (1, 0)
     assert ledger.money() == (0, 260)
 
 
 def test_a_reserve_that_was_used_is_not_set_aside_a_second_time(open_ledger, kit):
-    ledger = open_ledger(limit=260, late_reserve=130, authorisation_ttl_hours=1.0)
-    ledger.authorise(kit.item("a", level=2))
+    ledger = open_ledger(limit=260, late_reserve=130, authorization_ttl_hours=1.0)
+    ledger.authorize(kit.item("a", level=2))
     ledger.at += HOUR
     ledger.settle(kit.event("a", 130, at=ledger.at))
-    (granted,) = ledger.authorise(kit.item("b", level=2))
+    (granted,) = ledger.authorize(kit.item("b", level=2))
     assert granted.decision.incentive == 130
     assert ledger.money() == (130, 130)

@@ -51,16 +51,16 @@ def test_accounts_are_capped_over_all_campaigns_and_the_answer_names_the_cap(ope
         *names_of(kit, 2),
         limits=lambda names: Limits(caps=(Cap(name="wallet", per="account", amount=150, campaigns=names),)),
     )
-    assert given(first.authorise(kit.item("r1", level=1))) == [(1, "tie", "")]
-    assert given(second.authorise(kit.item("r1", level=2))) == [(0, "capped", "wallet")]
-    assert given(second.authorise(kit.item("r2", level=1), kit.item("r3", level=1))) == [
+    assert given(first.authorize(kit.item("r1", level=1))) == [(1, "tie", "")]
+    assert given(second.authorize(kit.item("r1", level=2))) == [(0, "capped", "wallet")]
+    assert given(second.authorize(kit.item("r2", level=1), kit.item("r3", level=1))) == [
         (1, "tie", ""),
         (1, "tie", ""),
     ]
-    assert given(first.authorise(kit.item("r4"))) == [(0, "capped", "wallet")]
+    assert given(first.authorize(kit.item("r4"))) == [(0, "capped", "wallet")]
     second.settle(kit.event("r2", 0))
-    assert given(first.authorise(kit.item("r5"))) == [(1, "tie", "")]
-    assert given(first.authorise(kit.item("r6", account_id="b", level=2))) == [(2, "tie", "")]
+    assert given(first.authorize(kit.item("r5"))) == [(1, "tie", "")]
+    assert given(first.authorize(kit.item("r6", account_id="b", level=2))) == [(2, "tie", "")]
 
 
 def test_an_account_of_one_campaign_is_excluded_from_the_other_until_its_money_is_back(open_together, kit):
@@ -68,14 +68,14 @@ def test_an_account_of_one_campaign_is_excluded_from_the_other_until_its_money_i
         *names_of(kit, 2),
         limits=lambda names: Limits(caps=(Cap(name="either", per="account", exclusive=True, campaigns=names),)),
     )
-    assert given(first.authorise(kit.item("r1"), kit.item("r2"))) == [(1, "tie", ""), (1, "tie", "")]
-    assert given(second.authorise(kit.item("r3"))) == [(0, "capped", "either")]
+    assert given(first.authorize(kit.item("r1"), kit.item("r2"))) == [(1, "tie", ""), (1, "tie", "")]
+    assert given(second.authorize(kit.item("r3"))) == [(0, "capped", "either")]
     first.release("r1", "r2")
-    assert given(second.authorise(kit.item("r4"))) == [(1, "tie", "")]
-    assert given(first.authorise(kit.item("r5"))) == [(0, "capped", "either")]
+    assert given(second.authorize(kit.item("r4"))) == [(1, "tie", "")]
+    assert given(first.authorize(kit.item("r5"))) == [(0, "capped", "either")]
     # An outcome of nothing still counts: the account had the offer.
     second.settle(kit.event("r4", 0))
-    assert given(first.authorise(kit.item("r6"))) == [(0, "capped", "either")]
+    assert given(first.authorize(kit.item("r6"))) == [(0, "capped", "either")]
 
 
 @dataclass
@@ -142,7 +142,7 @@ def test_no_interleaving_of_campaigns_exceeds_a_shared_limit_or_wastes_its_room(
             ),
         )
 
-    ledgers = open_together(*names_of(kit, 3), limits=limits, limit=100_000, authorisation_ttl_hours=TTL_HOURS)
+    ledgers = open_together(*names_of(kit, 3), limits=limits, limit=100_000, authorization_ttl_hours=TTL_HOURS)
     reference = Reference(limits(tuple(each.campaign.name for each in ledgers)), len(ledgers))
     refused = set()
     for serial in range(STEPS):
@@ -155,7 +155,7 @@ def test_no_interleaving_of_campaigns_exceeds_a_shared_limit_or_wastes_its_room(
             level = 1
             wanted = kit.levels[side][level]
             full = reference.refusing(place, account, side, wanted)
-            (answer,) = ledger.authorise(kit.item(f"r{serial}", side, level, account))
+            (answer,) = ledger.authorize(kit.item(f"r{serial}", side, level, account))
             decision = answer.decision
             assert (decision.incentive == 0) == bool(full), (serial, full, decision)
             if full:
@@ -197,7 +197,7 @@ def test_callers_of_two_campaigns_at_once_get_exactly_what_the_cap_allows(open_t
     )
 
     def ask(number):
-        (answer,) = ledgers[number % 2].authorise(kit.item(f"r{number}"))
+        (answer,) = ledgers[number % 2].authorize(kit.item(f"r{number}"))
         return answer.decision.incentive
 
     with ThreadPoolExecutor(16) as pool:
@@ -208,12 +208,12 @@ def test_a_late_capture_needs_room_in_the_shared_limit(open_together, kit):
     first, second = open_together(
         *names_of(kit, 2),
         limits=lambda names: Limits(caps=(Cap(name="once", per="account", count=1, campaigns=names),)),
-        authorisation_ttl_hours=1,
+        authorization_ttl_hours=1,
     )
-    first.authorise(kit.item("r1"))
+    first.authorize(kit.item("r1"))
     first.at += timedelta(hours=1)
     first.sweep()
-    second.authorise(kit.item("r1"))
+    second.authorize(kit.item("r1"))
     with pytest.raises(Conflict, match=r"limit 'once' has no room"):
         first.settle(kit.event("r1", 50))
 
@@ -243,10 +243,10 @@ def test_the_use_of_a_limit_is_read_by_owner_for_every_campaign_that_shares_it(o
     owners = [f"a|{number} é%" for number in range(700)]
     assert read_all(first, there, "wallet||", 100) == ({}, None, 1)
     for start in range(0, len(owners), 100):
-        first.authorise(
+        first.authorize(
             *(kit.item(f"r{start + place}", account_id=each) for place, each in enumerate(owners[start : start + 100]))
         )
-    second.authorise(kit.item("s1", account_id=owners[3]), kit.item("s2", account_id="z"))
+    second.authorize(kit.item("s1", account_id=owners[3]), kit.item("s2", account_id="z"))
     second.settle(kit.event("s1", 0))
     first.release("r5")
     for ledger in (first, second):
@@ -267,7 +267,7 @@ def test_a_sqlite_ledger_without_those_of_the_others_is_refused(tmp_path, kit):
         Peers({"here": tmp_path / "here.db"}).check(campaign)
     alone = kit.open(campaign, tmp_path / "here.db")
     with pytest.raises(Unavailable, match=r"'there', which shares a limit"):
-        alone.authorise(kit.item("r1"))
+        alone.authorize(kit.item("r1"))
     alone.close()
 
 
@@ -300,8 +300,8 @@ def test_a_ledger_whose_file_describes_a_shared_limit_otherwise_is_refused_while
     # The refused one leaves no trace.
     first.store.check()
     second = start(there, wallet(names))
-    assert given(first.authorise(kit.item("r1", level=2))) == [(2, "tie", "")]
-    assert given(second.authorise(kit.item("r1", level=2))) == [(0, "capped", "wallet")]
+    assert given(first.authorize(kit.item("r1", level=2))) == [(2, "tie", "")]
+    assert given(second.authorize(kit.item("r1", level=2))) == [(0, "capped", "wallet")]
     # Another file needs that the other ledger ends first.
     second.close()
     first.close()
@@ -318,11 +318,11 @@ def test_two_ledgers_that_start_at_once_with_different_files_both_stop(start, ki
             with pytest.raises(Unavailable, match="running ledger of"):
                 ledger.store.check()
             with pytest.raises(Unavailable, match="describe it alike"):
-                ledger.authorise(kit.item("r1"))
+                ledger.authorize(kit.item("r1"))
             assert "limits.wallet" in ledger.store.trouble
     ledgers[1].close()
     ledgers[0].store.check()
-    assert given(ledgers[0].authorise(kit.item("r2"))) == [(1, "tie", "")]
+    assert given(ledgers[0].authorize(kit.item("r2"))) == [(1, "tie", "")]
     assert ledgers[0].store.trouble is None
 
 

@@ -8,7 +8,7 @@ from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.run import simulate
 from serving.ledger.clock import Calendar
 from serving.ledger.records import Recorded
-from serving.ledger.sqlite.authorizations import Authorise
+from serving.ledger.sqlite.authorizations import Authorize
 from serving.ledger.sqlite.store import SqliteStore
 
 KINDS = ["sqlite", "redis"]
@@ -39,7 +39,7 @@ def test_every_step_is_that_of_the_reference_whatever_happens_between_two_steps(
         "redis": {"killed meanwhile", "promoted", "witness refused", "set_server_clock", "kill_redis"},
     }
     assert set(found.counts) >= faults | own[kind]
-    assert min(found.counts[name] for name in ("authorise", "settle", "correct", "release", "expire")) > 50
+    assert min(found.counts[name] for name in ("authorize", "settle", "correct", "release", "expire")) > 50
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,7 +52,7 @@ def test_a_seed_replays_a_run_byte_for_byte_and_another_seed_is_another_run(kind
 
 
 def counted_twice(monkeypatch):
-    call = Authorise.__call__
+    call = Authorize.__call__
 
     def twice(job, database):
         answers = call(job, database)
@@ -66,7 +66,7 @@ def counted_twice(monkeypatch):
                 )
         return answers
 
-    monkeypatch.setattr(Authorise, "__call__", twice)
+    monkeypatch.setattr(Authorize, "__call__", twice)
 
 
 def trusting(monkeypatch):
@@ -83,7 +83,7 @@ def test_faults_that_are_planted_in_the_store_of_sqlite_are_found(plant, monkeyp
 @pytest.mark.parametrize(
     ("planted", "said"),
     [
-        ({"    if kept then\n        return kept\n": f"    if kept then{ONCE_MORE}        return kept\n"}, "authorise"),
+        ({"    if kept then\n        return kept\n": f"    if kept then{ONCE_MORE}        return kept\n"}, "authorize"),
         ({"math.max(math.min(latest, ledger_time + now - seen), ledger_time)": "ledger_time + now - seen"}, "passed"),
         ({"if went_back then": "if false then"}, "lacks records"),
     ],

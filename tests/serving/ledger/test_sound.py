@@ -22,7 +22,7 @@ ONCE = Limits(caps=(Cap(name="once", per="account", count=1),))
 def damage(open_ledger, kit, tmp_path):
     """Opens a ledger with a decision, an outcome and a cap; damages one of its records or sums behind its back."""
     ledger = open_ledger(limits=ONCE)
-    ledger.authorise(kit.item("a"), kit.item("b", account_id="b"))
+    ledger.authorize(kit.item("a"), kit.item("b", account_id="b"))
     ledger.settle(kit.event("b", 50))
 
     def damaging(sql, key, field, change):
@@ -46,7 +46,7 @@ def test_a_record_that_cannot_be_is_not_returned(damage, kit):
     with pytest.raises(Unavailable, match=r"the record of request 'a' is damaged: .*restore the ledger or recover it"):
         ledger.store.find(["a"])
     with pytest.raises(Unavailable, match="the record of request 'a' is damaged"):
-        ledger.authorise(kit.item("a"))
+        ledger.authorize(kit.item("a"))
     with pytest.raises(Unavailable, match="the record of request 'a' is damaged"):
         ledger.settle(kit.event("a", 50))
 
@@ -75,7 +75,7 @@ def test_no_decision_that_cannot_be_is_recorded(open_ledger, kit):
     entry = ledger._entry(kit.item("a"), ledger.campaign, {})
     wrong = entry._replace(wanted=entry.wanted._replace(propensity=2.0))
     with pytest.raises(Unavailable, match="the record of request 'a' is damaged"):
-        ledger.store.authorise([[wrong]], None, ledger.store.date()).result(20)
+        ledger.store.authorize([[wrong]], None, ledger.store.date()).result(20)
     assert ledger.store.find(["a"]) == {}
 
 
@@ -84,7 +84,7 @@ def test_a_call_whose_money_is_not_in_the_sums_is_not_kept(kit, tmp_path, monkey
     record = authorizations._record
     monkeypatch.setattr(authorizations, "_record", lambda database, new: record(database, new * 2))
     with pytest.raises(Unavailable):
-        ledger.authorise(kit.item("a"))
+        ledger.authorize(kit.item("a"))
 
     def cheaper(database, new):
         record(database, new)
@@ -92,7 +92,7 @@ def test_a_call_whose_money_is_not_in_the_sums_is_not_kept(kit, tmp_path, monkey
 
     monkeypatch.setattr(authorizations, "_record", cheaper)
     with pytest.raises(Unavailable, match="50 minor units were added to 0 open or spent, and the sums are 0"):
-        ledger.authorise(kit.item("b"))
+        ledger.authorize(kit.item("b"))
     monkeypatch.undo()
     assert ledger.store.find(["a", "b"]) == {}
     assert ledger.money() == (0, 0)

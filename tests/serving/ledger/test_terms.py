@@ -30,7 +30,7 @@ def test_other_levels_of_the_same_number_differ_and_other_terms_do_not(kit):
 def test_requests_of_a_side_that_the_campaign_does_not_have_are_counted_too():
     totals = Totals(
         decisions={("merchant", 0, "optimal"): 2},
-        authorised={"customer": 0},
+        authorized={"customer": 0},
         outstanding={},
         spent={},
         responses={},

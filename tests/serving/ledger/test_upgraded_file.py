@@ -24,7 +24,7 @@ def earlier(kit, tmp_path):
     """A file with an open authorization, without the newest column of today's schema, and its campaign."""
     campaign, path = kit.campaign(), tmp_path / "ledger.db"
     ledger = kit.open(campaign, path)
-    ledger.authorise(kit.item("open"))
+    ledger.authorize(kit.item("open"))
     ledger.close()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("ALTER TABLE decision DROP COLUMN groups")

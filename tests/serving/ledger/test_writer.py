@@ -135,7 +135,7 @@ def test_a_lone_decision_writes_few_kilobytes_and_an_old_files_pages_stay_as_the
             assert database.execute("PRAGMA page_size").fetchone() == (page,)
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for number in range(10):
-            ledger.authorise(kit.item(f"r{number}"))
+            ledger.authorize(kit.item(f"r{number}"))
         # Six trees: decisions and their two indices, authorizations and their index, the sums.
         assert 6 * page <= log.stat().st_size / 10 <= 8 * page
         ledger.close()
@@ -172,7 +172,7 @@ def test_neither_a_link_nor_a_removed_lock_admits_a_second_ledger(path, tmp_path
 def test_a_file_that_leaves_its_place_under_a_running_ledger_is_noticed_at_the_next_call(kit, tmp_path, how):
     path = tmp_path / "ledger.db"
     ledger = kit.open(kit.campaign(), path)
-    ledger.authorise(kit.item("r1"))
+    ledger.authorize(kit.item("r1"))
     if how == "removed":
         path.unlink()
     else:
@@ -181,7 +181,7 @@ def test_a_file_that_leaves_its_place_under_a_running_ledger_is_noticed_at_the_n
         path.write_bytes(b"")
     for _ in range(2):
         with pytest.raises(Unavailable, match="moved, removed or replaced"):
-            ledger.authorise(kit.item("r2"))
+            ledger.authorize(kit.item("r2"))
     assert "put the file back" in ledger.store.trouble
     assert not ledger.store.alive
     ledger.close()
@@ -193,13 +193,13 @@ def test_the_witness_refuses_a_file_that_lost_records(kit, tmp_path, how):
     witness = Durability(witness=tmp_path / "elsewhere" / "witness.json")
     witness.witness.parent.mkdir()
     ledger = kit.open(campaign, path, "", witness)
-    ledger.authorise(kit.item("r1"))
+    ledger.authorize(kit.item("r1"))
     ledger.close()
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     older = path.read_bytes()
     ledger = kit.open(campaign, path, "", witness)
-    ledger.authorise(kit.item("r2"))
+    ledger.authorize(kit.item("r2"))
     ledger.close()
     for each in tmp_path.glob("ledger.db*"):
         each.unlink()

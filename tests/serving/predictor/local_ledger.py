@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 import numpy as np
 
 from serving.ledger.api.answers import content, recorded_rows
-from serving.ledger.api.authorise import calls, ceiling, entries
+from serving.ledger.api.authorize import calls, ceiling, entries
 from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
-from serving.ledger.sqlite.authorizations import Authorise
+from serving.ledger.sqlite.authorizations import Authorize
 from serving.ledger.sqlite.database import TABLES
 from serving.predictor.active import Active
-from serving.predictor.ledger.client import Authorisation, Authorised
+from serving.predictor.ledger.client import Authorization, Authorized
 from serving.predictor.predictor import Predictor
 from serving.protocol import OUTPUTS, Requests
 from shadowprice.errors import Unavailable
@@ -43,7 +43,7 @@ class NoReader:
 
 
 class LocalLedger:
-    """The ledger's own authorising on a database in memory, without the network between."""
+    """The ledger's own authorizing on a database in memory, without the network between."""
 
     def __init__(self, campaign):
         self.campaign = campaign
@@ -51,24 +51,24 @@ class LocalLedger:
         self.database.executescript(TABLES)
         self.messages = []
 
-    async def authorise(self, proposals, known, *, sizes, **versions):
+    async def authorize(self, proposals, known, *, sizes, **versions):
         parts = {"items": asdict(proposals)} if proposals.request_id else {}
         parts |= {"known": asdict(known)} if known.request_id else {}
         batch = Authorizations(campaign=self.campaign.name, sizes=sizes, **versions, **parts)
         self.messages.append(batch)
         now = datetime.now(UTC)
         wanted = calls(batch, entries(self.campaign, batch, now))
-        answers = Authorise(wanted, ceiling(self.campaign, True), microseconds(now), 0)(self.database)
+        answers = Authorize(wanted, ceiling(self.campaign, True), microseconds(now), 0)(self.database)
         told = content(*recorded_rows(batch, answers), answers)
         columns = {name: list(values) for name, values in told["decisions"].items()}
-        return Authorisation(Authorised(**columns), told["known"], told["errors"])
+        return Authorization(Authorized(**columns), told["known"], told["errors"])
 
     def recorded(self):
         return [name for (name,) in self.database.execute("SELECT request_id FROM decision ORDER BY sequence")]
 
 
 class NoLedger:
-    async def authorise(self, proposals, known, *, sizes, **versions):
+    async def authorize(self, proposals, known, *, sizes, **versions):
         raise Unavailable("cut off")
 
 

@@ -19,7 +19,7 @@ class StrictLedger(LocalLedger):
         super().__init__(campaign)
         self.most, self.wrong = most, wrong
 
-    async def authorise(self, proposals, known, *, sizes, **versions):
+    async def authorize(self, proposals, known, *, sizes, **versions):
         names = [*proposals.request_id, *known.request_id]
         if sum(name.count("x") for name in names) > self.most:
             raise InvalidRequest("too much")
@@ -27,7 +27,7 @@ class StrictLedger(LocalLedger):
             error = InvalidRequest("other terms")
             error.status = 422
             raise error
-        return await super().authorise(proposals, known, sizes=sizes, **versions)
+        return await super().authorize(proposals, known, sizes=sizes, **versions)
 
 
 @pytest.mark.parametrize("misfit", [{}, {"x_basket": [1.0]}], ids=["proposed", "looked up"])
@@ -56,7 +56,7 @@ def test_a_call_that_the_ledger_cannot_read_is_unavailable_alone(build, kit):
     calls = [customers("c1", "c2", prefix=prefix) for prefix in "abc"]
     answers = build(ledger=StrictLedger(terms, 0, ["b1"]))[0].answer_all(calls)
     assert [type(each) is Unavailable for each in answers] == [False, True, False]
-    predictor, _ = build(ledger=StrictLedger(terms, 0, ["b1"]), authorisation_required=False)
+    predictor, _ = build(ledger=StrictLedger(terms, 0, ["b1"]), authorization_required=False)
     assert [each.degraded for each in predictor.answer_all(calls)] == [True] * 3
 
 
@@ -72,7 +72,7 @@ def test_calls_answered_together_are_answered_as_each_alone(build, kit):
         alone = build(terms=terms, ledger=LocalLedger(terms))[0].answer(call)
         for name in OUTPUTS:
             np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
-    stages = {"campaign": "spring", "stage": "authorise"}
+    stages = {"campaign": "spring", "stage": "authorize"}
     assert registry.get_sample_value("shadowprice_decision_seconds_count", stages) == 1
 
 
@@ -137,9 +137,9 @@ def test_a_ledger_that_is_away_is_asked_once_for_calls_answered_together(build):
     class Counting(NoLedger):
         asked = 0
 
-        async def authorise(self, *asked, **options):
+        async def authorize(self, *asked, **options):
             self.asked += 1
-            return await super().authorise(*asked, **options)
+            return await super().authorize(*asked, **options)
 
     ledger = Counting()
     found = build(ledger=ledger)[0].answer_all([customers("c1", prefix=name) for name in "abc"])

@@ -99,7 +99,7 @@ def _model(kit, encoders, profiles, tmp_path, towers):
 class Away:
     """A ledger that does not answer; keeps what it was asked to authorize."""
 
-    async def authorise(self, proposals, known, **rest):
+    async def authorize(self, proposals, known, **rest):
         self.proposals = proposals
         raise Unavailable("no route to the ledger")
 
@@ -112,7 +112,7 @@ class Fixed:
 def build(campaign, price, served, registry=None, **options):
     ledger, metrics = Away(), PredictorMetrics(campaign, registry or CollectorRegistry())
     source = Fixed(Active(price, served))
-    return ledger, Predictor(campaign, source, ledger, metrics, authorisation_required=False, window=False, **options)
+    return ledger, Predictor(campaign, source, ledger, metrics, authorization_required=False, window=False, **options)
 
 
 def customers(accounts, partners=None):

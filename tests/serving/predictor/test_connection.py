@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from serving.predictor.ledger.client import TIMEOUT_SECONDS, Authoriser, KnownRequests, Proposals
+from serving.predictor.ledger.client import TIMEOUT_SECONDS, Authorizer, KnownRequests, Proposals
 from serving.predictor.ledger.connection import connect
 from shadowprice.errors import InvalidRequest, Unavailable
 
@@ -129,26 +129,26 @@ def told(*request_ids, **changes):
     )
 
 
-async def authorised(answers, *calls, before=None):
+async def authorized(answers, *calls, before=None):
     async with server(*answers) as (port, seen):
-        authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring")
+        authorizer = Authorizer(f"http://127.0.0.1:{port}", "spring")
         found = []
         for call in calls:
             try:
-                stored = await authoriser.authorise(proposals(*call), model_version="m", price_version=1)
+                stored = await authorizer.authorize(proposals(*call), model_version="m", price_version=1)
                 found.append(stored.decisions.request_id)
             except (Unavailable, InvalidRequest) as error:
                 found.append(type(error))
             if before:
                 await before()
-        authoriser.close()
+        authorizer.close()
         return found, [number for number, _ in seen]
 
 
 def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced_unnoticed():
     # It is closed once before the third call and once by it.
     for answers in ([[told("a")], [told("b"), None], [told("c")]], [[told("a")], [told("b")], [None], [told("c")]]):
-        found, connections = asyncio.run(authorised(answers, ["a"], ["b"], ["c"], before=lambda: asyncio.sleep(0.03)))
+        found, connections = asyncio.run(authorized(answers, ["a"], ["b"], ["c"], before=lambda: asyncio.sleep(0.03)))
         assert found == [["a"], ["b"], ["c"]]
         assert connections[:2] == [0, 0]
         assert connections[-1] == 1
@@ -173,20 +173,20 @@ def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced_un
         (whole(b'{"error": "broken"}', b"500 Oops"), Unavailable),
     ],
 )
-def test_what_no_ledger_answers_is_not_taken_for_an_authorisation(answer, expected):
-    assert asyncio.run(authorised([[answer]], ["a"]))[0] == [expected]
+def test_what_no_ledger_answers_is_not_taken_for_an_authorization(answer, expected):
+    assert asyncio.run(authorized([[answer]], ["a"]))[0] == [expected]
 
 
 def test_a_ledger_that_is_not_there_or_says_nothing_is_unavailable_in_time():
     async def ask():
         loop = asyncio.get_running_loop()
-        nobody = Authoriser("http://127.0.0.1:1", "spring")
+        nobody = Authorizer("http://127.0.0.1:1", "spring")
         with pytest.raises(Unavailable, match="does not answer"):
-            await nobody.authorise(proposals("a"), model_version="m", price_version=1)
+            await nobody.authorize(proposals("a"), model_version="m", price_version=1)
         with pytest.raises(Unavailable, match="does not answer"):
             nobody.check({})
         started = loop.time()
-        found, _ = await authorised([[whole(b"x")[:5], *[b""] * 500]], ["a"])
+        found, _ = await authorized([[whole(b"x")[:5], *[b""] * 500]], ["a"])
         return found, loop.time() - started
 
     found, seconds = asyncio.run(ask())
@@ -202,9 +202,9 @@ def test_a_ledger_that_is_not_there_or_says_nothing_is_unavailable_in_time():
 def test_a_message_above_the_limits_of_the_ledger_is_refused_before_it_is_sent(request_ids, status):
     async def ask():
         async with server() as (port, seen):
-            authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring")
+            authorizer = Authorizer(f"http://127.0.0.1:{port}", "spring")
             with pytest.raises(InvalidRequest, match="fewer requests") as refusal:
-                await authoriser.authorise(proposals(*request_ids), model_version="m", price_version=1)
+                await authorizer.authorize(proposals(*request_ids), model_version="m", price_version=1)
             return refusal.value.status, seen
 
     assert asyncio.run(ask()) == (status, [])
@@ -231,17 +231,17 @@ def test_a_silent_replica_is_passed_over_and_its_kept_connections_are_dropped():
         first, second = [await asyncio.start_server(serve, "127.0.0.1", 0) for _ in range(2)]
         ports = [each.sockets[0].getsockname()[1] for each in (first, second)]
         async with first, second:
-            authoriser = Authoriser(",".join(f"http://127.0.0.1:{port}" for port in ports), "spring")
+            authorizer = Authorizer(",".join(f"http://127.0.0.1:{port}" for port in ports), "spring")
 
-            async def authorise():
+            async def authorize():
                 started = loop.time()
-                await authoriser.authorise(proposals("a"), model_version="m", price_version=1)
+                await authorizer.authorize(proposals("a"), model_version="m", price_version=1)
                 return loop.time() - started
 
-            await asyncio.gather(*(authorise() for _ in range(3)))
+            await asyncio.gather(*(authorize() for _ in range(3)))
             silent.set()
-            seconds = [await authorise() for _ in range(3)]
-            authoriser.close()
+            seconds = [await authorize() for _ in range(3)]
+            authorizer.close()
             return seconds
 
     waited, *later = asyncio.run(ask())
@@ -253,12 +253,12 @@ def test_several_calls_and_their_known_requests_are_one_message_and_one_answer()
     async def ask():
         answer = told("a", "d", "k", errors=[None, "taken", None], known=[1])
         async with server([answer]) as (port, seen):
-            authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring")
+            authorizer = Authorizer(f"http://127.0.0.1:{port}", "spring")
             known = KnownRequests(["j", "k"], ["a", "a"], ["customer"] * 2, [0, 2])
-            found = await authoriser.authorise(
+            found = await authorizer.authorize(
                 proposals("a", "b", "c", "d"), known, sizes=[1, 2, 1], model_version="m", price_version=1
             )
-            authoriser.close()
+            authorizer.close()
             return found, [orjson.loads(body) for _, body in seen]
 
     found, (message,) = asyncio.run(ask())

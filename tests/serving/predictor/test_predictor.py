@@ -93,11 +93,11 @@ def test_embeddings_of_another_width_count_as_a_failed_store(build):
 def test_without_the_ledger_nothing_is_authorized_unless_that_is_configured(build):
     with pytest.raises(Unavailable, match="without authorization"):
         build(ledger=NoLedger())[0].answer(customers("c1"))
-    predictor, registry = build(ledger=NoLedger(), authorisation_required=False)
+    predictor, registry = build(ledger=NoLedger(), authorization_required=False)
     answers = predictor.answer(customers("c1"))
     assert answers.degraded
     assert answers.level[0] == build()[0].answer(customers("c1")).level[0]
-    labels = {"campaign": "spring", "reason": "unauthorised"}
+    labels = {"campaign": "spring", "reason": "unauthorized"}
     assert registry.get_sample_value("shadowprice_degraded_total", labels) == 1
 
 

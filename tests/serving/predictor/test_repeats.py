@@ -66,7 +66,7 @@ def test_without_the_ledger_a_call_with_context_that_is_not_read_is_not_answered
     with pytest.raises(Unavailable):
         build(ledger=NoLedger())[0].answer(wrong)
     with pytest.raises(InvalidContext):
-        build(ledger=NoLedger(), authorisation_required=False)[0].answer(wrong)
+        build(ledger=NoLedger(), authorization_required=False)[0].answer(wrong)
 
 
 @pytest.mark.parametrize(("account", "side"), [("c2", "customer"), ("c1", "merchant")])
@@ -139,5 +139,5 @@ def test_without_the_ledger_nobody_ineligible_is_answered_unless_that_is_configu
     nobody_is_eligible()
     with pytest.raises(Unavailable, match="without authorization"):
         build(ledger=NoLedger())[0].answer(customers("c1"))
-    answers = build(ledger=NoLedger(), authorisation_required=False)[0].answer(customers("c1"))
+    answers = build(ledger=NoLedger(), authorization_required=False)[0].answer(customers("c1"))
     assert (answers.reason, answers.level.tolist(), answers.degraded) == (["ineligible"], [-1], True)

@@ -94,7 +94,7 @@ def test_a_secret_comes_from_a_file_and_is_never_repeated(tmp_path):
 
 
 def test_authorizations_are_given_back_over_http(client, ledger, kit):
-    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.authorize(kit.item("a"), kit.item("b"))
     body = {"campaign": ledger.campaign.name, "request_ids": ["a", "a"]}
     assert run(ask(client(), "POST", "/v1/releases", json=body)).json() == {"accepted": 1, "repeated": 0}
     assert run(ask(client(), "POST", "/v1/releases", json=body)).json() == {"accepted": 0, "repeated": 1}
@@ -114,7 +114,7 @@ def test_authorizations_are_given_back_over_http(client, ledger, kit):
 
 def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client, ledger, kit):
     ledger.at = datetime.now(UTC)
-    ledger.authorise(kit.item("a"), kit.item("b"), kit.item("c"))
+    ledger.authorize(kit.item("a"), kit.item("b"), kit.item("c"))
     ledger.settle(kit.event("a", 50, at=ledger.at))
     data = {"request_id": "a", "kind": "refund", "redeemed": False, "cost": 0, "observed_at": ledger.at.isoformat()}
     attributes = {"specversion": "1.0", "type": "shadowprice.correction.v1", "source": "shop", "id": "c1"}
@@ -162,12 +162,12 @@ def message(ledger, **parts):
     return {"campaign": ledger.campaign.name, "model_version": "m", "price_version": 7} | parts
 
 
-def authorise(client, body):
+def authorize(client, body):
     return run(ask(client(), "POST", "/v1/authorizations", json=body))
 
 
-def test_calls_are_authorised_together_and_only_the_one_in_conflict_is_refused(client, ledger, kit):
-    ledger.authorise(kit.item("r", level=2))
+def test_calls_are_authorized_together_and_only_the_one_in_conflict_is_refused(client, ledger, kit):
+    ledger.authorize(kit.item("r", level=2))
     known = {"request_id": ["never", "r", "r"], "account_id": ["a", "b", "a"], "side": ["customer"] * 3}
     body = message(
         ledger,
@@ -195,12 +195,12 @@ def test_calls_are_authorised_together_and_only_the_one_in_conflict_is_refused(c
 
 
 def test_a_message_of_known_requests_alone_is_answered_and_records_nothing(client, ledger, kit):
-    ledger.authorise(kit.item("r"))
+    ledger.authorize(kit.item("r"))
     known = {"request_id": ["r"], "account_id": ["a"], "side": ["customer"], "call": [0]}
-    answer = authorise(client, message(ledger, known=known)).json()
+    answer = authorize(client, message(ledger, known=known)).json()
     assert (answer["decisions"]["request_id"], answer["known"], answer["errors"]) == (["r"], [0], [None])
     known = known | {"request_id": ["never"]}
-    answer = authorise(client, message(ledger, known=known)).json()
+    answer = authorize(client, message(ledger, known=known)).json()
     assert (answer["decisions"]["request_id"], answer["known"], answer["errors"]) == ([], [], [None])
     assert sum(ledger.store.totals().requests.values()) == 1
 
@@ -220,7 +220,7 @@ def test_calls_that_do_not_add_up_are_refused_with_what_is_wrong(client, ledger,
     known = {"request_id": ["k"], "account_id": ["a"], "side": ["customer"]}
     changes = {name: known | {"call": [value]} if name == "known" else value for name, value in parts.items()}
     body = message(ledger, **(changes | {"items": items(kit, kit.item("a"))} if parts else {}))
-    answer = authorise(client, body)
+    answer = authorize(client, body)
     assert (answer.status_code, words in answer.json()["error"]) == (422, True), answer.text
     assert ledger.store.find(["a"]) == {}
 

@@ -44,7 +44,7 @@ def test_the_size_of_the_store_grows_with_its_rows(ledger, kit, scrape):
     before = scrape()
     assert (before["store_decisions", ""], before["store_outcomes", ""]) == (0, 0)
     for start in range(0, 2000, 500):
-        ledger.authorise(*(kit.item(f"r{number}", level=0) for number in range(start, start + 500)))
+        ledger.authorize(*(kit.item(f"r{number}", level=0) for number in range(start, start + 500)))
     ledger.settle(*(kit.event(f"r{number}") for number in range(50)))
     after = scrape()
     assert (after["store_decisions", ""], after["store_outcomes", ""]) == (2000, 50)

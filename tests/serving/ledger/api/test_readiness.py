@@ -15,7 +15,7 @@ import pytest
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authoriser
+from serving.predictor.ledger.client import Authorizer
 from serving.recover import recover
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, Unavailable
@@ -92,7 +92,7 @@ def damage(path):
 def filled(campaign, path, kit, count=50):
     ledger = kit.open(campaign, path)
     for number in range(count):
-        ledger.authorise(kit.item(f"r{number}", level=0))
+        ledger.authorize(kit.item(f"r{number}", level=0))
     return ledger
 
 
@@ -141,7 +141,7 @@ def damaged_bytes(file, path):
 
 def test_other_levels_than_those_of_the_decisions_are_refused_at_the_start(open_ledger, kit):
     ledger = open_ledger()
-    ledger.authorise(kit.item("r", level=2))
+    ledger.authorize(kit.item("r", level=2))
     campaign = ledger.campaign
     ledger.close()
     customer, merchant = campaign.sides["customer"], campaign.sides["merchant"]
@@ -166,15 +166,15 @@ def test_the_predictor_is_not_ready_with_a_ledger_of_other_levels(start, kit):
     service = start(campaign)
     service.wait_ready(60)
     own = {side: terms.incentives for side, terms in campaign.sides.items()}
-    authoriser = Authoriser(service.url, campaign.name)
-    authoriser.check(own)
+    authorizer = Authorizer(service.url, campaign.name)
+    authorizer.check(own)
     with pytest.raises(Unavailable, match=r"\[0, 50, 130\].*\[0, 55\].*campaign file"):
-        authoriser.check(own | {"customer": (0, 55)})
+        authorizer.check(own | {"customer": (0, 55)})
 
 
 def test_a_store_that_ends_before_its_log_cannot_serve_before_it_is_recovered(open_ledger, kit, tmp_path):
     ledger = open_ledger()
-    ledger.authorise(*(kit.item(f"r{number}", level=0) for number in range(3)))
+    ledger.authorize(*(kit.item(f"r{number}", level=0) for number in range(3)))
     LogWriter(ledger.store, tmp_path / "log").write()
     campaign = ledger.campaign
     emptied = open_ledger(replace(campaign, name=campaign.name + "-restored"))

@@ -49,7 +49,7 @@ def test_counts_are_those_of_the_decisions_at_any_times(open_ledger, kit, seed):
         # Repeats and look-ups are no requests of their own.
         known = [Known(*dice.choice(names))] if names else []
         again = [kit.item(each.request_id, side=each.side) for each in items[:1]]
-        ledger.authorise_calls([*items, *again], [*known, Known(f"never-{call}", "a", "customer")])
+        ledger.authorize_calls([*items, *again], [*known, Known(f"never-{call}", "a", "customer")])
         names += [(each.request_id, "a", each.side) for each in items]
     ledger.wrong = timedelta(0)
     start = microseconds(kit.now)
@@ -60,8 +60,8 @@ def test_counts_are_those_of_the_decisions_at_any_times(open_ledger, kit, seed):
 
 
 def test_a_refused_call_is_not_counted(ledger, kit):
-    ledger.authorise(kit.item("one"))
-    answers = ledger.authorise_calls([kit.item("two"), kit.item("one", account_id="b")], [kit.item("three")])
+    ledger.authorize(kit.item("one"))
+    answers = ledger.authorize_calls([kit.item("two"), kit.item("one", account_id="b")], [kit.item("three")])
     assert isinstance(answers[0], Exception)
     assert sum(counted(ledger, 0).values()) == 2
 
@@ -69,7 +69,7 @@ def test_a_refused_call_is_not_counted(ledger, kit):
 def test_the_sample_is_of_the_newest_requests_from_then_on(ledger, kit):
     start = microseconds(kit.now)
     for number in range(6):
-        ledger.authorise(kit.item(f"r{number}"))
+        ledger.authorize(kit.item(f"r{number}"))
         ledger.at += timedelta(hours=1)
     assert [each.request_id for each in ledger.store.traffic(start, 3).sample] == ["r5", "r4", "r3"]
     assert [each.request_id for each in ledger.store.traffic(start + 5 * HOUR, 3).sample] == ["r5"]
@@ -78,15 +78,15 @@ def test_the_sample_is_of_the_newest_requests_from_then_on(ledger, kit):
 
 def test_the_newest_date_is_that_of_the_last_decision(ledger, kit):
     assert ledger.store.dates().recorded is None
-    ledger.authorise(kit.item("one"))
+    ledger.authorize(kit.item("one"))
     ledger.at += timedelta(minutes=1)
-    ledger.authorise(kit.item("two"))
+    ledger.authorize(kit.item("two"))
     assert ledger.store.dates().recorded == microseconds(ledger.at)
 
 
 def test_nothing_waits_for_the_traffic(kit, tmp_path):
     ledger = kit.open(kit.campaign(), tmp_path / "ledger.db")
-    ledger.authorise(kit.item("one"))
+    ledger.authorize(kit.item("one"))
     reading, done = Event(), Event()
 
     def hold(database: sqlite3.Connection) -> None:
@@ -100,7 +100,7 @@ def test_nothing_waits_for_the_traffic(kit, tmp_path):
         try:
             assert threads.submit(ledger.store.totals).result(5).requests["customer"] == 1
             assert list(threads.submit(ledger.store.find, ["one"]).result(5)) == ["one"]
-            ledger.authorise(kit.item("two"))
+            ledger.authorize(kit.item("two"))
         finally:
             done.set()
         held.result(10)

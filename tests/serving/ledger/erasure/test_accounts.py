@@ -47,7 +47,7 @@ def served(open_ledger, kit, tmp_path, request):
     campaign = kit.campaign(limit=10**6, limits=LIMITS)
     ledger = open_ledger(campaign)
     for number, (account, partner) in enumerate([(ODD, "shop"), ("b", ODD), (ODD, ""), ("b|c", "shop"), ("b", ODD)]):
-        ledger.authorise(kit.item(f"r{number}", account_id=account, partner_id=partner, level=1 + number % 2))
+        ledger.authorize(kit.item(f"r{number}", account_id=account, partner_id=partner, level=1 + number % 2))
     ledger.settle(kit.event("r0", 50), kit.event("r1", 130))
     ledger.correct(kit.correction("r0", 20))
     ledger.release("r3")
@@ -123,10 +123,10 @@ def test_money_of_an_erased_account_moves_on_in_the_sums_of_its_pseudonym(open_l
     usage = again.store.usage(["mine||erased-1", "shop||erased-1", f"mine||{ODD}"])
     assert [tuple(each) for each in usage.values() if any(each)] == [(30, 2), (130, 1)]
     # The person who comes back is a new account: caps begin anew, sums of budgets do not.
-    (found,) = again.authorise(kit.item("r9", account_id=ODD))
+    (found,) = again.authorize(kit.item("r9", account_id=ODD))
     assert (found.decision.level, again.store.usage([f"mine||{ODD}"])[f"mine||{ODD}"].uses) == (1, 1)
     with pytest.raises(Conflict, match="decided before for another account"):
-        again.authorise(kit.item("r2", account_id=ODD))
+        again.authorize(kit.item("r2", account_id=ODD))
 
 
 def test_a_restored_backup_is_erased_before_it_serves_and_not_what_came_after(served, kit, tmp_path):
@@ -154,7 +154,7 @@ def test_a_restored_backup_is_erased_before_it_serves_and_not_what_came_after(se
     assert list(source().rows(ODD, set())) == []
     # It was noted: the same record leaves a later request of the account alone.
     again = kit.open(ledger.campaign, path, settings.redis)
-    again.authorise(kit.item("later", account_id=ODD))
+    again.authorize(kit.item("later", account_id=ODD))
     again.close()
     settings.open(ledger.campaign).close()
     assert [row["request_id"] for row in source().rows(ODD, set()) if row["table"] == "decision"] == ["later"]
@@ -237,7 +237,7 @@ def test_a_request_during_the_erasure_is_erased_with_the_others(served, kit, tmp
     def meanwhile(self, *given):
         # Between any two rounds, and so between the last reading and the writing.
         if name := next(asked, None):
-            ledger.authorise(kit.item(name, account_id=ODD))
+            ledger.authorize(kit.item(name, account_id=ODD))
         return made(self, *given)
 
     monkeypatch.setattr(RedisAccounts, "_made", meanwhile)
@@ -292,7 +292,7 @@ def test_a_recovery_reads_no_erased_identifier_from_a_restored_log(served, kit, 
     ledger, source, settings = served
     backup(settings.db, tmp_path / "backup")
     ledger.at += timedelta(hours=1)
-    ledger.authorise(kit.item("after", account_id=ODD))
+    ledger.authorize(kit.item("after", account_id=ODD))
     LogWriter(ledger.store, tmp_path / "log", rows=3).write()
     before = state(ledger.store)
     ledger.close()

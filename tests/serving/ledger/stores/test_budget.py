@@ -23,14 +23,14 @@ def missing(recorded):
 
 def test_authorizations_never_exceed_the_budget_and_a_settled_one_frees_what_it_did_not_cost(open_ledger, kit):
     ledger = open_ledger(limit=200)
-    first = ledger.authorise(kit.item("a", level=2), kit.item("b"), kit.item("c"))
+    first = ledger.authorize(kit.item("a", level=2), kit.item("b"), kit.item("c"))
     assert told(first) == [(2, 130, "tie", False), (1, 50, "tie", False), (0, 0, "budget_exhausted", False)]
     refused = first[2].decision
     assert (refused.response, refused.propensity, refused.propensities) == (0.125, 1.0, (1.0, 0.0, 0.0))
-    assert told(ledger.authorise(kit.item("m", side="merchant"))) == [(-1, 0, "budget_exhausted", False)]
-    assert told(ledger.authorise(kit.item("c", level=2))) == [(0, 0, "budget_exhausted", True)]
+    assert told(ledger.authorize(kit.item("m", side="merchant"))) == [(-1, 0, "budget_exhausted", False)]
+    assert told(ledger.authorize(kit.item("c", level=2))) == [(0, 0, "budget_exhausted", True)]
     assert ledger.settle(kit.event("a", 0)) == (1, 0)
-    assert told(ledger.authorise(kit.item("d", level=2))) == [(2, 130, "tie", False)]
+    assert told(ledger.authorize(kit.item("d", level=2))) == [(2, 130, "tie", False)]
 
 
 @pytest.mark.parametrize(("side", "left"), [("customer", 60), ("customer", 130), ("merchant", 30), ("merchant", 10)])
@@ -51,7 +51,7 @@ def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_th
             propensity=float(served.propensity[row]),
             propensities=shares[row],
         )
-        recorded += ledger.authorise(wanted)
+        recorded += ledger.authorize(wanted)
         if recorded[-1].decision.reserved:
             ledger.release(name)  # so that every request has the same budget left
     kept = ledger.store.find(names)
@@ -69,14 +69,14 @@ def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_th
         assert sum(each.decision.propensities) == pytest.approx(
             1 - each.decision.propensity if each.decision.level == -1 else 1 - missing(recorded)
         )
-    (again,) = ledger.authorise(kit.item(names[0], side=side, level=0))
+    (again,) = ledger.authorize(kit.item(names[0], side=side, level=0))
     assert (again.decision, again.repeat) == (recorded[0].decision, True)
 
 
 def test_requests_of_one_call_see_the_budget_that_the_ones_before_leave(open_ledger, kit):
     shares = [0.25, 0.25, 0.5]
     ledger = open_ledger(limit=180)
-    found = ledger.authorise(
+    found = ledger.authorize(
         *(
             kit.item(name, level=level, propensity=shares[level], propensities=shares)
             for name, level in (("a", 2), ("b", 0), ("c", 1), ("d", 0), ("e", 2))
@@ -90,16 +90,16 @@ def test_requests_of_one_call_see_the_budget_that_the_ones_before_leave(open_led
 
 def test_without_the_hard_stop_and_for_a_mean_the_budget_does_not_bind(open_ledger, kit):
     unbound = open_ledger(limit=0)
-    assert told(unbound.authorise(kit.item("a", level=2), hard_stop=False)) == [(2, 130, "tie", False)]
+    assert told(unbound.authorize(kit.item("a", level=2), hard_stop=False)) == [(2, 130, "tie", False)]
     mean = open_ledger(limit=1.5, form="per_account")
-    assert told(mean.authorise(kit.item("a", level=2))) == [(2, 130, "tie", False)]
+    assert told(mean.authorize(kit.item("a", level=2))) == [(2, 130, "tie", False)]
 
 
 def test_callers_at_once_are_each_answered_and_together_kept_within_the_budget(open_ledger, kit):
     ledger = open_ledger(limit=1000)
 
     def call(number):
-        return ledger.authorise(kit.item(f"r{number % 40}", level=2), kit.item(f"s{number}"))
+        return ledger.authorize(kit.item(f"r{number % 40}", level=2), kit.item(f"s{number}"))
 
     with ThreadPoolExecutor(8) as callers:
         answers = list(callers.map(call, range(120)))

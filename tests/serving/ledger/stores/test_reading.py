@@ -18,7 +18,7 @@ def told(recorded):
 def test_decisions_and_outcomes_are_read_in_the_order_of_recording(ledger, kit):
     names = [f"r{number}" for number in range(7)]
     for name in names:
-        ledger.authorise(kit.item(name))
+        ledger.authorize(kit.item(name))
     assert [row.request_id for row in ledger.store.decisions_after(0, 100)] == names
     assert [row.request_id for row in ledger.store.decisions_after(3, 2)] == names[3:5]
     assert ledger.store.decisions_after(7, 10) == []
@@ -38,7 +38,7 @@ def test_traffic_is_counted_by_hour_and_sampled_newest_first(ledger, kit):
         ("d", "customer", 2.7),
     ):
         ledger.at = kit.now + after * HOUR
-        ledger.authorise(kit.item(name, side=side, partner_id=f"p{name}", context='{"x_a":1.0}' if name == "d" else ""))
+        ledger.authorize(kit.item(name, side=side, partner_id=f"p{name}", context='{"x_a":1.0}' if name == "d" else ""))
     traffic = ledger.store.traffic(microseconds(kit.now), 3)
     counts = [((hour.hour - kit.now) // HOUR, hour.side, hour.requests) for hour in traffic.hours]
     assert counts == [(0, "customer", 1), (0, "merchant", 1), (2, "customer", 2)]
@@ -59,17 +59,17 @@ def test_hours_of_traffic_begin_with_the_window_also_at_half_past(ledger, kit, m
     start = kit.now + minutes / 60 * HOUR
     for number in range(40):
         ledger.at = start + number * 0.1 * HOUR
-        ledger.authorise(kit.item(f"r{number}"))
+        ledger.authorize(kit.item(f"r{number}"))
     traffic = ledger.store.traffic(microseconds(start), 0)
     assert [((hour.hour - start) / HOUR, hour.requests) for hour in traffic.hours] == [(h, 10) for h in range(4)]
 
 
 def test_ledger_are_as_they_were_when_they_are_opened_again(open_ledger, kit):
     ledger = open_ledger()
-    ledger.authorise(kit.item("a"), kit.item("b"), kit.item("m", side="merchant"))
+    ledger.authorize(kit.item("a"), kit.item("b"), kit.item("m", side="merchant"))
     ledger.settle(kit.event("a", 50))
     before = ledger.store.totals()
     ledger.close()
     again = open_ledger(ledger.campaign)
     assert again.store.totals() == before
-    assert told(again.authorise(kit.item("b", level=2))) == [(1, 50, "tie", True)]
+    assert told(again.authorize(kit.item("b", level=2))) == [(1, 50, "tie", True)]

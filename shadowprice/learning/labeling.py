@@ -1,4 +1,4 @@
-"""Labelled rows of a training set, written part by part, and the requests of the accounts to serve."""
+"""Labeled rows of a training set, written part by part, and the requests of the accounts to serve."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from shadowprice.tables.database import BATCH, ROW, write_batches
 
 
 def context_of(tables: Tables, side: Side) -> tuple[str, ...]:
-    """Return the columns x_* and c_* of the requests of a side in which a labelled one has a value.
+    """Return the columns x_* and c_* of the requests of a side in which a labeled one has a value.
 
     Raises:
-        InvalidInput: the side has no labelled request.
+        InvalidInput: the side has no labeled request.
     """
     names = [name for name in tables.columns("exposure") if name.startswith(("x_", "c_"))]
     counts = "".join(f', count("{name}")' for name in names)
@@ -38,10 +38,10 @@ def context_of(tables: Tables, side: Side) -> tuple[str, ...]:
     return tuple(name for name, count in zip(names, known, strict=True) if count)
 
 
-def write_labelled(
+def write_labeled(
     dataset: Dataset, side: Side, context: Sequence[str], times: Sequence[datetime], path: Path
 ) -> dict[str, Any]:
-    """Write the labelled requests of a side with their split, in the order of the exposures.
+    """Write the labeled requests of a side with their split, in the order of the exposures.
 
     A request whose account had no profile by the snapshot that it sees is left out. O(n) for n requests; a part of them
     is in memory.

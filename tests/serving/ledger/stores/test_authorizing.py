@@ -19,7 +19,7 @@ def told(recorded):
 
 def test_a_new_decision_is_kept_as_it_was_sent(ledger, kit):
     vector = [0.25, 0.5, 0.25]
-    (recorded,) = ledger.authorise(kit.item("r1", propensities=vector, features_at=1714564800.25))
+    (recorded,) = ledger.authorize(kit.item("r1", propensities=vector, features_at=1714564800.25))
     assert not recorded.repeat
     kept = ledger.store.find(["r1", "r2"])
     assert kept == {"r1": recorded.decision}
@@ -32,34 +32,34 @@ def test_a_new_decision_is_kept_as_it_was_sent(ledger, kit):
 
 
 def test_a_repeat_gets_the_first_decision_whatever_it_proposes(ledger, kit):
-    (first,) = ledger.authorise(kit.item("r1", level=2))
+    (first,) = ledger.authorize(kit.item("r1", level=2))
     ledger.at += HOUR
-    again, other = ledger.authorise(kit.item("r1", level=0, reason="optimal"), kit.item("r2"))
+    again, other = ledger.authorize(kit.item("r1", level=0, reason="optimal"), kit.item("r2"))
     assert (again.decision, again.repeat, other.repeat) == (first.decision, True, False)
-    assert sum(ledger.store.totals().authorised.values()) == 180
+    assert sum(ledger.store.totals().authorized.values()) == 180
 
 
 def test_a_request_twice_in_one_call_is_one_decision(ledger, kit):
-    first, second = ledger.authorise(kit.item("r1", level=2), kit.item("r1", level=1))
+    first, second = ledger.authorize(kit.item("r1", level=2), kit.item("r1", level=1))
     assert (first.repeat, second.repeat, second.decision) == (False, True, first.decision)
     assert ledger.money() == (130, 0)
 
 
 @pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant"}])
 def test_a_request_id_of_another_account_or_side_is_a_conflict_and_nothing_of_the_call_is_kept(ledger, kit, change):
-    ledger.authorise(kit.item("r1"))
+    ledger.authorize(kit.item("r1"))
     with pytest.raises(Conflict, match="request_id: 'r1'"):
-        ledger.authorise(kit.item("r0"), kit.item("r1", **change))
+        ledger.authorize(kit.item("r0"), kit.item("r1", **change))
     with pytest.raises(Conflict, match="request_id: 'r9'"):
-        ledger.authorise(kit.item("r9"), kit.item("r9", **change))
+        ledger.authorize(kit.item("r9"), kit.item("r9", **change))
     assert ledger.store.find(["r0", "r9"]) == {}
     assert ledger.money() == (50, 0)
 
 
 @pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant"}])
 def test_of_calls_sent_together_those_in_conflict_are_refused_and_the_others_recorded(ledger, kit, change):
-    ledger.authorise(kit.item("stored"))
-    answers = ledger.authorise_calls(
+    ledger.authorize(kit.item("stored"))
+    answers = ledger.authorize_calls(
         [kit.item("a"), kit.item("b")],
         [kit.item("lost"), kit.item("stored", **change)],
         [kit.item("mine"), kit.item("b", **change)],
@@ -79,8 +79,8 @@ def test_of_calls_sent_together_those_in_conflict_are_refused_and_the_others_rec
 
 def test_what_is_left_goes_to_the_calls_in_order_and_nothing_of_it_to_a_refused_one(open_ledger, kit):
     ledger = open_ledger(limit=200)
-    ledger.authorise(kit.item("r", level=0))
-    refused, first, second = ledger.authorise_calls(
+    ledger.authorize(kit.item("r", level=0))
+    refused, first, second = ledger.authorize_calls(
         [kit.item("big", level=2), kit.item("r", account_id="b")],
         [kit.item("one", level=2), kit.item("two")],
         [kit.item("three")],
@@ -94,9 +94,9 @@ def test_what_is_left_goes_to_the_calls_in_order_and_nothing_of_it_to_a_refused_
 
 
 def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(ledger, kit):
-    (stored,) = ledger.authorise(kit.item("r", level=2))
+    (stored,) = ledger.authorize(kit.item("r", level=2))
     before = ledger.store.totals()
-    alone, mixed, thief = ledger.authorise_calls(
+    alone, mixed, thief = ledger.authorize_calls(
         [Known("never", "a", "customer"), Known("r", "a", "customer")],
         [kit.item("new"), Known("r", "a", "customer")],
         [kit.item("lost"), Known("r", "b", "customer")],
@@ -107,7 +107,7 @@ def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(ledger, kit
     assert set(ledger.store.find(["never", "new", "lost"])) == {"new"}
     assert sum(ledger.store.totals().requests.values()) == sum(before.requests.values()) + 1
     # Nothing stands for it, so it is free for whoever is decided first.
-    (later,) = ledger.authorise(kit.item("never", account_id="b"))
+    (later,) = ledger.authorize(kit.item("never", account_id="b"))
     assert not later.repeat
 
 
@@ -123,7 +123,7 @@ def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(ledger, kit
 )
 def test_what_the_campaign_does_not_offer_is_refused(ledger, kit, wrong, field):
     with pytest.raises(ShadowpriceError) as refusal:
-        ledger.authorise(kit.item("r", **wrong))
+        ledger.authorize(kit.item("r", **wrong))
     assert (refusal.value.field, refusal.value.status) == (f"items.{field}[0]", 422)
 
 
@@ -131,7 +131,7 @@ def test_a_level_or_campaign_that_does_not_exist_is_refused(ledger, kit):
     beyond = kit.item("r")
     beyond.level = 3
     with pytest.raises(ShadowpriceError) as refusal:
-        ledger.authorise(beyond)
+        ledger.authorize(beyond)
     assert refusal.value.field == "items.level[0]"
     with pytest.raises(NotFound, match="autumn"):
-        ledger.authorise(kit.item("r"), campaign=kit.campaign(name="autumn"))
+        ledger.authorize(kit.item("r"), campaign=kit.campaign(name="autumn"))

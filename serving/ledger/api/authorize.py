@@ -38,7 +38,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     levels = {side: terms.unit_costs for side, terms in campaign.sides.items()}
     _check(items, levels)
     at = microseconds(decided_at)
-    ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)
+    ttl = timedelta(hours=campaign.authorization_ttl_hours) // timedelta(microseconds=1)
     spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
     reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
     units = {side: terms.most_units for side, terms in campaign.sides.items()}

@@ -144,7 +144,7 @@ local function record(first)
     redis.call('RPUSH', DECIDED, request_id)
     redis.call('HINCRBY', TRAFFIC, side .. '|' .. QUARTER, 1)
     redis.call('HINCRBY', SUMS, 'decisions|' .. side .. '|' .. level .. '|' .. reason, 1)
-    redis.call('HINCRBY', SUMS, 'authorised|' .. side, incentive)
+    redis.call('HINCRBY', SUMS, 'authorized|' .. side, incentive)
     redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
     if reserved ~= '0' then
         redis.call('ZADD', PROMISE, whole(NOW + ttl), request_id)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Protocol
 
 from serving.predictor.active import Active
-from serving.predictor.ledger.client import Authorisation, Authorised, KnownRequests, Proposals
+from serving.predictor.ledger.client import Authorization, Authorized, KnownRequests, Proposals
 from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
 
 UNPROCESSABLE = 422
@@ -18,9 +18,9 @@ Part = tuple[Proposals, KnownRequests, list[int]]
 
 
 class Ledger(Protocol):
-    """Authorises answers; :class:`serving.predictor.ledger.client.Authoriser` is the real one."""
+    """Authorizes answers; :class:`serving.predictor.ledger.client.Authorizer` is the real one."""
 
-    async def authorise(
+    async def authorize(
         self,
         proposals: Proposals,
         known: KnownRequests | None = None,
@@ -28,11 +28,11 @@ class Ledger(Protocol):
         sizes: Sequence[int] | None = None,
         model_version: str,
         price_version: int,
-    ) -> Authorisation:
+    ) -> Authorization:
         """Record the proposals of several calls, each all or none, and look up the known requests."""
 
 
-async def authorise(
+async def authorize(
     ledger: Ledger,
     proposals: Proposals,
     known: KnownRequests,
@@ -40,7 +40,7 @@ async def authorise(
     active: Active,
     *,
     required: bool,
-) -> tuple[Authorisation, bool]:
+) -> tuple[Authorization, bool]:
     """Return what stands for the requests of some calls, and whether the ledger did not authorize some of them.
 
     Calls that the ledger does not take together are halved until only calls that it does not take alone are refused.
@@ -58,7 +58,7 @@ async def authorise(
     """
     failure: Exception
     try:
-        found = await ledger.authorise(
+        found = await ledger.authorize(
             proposals, known, sizes=sizes, model_version=active.model.version, price_version=active.price.version
         )
         return found, False
@@ -73,17 +73,17 @@ async def authorise(
         failure = error
     if required:
         raise Unavailable(f"no decision is given without authorization; send the request again: {failure}") from failure
-    return _unauthorised(proposals, len(sizes), active), True
+    return _unauthorized(proposals, len(sizes), active), True
 
 
 async def _apart(
     ledger: Ledger, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active, required: bool
-) -> tuple[Authorisation, bool]:
+) -> tuple[Authorization, bool]:
     parts = _halves(proposals, known, sizes)
-    found: list[tuple[Authorisation, bool]] = []
+    found: list[tuple[Authorization, bool]] = []
     for part in parts:
         try:
-            found.append(await authorise(ledger, *part, active, required=required))
+            found.append(await authorize(ledger, *part, active, required=required))
         except Unavailable as error:
             found.append((_refused(error, len(part[2])), False))
     (first, failed), (second, also) = found
@@ -105,7 +105,7 @@ def _halves(proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) ->
     return first, second
 
 
-def _joined(first: Authorisation, second: Authorisation, known: int) -> Authorisation:
+def _joined(first: Authorization, second: Authorization, known: int) -> Authorization:
     """Return the answer to both halves, of which the first asks about ``known`` requests."""
     parts = [(vars(each.decisions), len(each.decisions.request_id) - len(each.known)) for each in (first, second)]
     (one, until), (other, end) = parts
@@ -113,12 +113,12 @@ def _joined(first: Authorisation, second: Authorisation, known: int) -> Authoris
         name: [*column[:until], *other[name][:end], *column[until:], *other[name][end:]] for name, column in one.items()
     }
     places = first.known + [known + place for place in second.known]
-    return Authorisation(Authorised(**columns), places, [*first.errors, *second.errors])
+    return Authorization(Authorized(**columns), places, [*first.errors, *second.errors])
 
 
-def _refused(error: ShadowpriceError, calls: int) -> Authorisation:
+def _refused(error: ShadowpriceError, calls: int) -> Authorization:
     """Return the answer that refuses each of the calls with one error."""
-    return Authorisation(Authorised(**{each.name: [] for each in fields(Authorised)}), [], [error] * calls)
+    return Authorization(Authorized(**{each.name: [] for each in fields(Authorized)}), [], [error] * calls)
 
 
 def _proposals(proposals: Proposals, rows: slice) -> Proposals:
@@ -132,10 +132,10 @@ def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
     )
 
 
-def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisation:
+def _unauthorized(proposals: Proposals, calls: int, active: Active) -> Authorization:
     """Return the proposals as if they had been recorded."""
     n = len(proposals.request_id)
-    decisions = Authorised(
+    decisions = Authorized(
         request_id=proposals.request_id,
         level=proposals.level,
         incentive=proposals.incentive,
@@ -149,4 +149,4 @@ def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisa
         model_version=proposals.model_version or [active.model.version] * n,
         repeat=[False] * n,
     )
-    return Authorisation(decisions, known=[], errors=[None] * calls)
+    return Authorization(decisions, known=[], errors=[None] * calls)
