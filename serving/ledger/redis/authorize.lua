@@ -147,7 +147,7 @@ local function record(first)
     redis.call('HINCRBY', SUMS, 'authorized|' .. side, incentive)
     redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
     if reserved ~= '0' then
-        redis.call('ZADD', PROMISE, whole(NOW + ttl), request_id)
+        redis.call('ZADD', HOLD, whole(NOW + ttl), request_id)
         if #sums > 0 then
             redis.call('HSET', SHARE, request_id, ARGV[first + 16])
             add(sums, tonumber(reserved), 1)

@@ -1,6 +1,6 @@
 -- The keys of a campaign, in the order of keys.py, and what several scripts do. After them come two keys of each other
 -- campaign that shares a limit: its amounts and its counts.
-local DECISION, PROMISE, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
+local DECISION, HOLD, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
 local CORRECTION, CORRECTED, TRAFFIC, SHARE, AMOUNT, COUNT = unpack(KEYS, 9, 14)
 
 -- Lua writes large numbers rounded.
@@ -172,7 +172,7 @@ end
 local function release(request_ids, cause, at)
     local freed = 0
     for _, request_id in ipairs(request_ids) do
-        if redis.call('ZREM', PROMISE, request_id) == 1 then
+        if redis.call('ZREM', HOLD, request_id) == 1 then
             local side, reserved = side_and_reserved(request_id)
             redis.call('HSET', RELEASE, request_id, cause .. '\n' .. at)
             redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
@@ -185,7 +185,7 @@ local function release(request_ids, cause, at)
 end
 
 local function expire(at, most)
-    return release(redis.call('ZRANGEBYSCORE', PROMISE, '-inf', whole(NOW), 'LIMIT', 0, most), 'expired', at)
+    return release(redis.call('ZRANGEBYSCORE', HOLD, '-inf', whole(NOW), 'LIMIT', 0, most), 'expired', at)
 end
 
 -- When the authorization of a request was returned, or nil.
@@ -203,13 +203,13 @@ end
 -- Record an outcome and capture its cost; known says whether it is late, or '' where the time decides.
 local function book(event, request_id, side, response, cost, content, row, at, known, misdated)
     -- Whether money is late is a matter of the time, and not of when the sweep last came by.
-    local until_ = redis.call('ZSCORE', PROMISE, request_id)
+    local until_ = redis.call('ZSCORE', HOLD, request_id)
     if known == '1' or (known == '' and until_ and tonumber(until_) <= NOW) then
         release({request_id}, 'expired', at)
     end
     local late = tonumber(known) or redis.call('HEXISTS', RELEASE, request_id)
     local sums = shares(request_id)
-    if redis.call('ZREM', PROMISE, request_id) == 1 then
+    if redis.call('ZREM', HOLD, request_id) == 1 then
         local _, reserved = side_and_reserved(request_id)
         redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
         add(sums, cost - reserved, 0)

@@ -45,7 +45,7 @@ for index = 0, count - 1 do
                 return {'missing', index}
             end
             before = {'0.0', '0'}
-            local until_ = redis.call('ZSCORE', PROMISE, request_id)
+            local until_ = redis.call('ZSCORE', HOLD, request_id)
             local expired = until_ and tonumber(until_) <= NOW
             if until_ then
                 local _, reserved = side_and_reserved(request_id)

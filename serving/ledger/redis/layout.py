@@ -10,7 +10,7 @@ import redis
 from serving.ledger.redis.scripts import KEYS, text
 from shadowprice.errors import Conflict, Unavailable
 
-LAYOUT = 4
+LAYOUT = 5
 """Number in the names of the keys. Another layout needs a script that moves the keys of this one."""
 
 

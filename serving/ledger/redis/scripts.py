@@ -27,7 +27,7 @@ REPLICA_MILLISECONDS = 1000
 
 KEYS = (
     "decision",
-    "promise",
+    "hold",
     "release",
     "outcome",
     "event",

@@ -13,7 +13,7 @@ local room = limit ~= '' and tonumber(limit) - committed() or math.huge
 
 -- Returns what a capture does to the room, or why it may not be.
 local function capture(index, request_id, cost, known)
-    local until_ = redis.call('ZSCORE', PROMISE, request_id)
+    local until_ = redis.call('ZSCORE', HOLD, request_id)
     local freed = 0
     if until_ then
         local _, reserved = side_and_reserved(request_id)

@@ -101,7 +101,7 @@ def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -
         [(*key, count) for key, count in requests.items()],
     )
     database.executemany(
-        "INSERT INTO promise (request_id, side, reserved, expires_at) VALUES (?, ?, ?, ?)",
+        "INSERT INTO hold (request_id, side, reserved, expires_at) VALUES (?, ?, ?, ?)",
         [
             (decision.request_id, decision.side, decision.reserved, expires_at)
             for decision, expires_at in new
@@ -170,7 +170,7 @@ class Settle:
         due = "request_id = ?1 AND CASE WHEN ?2 IS NULL THEN expires_at <= ?3 ELSE ?2 END"
         _close(database, due, (outcome.request_id, outcome.late, self.now), "expired", self.at)
         held = database.execute(
-            "DELETE FROM promise WHERE request_id = ? RETURNING reserved", (outcome.request_id,)
+            "DELETE FROM hold WHERE request_id = ? RETURNING reserved", (outcome.request_id,)
         ).fetchone()
         released = database.execute(
             "SELECT cause, released_at FROM release WHERE request_id = ?", (outcome.request_id,)
@@ -281,13 +281,13 @@ class Expire:
 
 
 def _expire(database: sqlite3.Connection, at: int, now: int) -> int:
-    due = f"request_id IN (SELECT request_id FROM promise WHERE expires_at <= ? ORDER BY expires_at LIMIT {MAX_SWEEP})"
+    due = f"request_id IN (SELECT request_id FROM hold WHERE expires_at <= ? ORDER BY expires_at LIMIT {MAX_SWEEP})"
     return _close(database, due, (now,), "expired", at)
 
 
 def _close(database: sqlite3.Connection, which: str, parameters: tuple[object, ...], cause: Cause, at: int) -> int:
     rows = database.execute(
-        f"DELETE FROM promise WHERE {which} RETURNING request_id, side, reserved", parameters
+        f"DELETE FROM hold WHERE {which} RETURNING request_id, side, reserved", parameters
     ).fetchall()
     if not rows:
         return 0

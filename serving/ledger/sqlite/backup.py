@@ -43,7 +43,7 @@ SELECT 1 FROM (
     WINDOW earlier AS (PARTITION BY c.request_id ORDER BY c.sequence)
 ) WHERE previous_response <> response OR previous_cost <> cost LIMIT 1
 """
-OPEN = "SELECT side, SUM(reserved) FROM promise GROUP BY side"
+OPEN = "SELECT side, SUM(reserved) FROM hold GROUP BY side"
 KEPT_TALLY = "SELECT side, level, reason, decisions, authorized, reserved FROM tally"
 KEPT_SETTLED = """
 SELECT side, outcomes, spent, late, misdated, refunded, overridden, reversal, refund, clawback

@@ -14,7 +14,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "10"
+SCHEMA_VERSION = "11"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -42,13 +42,13 @@ CREATE TABLE decision (
     {decision_columns(Decision)}
 ) STRICT;
 -- Open authorizations, with the most that each can cost; expires_at is ledger time.
-CREATE TABLE promise (
+CREATE TABLE hold (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     side TEXT NOT NULL,
     reserved INTEGER NOT NULL CHECK (reserved > 0),
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX promise_expiry ON promise (expires_at);
+CREATE INDEX hold_expiry ON hold (expires_at);
 -- Authorizations that were released without an outcome, written once.
 CREATE TABLE release (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
@@ -145,11 +145,16 @@ CREATE TABLE limit_share (
     sums TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 """
-UPGRADES: dict[str, str] = {}
-"""Schema → SQL that makes it the next, in one transaction and for good, with the new number in ``about``.
-
-Empty: no release has written another schema. ``tests/serving/ledger/test_decision_fields.py`` has a worked example.
+UPGRADES = {
+    "10": """
+ALTER TABLE promise RENAME TO hold;
+DROP INDEX promise_expiry;
+CREATE INDEX hold_expiry ON hold (expires_at);
+ALTER TABLE tally RENAME COLUMN authorised TO authorized;
+UPDATE about SET value = '11' WHERE key = 'schema';
 """
+}
+"""Schema → SQL that makes it the next, in one transaction and for good, with the new number in ``about``."""
 BUSY_SECONDS = 5.0
 PAGE_BYTES = 1024
 """Of a new file. A commit writes every page that it touches: of a lone decision one in each of six trees."""

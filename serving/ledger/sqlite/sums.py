@@ -26,8 +26,8 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
     }
     authorized: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
     reserved: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
-    for side, _, _, _, authorized, held in tally:
-        authorized[side] = authorized.get(side, 0) + authorized
+    for side, _, _, _, granted, held in tally:
+        authorized[side] = authorized.get(side, 0) + granted
         reserved[side] = reserved.get(side, 0) + held
     column = {name: {side: settled.get(side, {}).get(name, 0) for side in campaign.sides} for name in SUMS}
     return Totals(

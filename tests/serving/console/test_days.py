@@ -74,6 +74,7 @@ def price(version: int, window: datetime, at: int, spent: int, rate: float) -> P
         requests=10 * at,
         expected=240.0 - 10 * at,
         plan=tuple(np.linspace(spent, 719_200 if version < 4 else 718_000, 26 - max(at, 1)).tolist()),
+        arrivals=(10.0,) * (26 - max(at, 1)),
     ).sealed()
 
 

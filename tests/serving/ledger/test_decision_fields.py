@@ -34,10 +34,10 @@ from operations.common.workspace import read_campaign
 folder, redis = Path(sys.argv[1]), sys.argv[2]
 campaign = read_campaign(folder / "campaign.json")
 incentives = campaign.terms("customer").incentives
-database.SCHEMA_VERSION = "11"
-database.UPGRADES["10"] = (
+database.SCHEMA_VERSION = "12"
+database.UPGRADES["11"] = (
     "ALTER TABLE decision ADD COLUMN channel TEXT NOT NULL DEFAULT 'all';"
-    "UPDATE about SET value = '11' WHERE key = 'schema';"
+    "UPDATE about SET value = '12' WHERE key = 'schema';"
 )
 shares = [1.0] + [0.0] * (len(incentives) - 1)
 
