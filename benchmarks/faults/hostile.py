@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from benchmarks.faults import framing
 from benchmarks.faults.framing import CALLERS
 from serving.http.tokens import ledger_tokens, read_secret
-from serving.predictor.ledger.client import Authorizer, Proposals
+from serving.predictor.ledger.client import Authorizer
+from serving.predictor.ledger.columns import Proposals
 from shadowprice.errors import ShadowpriceError
 
 BODY_ITEMS = 1_300_000

@@ -14,7 +14,8 @@ from threading import Event, Lock, Thread
 
 from benchmarks.faults.stage import LEVELS, MOST_UNITS
 from serving.client.client import LedgerClient, Outcome
-from serving.predictor.ledger.client import Authorizer, Proposals
+from serving.predictor.ledger.client import Authorizer
+from serving.predictor.ledger.columns import Proposals
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import ShadowpriceError, Unavailable
 

@@ -23,7 +23,8 @@ from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import REDIS, environment
 from serving.ledger.api.authorize import entries
-from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.api.items import Items
+from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
 from serving.ledger.opening import open_store
 from serving.ledger.records import Ceiling, Outcome

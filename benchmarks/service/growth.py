@@ -15,7 +15,8 @@ from random import Random
 
 from benchmarks.service.capacity import BATCH, CAMPAIGN, LEVELS, size_of
 from serving.ledger.api.authorize import entries
-from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.api.items import Items
+from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store

@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer, redis_binary
 from serving.ledger.api.authorize import entries
-from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.api.items import Items
+from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
 from serving.ledger.opening import open_store
 from serving.ledger.records import Ceiling

@@ -25,7 +25,8 @@ from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import cpu_seconds
 from benchmarks.service.ledger import CAMPAIGN
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authorizer, Proposals
+from serving.predictor.ledger.client import Authorizer
+from serving.predictor.ledger.columns import Proposals
 
 REPLICAS = (1, 2, 4)
 KINDS = ((1, 32), (16, 16))

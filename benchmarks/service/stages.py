@@ -11,7 +11,8 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from serving.local.launch import Service
-from serving.predictor.ledger.client import Authorizer, Proposals
+from serving.predictor.ledger.client import Authorizer
+from serving.predictor.ledger.columns import Proposals
 
 CALLS = 400
 Clocks = dict[str, tuple[float, float]]

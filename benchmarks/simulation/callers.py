@@ -24,7 +24,8 @@ from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import Releases, parse
 from serving.ledger.records import Counted
 from serving.predictor.ledger.authorizing import authorize
-from serving.predictor.ledger.client import Authorizer, KnownRequests, Proposals
+from serving.predictor.ledger.client import Authorizer, KnownRequests
+from serving.predictor.ledger.columns import Proposals
 from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
 
 ACTIVE: Any = SimpleNamespace(model=SimpleNamespace(version="m"), price=SimpleNamespace(version=1))

@@ -23,7 +23,8 @@ from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrence
 from serving.predictor.context import check_context, check_partner, logged_context
 from serving.predictor.explain import explained, unexplained
 from serving.predictor.ledger.authorizing import Ledger, authorize
-from serving.predictor.ledger.client import Authorization, Proposals
+from serving.predictor.ledger.client import Authorization
+from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.wanted import reasons_of, want
 from serving.protocol import Answers, Requests, UnrecordedReason

@@ -26,7 +26,8 @@ from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.clock import wall
 from serving.ledger.totals import Totals
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authorizer, Proposals
+from serving.predictor.ledger.client import Authorizer
+from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves

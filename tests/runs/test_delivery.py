@@ -28,7 +28,8 @@ from serving.local.launch import Deployment, free_port, start_ledger, start_pred
 from serving.predictor.active import Active
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
-from serving.predictor.ledger.client import Authorization, Authorized
+from serving.predictor.ledger.client import Authorization
+from serving.predictor.ledger.columns import Authorized
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.models import Models
 from serving.predictor.predictor import Predictor

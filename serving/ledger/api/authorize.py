@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from itertools import islice, repeat
 from typing import Any
 
-from serving.ledger.api.messages import Authorizations, Items, Unprocessable
+from serving.ledger.api.items import Items
+from serving.ledger.api.messages import Authorizations, Unprocessable
 from serving.ledger.clock import microseconds
 from serving.ledger.records import Ceiling, Entry, Known, Row
 from shadowprice.campaign import Campaign, Side

@@ -13,7 +13,8 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdap
 
 from serving.http.limits import MAX_ITEMS
 from serving.http.web import parse_json
-from serving.ledger.api.messages import Identifier, Message, MinorUnits, Unprocessable, parse, refusal
+from serving.ledger.api.fields import Identifier, Message, MinorUnits
+from serving.ledger.api.messages import Unprocessable, parse, refusal
 from serving.ledger.clock import microseconds
 from shadowprice.errors import InvalidRequest
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Protocol
+from typing import Any, Protocol
 
 from serving.predictor.active import Active
-from serving.predictor.ledger.client import Authorization, Authorized, KnownRequests, Proposals
+from serving.predictor.ledger.client import Authorization, KnownRequests
+from serving.predictor.ledger.columns import Authorized, Proposals
+from shadowprice.arms import UNASSIGNED
 from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
 
 UNPROCESSABLE = 422
@@ -122,8 +124,10 @@ def _refused(error: ShadowpriceError, calls: int) -> Authorization:
 
 
 def _proposals(proposals: Proposals, rows: slice) -> Proposals:
-    given = vars(proposals).items()
-    return Proposals(**{name: None if column is None else column[rows] for name, column in given})
+    columns: dict[str, Any] = {
+        name: None if column is None else column[rows] for name, column in vars(proposals).items()
+    }
+    return Proposals(**columns)
 
 
 def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
@@ -143,7 +147,7 @@ def _unauthorized(proposals: Proposals, calls: int, active: Active) -> Authoriza
         expected_cost=proposals.expected_cost,
         propensity=proposals.propensity,
         reason=proposals.reason,
-        arm=proposals.arm,
+        arm=proposals.arm or [UNASSIGNED] * n,
         limited_by=[""] * n,
         price_version=proposals.price_version or [active.price.version] * n,
         model_version=proposals.model_version or [active.model.version] * n,

@@ -6,8 +6,8 @@ import asyncio
 import http.client
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, make_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -15,60 +15,16 @@ import orjson
 from serving.http.limits import MAX_BODY_BYTES
 from serving.http.tokens import Tokens
 from serving.http.web import check_structure
+from serving.predictor.ledger.columns import Authorized, Proposals
 from serving.predictor.ledger.connection import Connection, connect
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, InvalidRequest, ShadowpriceError, Unavailable
-from shadowprice.pacing.decision_log.records import REQUIRED, Decision, columns
 
 TIMEOUT_SECONDS = 2.0
 ATTEMPT_SECONDS = 0.8
 """Time of one of several replicas to answer, so that another can within the timeout."""
 REFUSALS = (400, 413, 422)
 """Statuses of a message that the ledger does not take, whatever its state."""
-
-
-def proposals_class(record: type) -> Any:
-    """Return the message of proposed decisions, as columns, for the fields of a record class."""
-    sent = [column for column in columns(record) if column.field.sent]
-    required = [column.name for column in sent if column.earlier is REQUIRED]
-    added = [
-        (column.name, "list[Any] | None", field(default=None)) for column in sent if column.earlier is not REQUIRED
-    ]
-    optional = [
-        (name, "list[Any] | None", field(default=None)) for name in ("model_version", "price_version", "unpaid_allowed")
-    ]
-    return make_dataclass("Proposals", [*required, "response_unpaid", *added, *optional], frozen=True)
-
-
-def authorized_class(record: type) -> Any:
-    """Return the message of recorded decisions, as columns, for the fields of a record class."""
-    names = [column.name for column in columns(record) if column.field.returned]
-    return make_dataclass("Authorized", [*names, "repeat"], frozen=True)
-
-
-if TYPE_CHECKING:
-
-    class Proposals:
-        """Columns of the fields of a decision; the type checker cannot list them."""
-
-        __dataclass_fields__: ClassVar[dict[str, Any]]
-
-        def __init__(self, **columns: object) -> None: ...
-        def __getattr__(self, name: str) -> Any: ...
-
-    class Authorized(Proposals):
-        """Columns of the fields that are returned."""
-
-else:
-    Proposals = proposals_class(Decision)
-    """Proposed decisions of n requests; lists of length n.
-
-    ``response_unpaid``: expected response without money. ``model_version``, ``price_version``: those that each was
-    decided with; None: those of the message. ``unpaid_allowed``: whether each request may be given the level of no
-    incentive; None: all may.
-    """
-    Authorized = authorized_class(Decision)
-    """Decisions that the ledger holds for n requests; lists of length n. ``repeat``: decided before."""
 
 
 @dataclass(frozen=True)

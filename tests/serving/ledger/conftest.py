@@ -16,7 +16,8 @@ from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.api.authorize import ceiling, entries
 from serving.ledger.api.corrections import CorrectionEvent, corrections
 from serving.ledger.api.events import Event
-from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.api.items import Items
+from serving.ledger.api.messages import Authorizations
 from serving.ledger.api.settle import outcomes
 from serving.ledger.clock import microseconds, time_of
 from serving.ledger.durability import Durability

@@ -3,6 +3,9 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+from serving.generate import ROOT, sources
 
 ADD_A_FIELD = """
 import importlib.util, sys
@@ -15,6 +18,12 @@ module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
 added = line + "    channel: Annotated[str, Field(returned=True)] = 'all'\\n"
 exec(compile(text.replace(line, added), spec.origin, "exec"), module.__dict__)
+
+from serving.generate import sources
+for path, text in sources().items():
+    name = path.removesuffix(".py").replace("/", ".")
+    sys.modules[name] = written = type(sys)(name)
+    exec(compile(text, path, "exec"), written.__dict__)
 """
 
 USE_IT = """
@@ -28,7 +37,7 @@ from serving.ledger.api import answers, authorize, messages
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite import database
-from serving.predictor.ledger.client import Authorized, Proposals
+from serving.predictor.ledger.columns import Authorized, Proposals
 from operations.common.workspace import read_campaign
 
 folder, redis = Path(sys.argv[1]), sys.argv[2]
@@ -94,3 +103,7 @@ def test_a_field_added_to_the_list_is_in_the_messages_the_stores_and_the_log(tmp
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "kept everywhere\n"
+
+
+def test_the_messages_are_those_that_the_fields_of_a_decision_give():
+    assert sources() == {path: Path(ROOT, path).read_text() for path in sources()}

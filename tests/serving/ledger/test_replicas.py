@@ -15,7 +15,8 @@ from serving.ledger.log import LEASE_SECONDS, LogWriter
 from serving.ledger.redis.store import RedisStore
 from serving.ledger.witness import Witness
 from serving.local.launch import Service, free_port
-from serving.predictor.ledger.client import Authorizer, Proposals
+from serving.predictor.ledger.client import Authorizer
+from serving.predictor.ledger.columns import Proposals
 from shadowprice.errors import Unavailable
 from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.decision_log.served import read_log

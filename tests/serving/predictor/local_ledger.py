@@ -16,7 +16,8 @@ from serving.ledger.clock import microseconds
 from serving.ledger.sqlite.authorizations import Authorize
 from serving.ledger.sqlite.database import TABLES
 from serving.predictor.active import Active
-from serving.predictor.ledger.client import Authorization, Authorized
+from serving.predictor.ledger.client import Authorization
+from serving.predictor.ledger.columns import Authorized
 from serving.predictor.predictor import Predictor
 from serving.protocol import OUTPUTS, Requests
 from shadowprice.errors import Unavailable

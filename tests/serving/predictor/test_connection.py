@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from serving.predictor.ledger.client import TIMEOUT_SECONDS, Authorizer, KnownRequests, Proposals
+from serving.predictor.ledger.client import TIMEOUT_SECONDS, Authorizer, KnownRequests
+from serving.predictor.ledger.columns import Proposals
 from serving.predictor.ledger.connection import connect
 from shadowprice.errors import InvalidRequest, Unavailable
 

@@ -1,0 +1,143 @@
+"""``python -m serving.generate``: write the messages of decisions as columns, from the fields of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
+
+ROOT = Path(__file__).parents[1]
+WRITTEN = "Written by ``python -m serving.generate``; do not edit."
+CHECKED = {str: "Identifier", int: "MinorUnits", float: "Finite"}
+"""Types of ``serving.ledger.api.fields`` that the ledger checks values by."""
+CHECKED_BY_NAME = {
+    "side": "Side",
+    "level": "Level",
+    "propensity": "Propensity",
+    "propensities": "Propensities",
+    "reason": "RecordedReason",
+    "partner_id": "Partner",
+    "context": "Context",
+    "groups": "Context",
+    "features_at": "Seconds",
+}
+"""Fields of a decision whose values are checked for more than the limits of their type."""
+ITEMS = f'''"""Decisions to authorize, as columns. {WRITTEN}"""
+
+from __future__ import annotations
+
+from serving.ledger.api.fields import (
+    Column,
+    Columns,
+    Context,
+    Finite,
+    Identifier,
+    Level,
+    MinorUnits,
+    Partner,
+    Propensities,
+    Propensity,
+    Seconds,
+    Version,
+)
+from serving.protocol import RecordedReason
+from shadowprice.campaign import Side
+
+
+class Items(Columns):
+    """n decisions to authorize, as columns.
+
+    incentive        unit cost of that level, minor units
+    response         expected response, and expected_cost the money it is expected to cost
+    response_unpaid  expected response if the money is refused; 0 where absent
+    unpaid_allowed   whether each request may be given the level of no incentive if the money is refused; true where
+                     absent
+    propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
+    partner_id       partner of each request; empty where it has none
+    context          context values of each request as a JSON object; empty where it has none
+    groups           names of the budgets with a condition that count each request, joined by commas
+    model_version, price_version   those that each was decided with; those of the message where absent
+    features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
+    """
+
+'''
+COLUMNS = f'''"""Decisions as columns, between predictor and ledger. {WRITTEN}"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shadowprice.campaign import Side
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Proposed decisions of n requests; lists of length n.
+
+    response_unpaid               expected response without money
+    model_version, price_version  those that each was decided with; None: those of the message
+    unpaid_allowed                whether each may be given the level of no incentive; None: all may
+    """
+
+'''
+AUTHORIZED = '''
+
+@dataclass(frozen=True)
+class Authorized:
+    """Decisions that the ledger holds for n requests; lists of length n. ``repeat``: decided before."""
+
+'''
+
+
+def sources(record: type = Decision) -> dict[str, str]:
+    """Return the text of each generated module, by its path, for the fields of a record class."""
+    sent = [column for column in columns(record) if column.field.sent]
+    sent.sort(key=lambda column: column.earlier is not REQUIRED)
+    items = map(_item, sent)
+    checked = ("Column[Finite]", "Column[bool]", "Column[Identifier]", "Column[Version]")
+    added = ("response_unpaid", "unpaid_allowed", "model_version", "price_version")
+    items_added = (f"    {name}: {kind} | None = None" for name, kind in zip(added, checked, strict=True))
+    returned = (f"    {each.name}: list[{_plain(each)}]" for each in columns(record) if each.field.returned)
+    return {
+        "serving/ledger/api/items.py": ITEMS + _lines([*items, *items_added]),
+        "serving/predictor/ledger/columns.py": COLUMNS
+        + _lines(_proposed(sent))
+        + AUTHORIZED
+        + _lines([*returned, "    repeat: list[bool]"]),
+    }
+
+
+def _lines(lines: list[str] | Iterator[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _item(column: Column) -> str:
+    checked = CHECKED_BY_NAME.get(column.name) or CHECKED[column.type]
+    value = f"Column[{checked} | None]" if column.optional else f"Column[{checked}]"
+    absent = column.optional or column.earlier is not REQUIRED
+    return f"    {column.name}: {value}{' | None = None' if absent else ''}"
+
+
+def _proposed(sent: list[Column]) -> Iterator[str]:
+    for column in sent:
+        if column.earlier is REQUIRED:
+            yield f"    {column.name}: list[{_plain(column)}]"
+    yield "    response_unpaid: list[float]"
+    for column in sent:
+        if column.earlier is not REQUIRED:
+            yield f"    {column.name}: list[{_plain(column)}] | None = None"
+    yield "    model_version: list[str] | None = None"
+    yield "    price_version: list[int] | None = None"
+    yield "    unpaid_allowed: list[bool] | None = None"
+
+
+def _plain(column: Column) -> str:
+    """Return the type of a field's value in a message: times are seconds."""
+    kind = "list[float]" if column.type is tuple else "float" if column.field.time else column.type.__name__
+    return ("Side" if column.name == "side" else kind) + (" | None" if column.optional else "")
+
+
+if __name__ == "__main__":
+    for path, text in sources().items():
+        (ROOT / path).write_text(text)
