@@ -11,7 +11,7 @@ from shadowprice.decision import NOTHING, fit_budget
 from shadowprice.errors import Conflict
 from shadowprice.limits import Bound
 from shadowprice.limits.usage import Left, Usage
-from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
+from shadowprice.pacing.decision_log.records import CorrectionKind, Decision, OutcomeRow
 
 Cause = Literal["expired", "returned"]
 CAUSES: tuple[Cause, ...] = ("expired", "returned")
@@ -139,6 +139,20 @@ class Outcome:
     misdated: bool = False
     late: bool | None = None
     caller: str = ""
+
+    def row(self, at: int) -> OutcomeRow:
+        """Return the row that is recorded at a time, in microseconds; late only where that is known."""
+        return OutcomeRow(
+            request_id=self.request_id,
+            side=self.side,
+            response=self.response,
+            cost=self.cost,
+            late=bool(self.late),
+            observed_at=self.observed_at,
+            recorded_at=at,
+            misdated=self.misdated,
+            caller=self.caller,
+        )
 
 
 @dataclass(frozen=True)

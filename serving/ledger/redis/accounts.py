@@ -15,7 +15,6 @@ from operations.erasure.record import Erasure, Erasures
 from operations.erasure.source import Source, word
 from serving.ledger.redis import rows
 from serving.ledger.redis.connection import DurabilityCheck, connect
-from serving.ledger.redis.corrections import correction
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.scripts import KEYS
@@ -76,9 +75,9 @@ class RedisAccounts(Source):
             held: Any = self._client.hmget(self._key[key], list(own)) if own else []
             for name, kept in zip(own, held, strict=True):
                 if kept is not None:
-                    yield {"table": key, "request_id": name.decode(), "kept": kept.decode()}
+                    yield {"table": key, "request_id": name.decode(), "kept": _text(key, kept)}
         for kept in cast("list[bytes]", self._client.lrange(self._key["corrected"], 0, -1)):
-            row = correction(kept)
+            row = rows.correction(kept)
             if row.request_id.encode() in own:
                 yield {"table": "correction", **row._asdict()}
         for key in ("limit_amount", "limit_count"):
@@ -145,8 +144,12 @@ class RedisAccounts(Source):
 
     def mentions(self, account: str) -> int:
         """Count the rows, with ids of requests and events, that contain the identifier."""
-        pattern = re.compile(word(account).encode(), re.MULTILINE)
-        found = (pattern.search(name) or pattern.search(kept) for key in HELD for name, kept in self._scan(key))
+        pattern = re.compile(word(account), re.MULTILINE)
+        found = (
+            pattern.search(name.decode()) or pattern.search(_text(key, kept))
+            for key in HELD
+            for name, kept in self._scan(key)
+        )
         return sum(each is not None for each in found)
 
     def _scan(self, key: str) -> Iterator[tuple[bytes, bytes]]:
@@ -155,6 +158,11 @@ class RedisAccounts(Source):
 
 HELD = ("decision", "outcome", "event", "limit_share", "limit_amount")
 """Keys with texts that callers sent."""
+
+
+def _text(key: str, kept: bytes) -> str:
+    """Return what a field of a key holds as text; records as JSON."""
+    return orjson.dumps(rows.unpack(kept)).decode() if key in ("decision", "outcome") else kept.decode()
 
 
 class _Changes:
@@ -170,14 +178,13 @@ class _Changes:
     def add(self, names: Sequence[bytes], decisions: Any, shares: Any) -> None:
         """Add requests with their decisions and sums as Redis keeps them."""
         for name, kept, sums in zip(names, decisions, shares, strict=True):
-            side, reserved, _, text = kept.split(b"\n", 3)
-            row = orjson.loads(text)
+            row = rows.unpack(kept)
             found = self._erasures.match([row[place] for place in OWNERS], self._due)
             if not found:
                 continue
             new = {before: each.pseudonym for before, each in found.items()}
             row = [new.get(value, value) if place in OWNERS else value for place, value in enumerate(row)]
-            self.decision[name] = b"\n".join([side, reserved, row[OWNERS[0]].encode(), orjson.dumps(row)])
+            self.decision[name] = rows.pack(row)
             if sums is not None:
                 after = {each: renamed(each, new) for each in sums.decode().split("\n")}
                 self.share[name] = "\n".join(after.values()).encode()

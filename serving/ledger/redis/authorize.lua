@@ -1,73 +1,56 @@
--- ARGV: limit or '', late reserve, at, most to expire, the most that each level of a customer and of a merchant can cost
--- (joined by ','), the number of rows of each call (joined by ','), the bounds of the further limits, the name of the
--- main budget as JSON; then per row request_id, account_id, side, ttl,
--- incentive, what is reserved for it, level, reason, propensity, probability of each level (joined by ','), the
--- decision's JSON up to its propensity and after its probabilities; level and the parts of the JSON of the decision
--- where the wanted level does not fit: up to its propensity, from its reason to limited_by, and after that; the sums of
--- limits that it adds to (joined by a line break).
--- A row without ttl is only looked up.
--- Returns per call, by row, what was left for it and the place of the limit that left so little, -1 for the main budget;
--- -1 without a ceiling, what was kept before, or nil where nothing was and nothing is recorded; or, of a refused call,
--- the place of the row whose request_id is of another account or side.
-local FIELDS = 17
-local FIRST = 10
-local limit, late_reserve, at = unpack(ARGV, 1, 3)
+-- CALL: limit, nil where there is none; late_reserve; at; most to expire; reserved, the most that each level of each side
+-- can cost; bounds of the further limits; name of the main budget; calls, rows of each. A row has the decision where the
+-- budget covers it, and nothing else if it is only looked up; else spare, the fields that differ where it does not, by
+-- their places; whether it may be given nothing; ttl; and the sums of limits that it adds to.
+-- Returns per call, by row, {what was left for it, the place of the limit that left so little, -1 for the main budget},
+-- -1 without a ceiling, {kept = what was kept before}, or false where nothing was and nothing is recorded; or, of a
+-- refused call, the place of the row whose request_id is of another account or side.
+local limit = CALL.limit
 -- The number of the quarter of an hour; see serving.ledger.traffic.
-local QUARTER = whole(math.floor(tonumber(at) / 900000000))
-
-local BOUNDS, MAIN = read_bounds(ARGV[8]), ARGV[9]
-
-local function numbers(text)
-    local found = {}
-    for each in string.gmatch(text, '[^,]+') do
-        found[#found + 1] = tonumber(each)
-    end
-    return found
-end
-local RESERVED = {customer = numbers(ARGV[5]), merchant = numbers(ARGV[6])}
+local QUARTER = whole(math.floor(CALL.at / 900000000))
 -- The dearest level of each side, which need not be the last one.
 local DEAREST = {}
-for side, most in pairs(RESERVED) do
+for side, most in pairs(CALL.reserved) do
     DEAREST[side] = math.max(0, unpack(most))
 end
 
--- shadowprice.decision.fit_budget: the probabilities of all levels, as text, and of what is given instead.
+-- shadowprice.decision.fit_budget: the probabilities of all levels, and of what is given instead.
 local function fit_budget(probabilities, reserved, left, unpaid_allowed)
     local kept, missing = {}, 0
-    for share in string.gmatch(probabilities, '[^,]+') do
-        local level = #kept + 1
+    for level, share in ipairs(probabilities) do
         if reserved[level] <= left then
             kept[level] = share
         else
-            kept[level] = '0.0'
-            missing = missing + tonumber(share)
+            kept[level] = 0
+            missing = missing + share
         end
     end
     if unpaid_allowed and reserved[1] == 0 then
-        kept[1] = string.format('%.17g', math.min(tonumber(kept[1]) + missing, 1))
+        kept[1] = math.min(kept[1] + missing, 1)
         return kept, kept[1]
     end
-    return kept, string.format('%.17g', math.min(missing, 1))
+    return kept, math.min(missing, 1)
 end
 -- Owners of the request ids: in the store, or in the calls that are not refused.
 local before, owner = {}, {}
-local function conflict(first, count)
+local function owner_in(decision)
+    return decision[DECISION_AT.side] .. '\n' .. decision[DECISION_AT.account_id]
+end
+local function conflict(rows)
     local own = {}
-    for index = 0, count - 1 do
-        local request_id, account_id, side, ttl = unpack(ARGV, first + index * FIELDS, first + index * FIELDS + 3)
-        local mine = side .. '\n' .. account_id
-        local kept = redis.call('HGET', DECISION, request_id)
+    for index, row in ipairs(rows) do
+        local request_id = row.decision[DECISION_AT.request_id]
+        local kept = unpacked(DECISION, request_id)
         if kept then
             before[request_id] = kept
-            local kept_side, kept_account = string.match(kept, '^(%a+)\n%d+\n([^\n]*)\n')
-            own[request_id] = kept_side .. '\n' .. kept_account
+            own[request_id] = owner_in(kept)
         end
         local known = owner[request_id] or own[request_id]
-        if known and known ~= mine then
-            return index
+        if known and known ~= owner_in(row.decision) then
+            return index - 1
         end
-        if ttl ~= '' then
-            own[request_id] = mine
+        if row.ttl then
+            own[request_id] = owner_in(row.decision)
         end
     end
     for request_id, mine in pairs(own) do
@@ -75,23 +58,20 @@ local function conflict(first, count)
     end
     return nil
 end
-local calls, start = {}, FIRST
-for size in string.gmatch(ARGV[7], '[^,]+') do
-    local count = tonumber(size)
-    calls[#calls + 1] = {first = start, count = count, refused = conflict(start, count)}
-    start = start + count * FIELDS
+local refused = {}
+for index, rows in ipairs(CALL.calls) do
+    refused[index] = conflict(rows)
 end
-expire(at, ARGV[4])
+expire(CALL.most)
 local function grantable()
-    return tonumber(limit) - committed() - math.max(0, tonumber(late_reserve) - sum('late'))
+    return limit - committed() - math.max(0, CALL.late_reserve - sum('late'))
 end
-local left = limit ~= '' and grantable() or nil
+local left = limit and grantable()
 -- What the tightest of the limits leaves, and that limit; nil for the main budget.
 local function tightest(sums)
     local least, found = left, nil
     for _, each in ipairs(sums) do
-        local name = string.match(each, '^[^|]+')
-        local bound = BOUNDS[name]
+        local bound = BOUNDS[string.match(each, '^[^|]+')]
         if bound then
             local rest = math.huge
             local held, uses, foreign = used(bound, each)
@@ -102,69 +82,67 @@ local function tightest(sums)
                 rest = math.min(rest, 0)
             end
             if rest < least then
-                least, found = rest, {name = name, place = bound.place, reason = bound.reason}
+                least, found = rest, bound
             end
         end
     end
     return math.max(least, 0), found
 end
-local function record(first)
-    local request_id, account_id, side, ttl, incentive, reserved = unpack(ARGV, first, first + 5)
-    local kept = before[request_id] or redis.call('HGET', DECISION, request_id)
+local function record(row)
+    local decision = row.decision
+    local request_id, side = decision[DECISION_AT.request_id], decision[DECISION_AT.side]
+    local kept = before[request_id] or unpacked(DECISION, request_id)
     if kept then
-        return kept
+        return {kept = kept}
     end
-    if ttl == '' then
+    if not row.ttl then
         return false
     end
-    local level, reason, propensity, probabilities, head, tail = unpack(ARGV, first + 6, first + 11)
-    local sums = lines(ARGV[first + 16])
-    local most = RESERVED[side]
     local answer = -1
-    if left ~= nil then
-        local remaining, limit = tightest(sums)
-        answer = {remaining, limit and limit.place or -1}
+    if limit then
+        local remaining, found = tightest(row.sums)
+        answer = {remaining, found and found.place or -1}
         if DEAREST[side] > remaining then
-            local kept, spare = fit_budget(probabilities, most, remaining, ARGV[first + 12] ~= '-1')
-            probabilities = table.concat(kept, ',')
-            propensity = kept[tonumber(level) + 1]
-            if tonumber(reserved) > remaining then
-                incentive, reserved, propensity = '0', '0', spare
-                reason = limit and limit.reason or 'budget_exhausted'
-                local from_reason, rest
-                level, head, from_reason, rest = unpack(ARGV, first + 12, first + 15)
-                local name = limit and '"' .. limit.name .. '"' or MAIN
-                tail = ',"' .. reason .. '"' .. from_reason .. name .. rest
+            local probabilities = decision[DECISION_AT.propensities]
+            local fitting, spare = fit_budget(probabilities, CALL.reserved[side], remaining, row.unpaid_allowed)
+            decision[DECISION_AT.propensities] = fitting
+            decision[DECISION_AT.propensity] = fitting[decision[DECISION_AT.level] + 1]
+            if reserved_for(decision) > remaining then
+                for place, value in pairs(row.spare) do
+                    decision[place] = value
+                end
+                decision[DECISION_AT.propensity] = spare
+                decision[DECISION_AT.reason] = found and found.reason or 'budget_exhausted'
+                decision[DECISION_AT.limited_by] = found and found.name or CALL.name
             end
         end
-        left = left - tonumber(reserved)
+        left = left - reserved_for(decision)
     end
-    local decision = head .. propensity .. ',[' .. probabilities .. ']' .. tail
-    redis.call('HSET', DECISION, request_id, side .. '\n' .. reserved .. '\n' .. account_id .. '\n' .. decision)
+    local reserved = reserved_for(decision)
+    local kind = side .. '|' .. whole(decision[DECISION_AT.level]) .. '|' .. decision[DECISION_AT.reason]
+    redis.call('HSET', DECISION, request_id, cmsgpack.pack(decision))
     redis.call('RPUSH', DECIDED, request_id)
     redis.call('HINCRBY', TRAFFIC, side .. '|' .. QUARTER, 1)
-    redis.call('HINCRBY', SUMS, 'decisions|' .. side .. '|' .. level .. '|' .. reason, 1)
-    redis.call('HINCRBY', SUMS, 'authorized|' .. side, incentive)
+    redis.call('HINCRBY', SUMS, 'decisions|' .. kind, 1)
+    redis.call('HINCRBY', SUMS, 'authorized|' .. side, decision[DECISION_AT.incentive])
     redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
-    if reserved ~= '0' then
-        redis.call('ZADD', HOLD, whole(NOW + ttl), request_id)
-        if #sums > 0 then
-            redis.call('HSET', SHARE, request_id, ARGV[first + 16])
-            add(sums, tonumber(reserved), 1)
+    if reserved ~= 0 then
+        redis.call('ZADD', HOLD, whole(NOW + row.ttl), request_id)
+        if #row.sums > 0 then
+            redis.call('HSET', SHARE, request_id, table.concat(row.sums, '\n'))
+            add(row.sums, reserved, 1)
         end
     end
     return answer
 end
 local answers = {}
-for index, call in ipairs(calls) do
-    if call.refused then
-        answers[index] = call.refused
-    else
-        local rows = {}
-        for row = 1, call.count do
-            rows[row] = record(call.first + (row - 1) * FIELDS)
+for index, rows in ipairs(CALL.calls) do
+    answers[index] = refused[index]
+    if not answers[index] then
+        answers[index] = {}
+        for place, row in ipairs(rows) do
+            answers[index][place] = record(row)
         end
-        answers[index] = rows
     end
 end
 if left and left ~= grantable() then

@@ -1,5 +1,6 @@
 -- The keys of a campaign, in the order of keys.py, and what several scripts do. After them come two keys of each other
--- campaign that shares a limit: its amounts and its counts.
+-- campaign that shares a limit: its amounts and its counts. DECISION_AT, OUTCOME_AT and CORRECTION_AT hold the place of
+-- each field in a record; see rows.py.
 local DECISION, HOLD, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
 local CORRECTION, CORRECTED, TRAFFIC, SHARE, AMOUNT, COUNT = unpack(KEYS, 9, 14)
 
@@ -26,16 +27,9 @@ local function tick(latest, date)
     return ledger_time
 end
 
--- Fields that the runner appends to the arguments of every call when it is sent; the last is popped first.
-local DATE = tonumber(table.remove(ARGV))
-local LATEST = tonumber(table.remove(ARGV))
-local SEEN_OWN = tonumber(table.remove(ARGV))
-local WRITER = 'writer|' .. table.remove(ARGV)
-local SEEN = {}
-for place = 3, 1, -1 do
-    SEEN[place] = tonumber(table.remove(ARGV))
-end
-local SEEN_EPOCH = table.remove(ARGV)
+-- What is called, and what the runner adds to every call when it is sent.
+local CALL, STAMP = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
+local WRITER = 'writer|' .. STAMP.writer
 
 -- Numbers of decisions, outcomes and corrections.
 local function records()
@@ -47,9 +41,9 @@ end
 local held = {records()}
 local epoch, own, newest = unpack(redis.call('HMGET', SUMS, 'epoch', WRITER, 'date'))
 own = tonumber(string.match(own or '', '^%d+') or '0')
-local went_back = epoch ~= SEEN_EPOCH or own < SEEN_OWN
+local went_back = epoch ~= STAMP.epoch or own < STAMP.own
 for place, count in ipairs(held) do
-    went_back = went_back or count < SEEN[place]
+    went_back = went_back or count < STAMP.counts[place]
 end
 if went_back then
     return {'went_back', held[1], held[2], held[3], own, 0}
@@ -57,10 +51,11 @@ end
 -- Replicas agree on the date: it never goes back, and no clock of a ledger moves it beyond that of Redis.
 local TOLERANCE = 300000000
 newest = tonumber(newest or '0')
-if DATE < newest - TOLERANCE or (DATE > newest + TOLERANCE and DATE > server_time() + TOLERANCE) then
+local far = STAMP.date > newest + TOLERANCE and STAMP.date > server_time() + TOLERANCE
+if STAMP.date < newest - TOLERANCE or far then
     return {'date', whole(newest)}
 end
-local NOW = tick(LATEST, math.max(DATE, newest))
+local NOW = tick(STAMP.latest, math.max(STAMP.date, newest))
 
 -- Note what this process has written after the script; returns the numbers of records, that of this process, and the
 -- ledger time.
@@ -73,8 +68,14 @@ local function written()
     return decisions, outcomes, corrections, own, NOW
 end
 
+-- The most that the authorization of a decision can cost.
+local function reserved_for(decision)
+    return decision[DECISION_AT.incentive] * decision[DECISION_AT.most_units]
+end
+
 local function side_and_reserved(request_id)
-    return string.match(redis.call('HGET', DECISION, request_id), '^(%a+)\n(%d+)\n')
+    local decision = cmsgpack.unpack(redis.call('HGET', DECISION, request_id))
+    return decision[DECISION_AT.side], reserved_for(decision)
 end
 
 local function sum(name)
@@ -87,29 +88,20 @@ local function committed()
     return sum('reserved') - sum('closed') + sum('spent') - sum('refunded')
 end
 
--- Bounds of the further limits by name, from the argument that serving.ledger.redis.limits writes; others are the
--- campaigns that share it, by the place of their first key.
+-- Bounds of the further limits by name; others are the campaigns that share one, by their places among all that share.
 local OTHERS = 15
-local function read_bounds(text)
-    local found, place = {}, 0
-    local line = '([^\n,]+),([^\n,]+),([^\n,]*),([^\n,]*),([01]),([^\n,]*)'
-    for name, reason, amount, count, exclusive, others in string.gmatch(text, line) do
-        local bound = {place = place, reason = reason, amount = tonumber(amount), count = tonumber(count)}
-        bound.exclusive, bound.others = exclusive == '1', {}
-        for each in string.gmatch(others, '%d+') do
-            bound.others[#bound.others + 1] = OTHERS + 2 * tonumber(each)
-        end
-        found[name] = bound
-        place = place + 1
-    end
-    return found
+local BOUNDS = {}
+for index, bound in ipairs(CALL.bounds or {}) do
+    bound.place = index - 1
+    BOUNDS[bound.name] = bound
 end
 
 -- Amount and count of a sum in all campaigns that share its limit, and the count of the others.
 local function used(bound, each)
     local amount = tonumber(redis.call('HGET', AMOUNT, each) or '0')
     local count, foreign = tonumber(redis.call('HGET', COUNT, each) or '0'), 0
-    for _, key in ipairs(bound.others) do
+    for _, other in ipairs(bound.others) do
+        local key = OTHERS + 2 * other
         amount = amount + tonumber(redis.call('HGET', KEYS[key], each) or '0')
         foreign = foreign + tonumber(redis.call('HGET', KEYS[key + 1], each) or '0')
     end
@@ -150,10 +142,10 @@ local function plan(sums, amount, count)
 end
 
 -- The first limit that has no room for a change, and its amount that is left; count is nil where none is added.
-local function exceeded(bounds, sums, amount, count)
+local function exceeded(sums, amount, count)
     for _, each in ipairs(sums) do
         local name = string.match(each, '^[^|]+')
-        local bound = bounds[name]
+        local bound = BOUNDS[name]
         if bound then
             local held, uses, foreign = used(bound, each)
             held = held + (changed_amount[each] or 0)
@@ -169,12 +161,12 @@ local function exceeded(bounds, sums, amount, count)
     return nil
 end
 
-local function release(request_ids, cause, at)
+local function release(request_ids, cause)
     local freed = 0
     for _, request_id in ipairs(request_ids) do
         if redis.call('ZREM', HOLD, request_id) == 1 then
             local side, reserved = side_and_reserved(request_id)
-            redis.call('HSET', RELEASE, request_id, cause .. '\n' .. at)
+            redis.call('HSET', RELEASE, request_id, cause .. '\n' .. whole(CALL.at))
             redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
             redis.call('HINCRBY', SUMS, cause .. '|' .. side, reserved)
             add(shares(request_id), -reserved, -1)
@@ -184,46 +176,56 @@ local function release(request_ids, cause, at)
     return freed
 end
 
-local function expire(at, most)
-    return release(redis.call('ZRANGEBYSCORE', HOLD, '-inf', whole(NOW), 'LIMIT', 0, most), 'expired', at)
+local function expire(most)
+    return release(redis.call('ZRANGEBYSCORE', HOLD, '-inf', whole(NOW), 'LIMIT', 0, most), 'expired')
 end
 
 -- When the authorization of a request was returned, or nil.
 local function returned(request_id)
     local kept = redis.call('HGET', RELEASE, request_id)
-    return kept and string.match(kept, '^returned\n(%d+)$')
+    return kept and tonumber(string.match(kept, '^returned\n(%d+)$'))
 end
 
--- Response and cost by the newest correction of a request, or nil.
-local function corrected(request_id)
-    local kept = redis.call('HGET', CORRECTION, request_id)
-    return kept and {string.match(kept, '^([^\n]*)\n(%d+)$')} or nil
+local function unpacked(key, request_id)
+    local kept = redis.call('HGET', key, request_id)
+    return kept and cmsgpack.unpack(kept) or nil
 end
 
--- Record an outcome and capture its cost; known says whether it is late, or '' where the time decides.
-local function book(event, request_id, side, response, cost, content, row, at, known, misdated)
+-- Response and cost of a request as they were reported, or nil.
+local function reported(request_id)
+    local row = unpacked(OUTCOME, request_id)
+    return row and {row[OUTCOME_AT.response], row[OUTCOME_AT.cost]}
+end
+
+-- Record an outcome and capture its cost; late says whether it is late, or is nil where the time decides.
+local function book(event, content, row, late)
+    local request_id, side = row[OUTCOME_AT.request_id], row[OUTCOME_AT.side]
+    local response, cost = row[OUTCOME_AT.response], row[OUTCOME_AT.cost]
     -- Whether money is late is a matter of the time, and not of when the sweep last came by.
     local until_ = redis.call('ZSCORE', HOLD, request_id)
-    if known == '1' or (known == '' and until_ and tonumber(until_) <= NOW) then
-        release({request_id}, 'expired', at)
+    if late or (late == nil and until_ and tonumber(until_) <= NOW) then
+        release({request_id}, 'expired')
     end
-    local late = tonumber(known) or redis.call('HEXISTS', RELEASE, request_id)
+    if late == nil then
+        late = redis.call('HEXISTS', RELEASE, request_id) == 1
+    end
     local sums = shares(request_id)
     if redis.call('ZREM', HOLD, request_id) == 1 then
         local _, reserved = side_and_reserved(request_id)
         redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
         add(sums, cost - reserved, 0)
     else
-        add(sums, tonumber(cost), (late == 0 or tonumber(cost) > 0) and 1 or 0)
+        add(sums, cost, (not late or cost > 0) and 1 or 0)
     end
+    row[OUTCOME_AT.late] = late
     redis.call('HSET', EVENT, event, content)
-    redis.call('HSET', OUTCOME, request_id, late .. '\n' .. response .. '\n' .. cost .. '\n' .. at .. '\n' .. row)
+    redis.call('HSET', OUTCOME, request_id, cmsgpack.pack(row))
     redis.call('RPUSH', SETTLED, request_id)
     redis.call('HINCRBY', SUMS, 'outcomes|' .. side, 1)
     redis.call('HINCRBY', SUMS, 'spent|' .. side, cost)
-    redis.call('HINCRBYFLOAT', SUMS, 'responses|' .. side, response)
-    redis.call('HINCRBY', SUMS, 'misdated|' .. side, misdated)
-    if late == 1 then
+    redis.call('HINCRBYFLOAT', SUMS, 'responses|' .. side, string.format('%.17g', response))
+    redis.call('HINCRBY', SUMS, 'misdated|' .. side, row[OUTCOME_AT.misdated] and 1 or 0)
+    if late then
         redis.call('HINCRBY', SUMS, 'late|' .. side, cost)
     end
 end

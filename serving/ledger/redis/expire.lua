@@ -1,2 +1,2 @@
--- ARGV: at, most. Returns the number of authorizations released.
-return expire(ARGV[1], ARGV[2])
+-- CALL: at, most. Returns the number of authorizations released.
+return expire(CALL.most)

@@ -1,4 +1,4 @@
-"""Further limits as an argument of the scripts, and their sums as Redis keeps them."""
+"""A ceiling in the message of a script, and the sums of its limits as Redis keeps them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,26 @@ MOST_DIGITS = 20
 """Digits of a place in a hash of Redis, a number of 64 bits, at most."""
 
 
-def bounds(ceiling: Ceiling | None) -> str:
-    """Return the bounds of a ceiling as ``common.lua`` reads them.
+def ceiling_message(ceiling: Ceiling | None) -> dict[str, Any]:
+    """Return a ceiling as the scripts read it: without one there is no limit, and nothing else.
 
-    A line each: name, reason, amount, count, whether it is exclusive, and the campaigns that share it, by their places
-    in :func:`shared_keys`.
+    ``others`` of a bound are the campaigns that share it, by their places in :func:`shared_keys`.
     """
-    places = {name: str(place) for place, name in enumerate(_sharing(ceiling))}
-    lines = []
-    for each in () if ceiling is None else ceiling.bounds:
-        most = ("" if value is None else str(value) for value in (each.most_amount, each.most_count))
-        others = " ".join(places[name] for name in each.campaigns)
-        lines.append(",".join((each.name, reason_of(each), *most, str(int(each.exclusive)), others)))
-    return "\n".join(lines)
+    if ceiling is None:
+        return {}
+    places = {name: place for place, name in enumerate(_sharing(ceiling))}
+    bounds = [
+        {
+            "name": each.name,
+            "reason": reason_of(each),
+            "amount": each.most_amount,
+            "count": each.most_count,
+            "exclusive": each.exclusive,
+            "others": [places[name] for name in each.campaigns],
+        }
+        for each in ceiling.bounds
+    ]
+    return {"limit": ceiling.limit, "late_reserve": ceiling.late_reserve, "name": ceiling.name, "bounds": bounds}
 
 
 def shared_keys(ceiling: Ceiling | None) -> list[str]:

@@ -1,9 +1,7 @@
--- ARGV: at; then request ids. Returns the number of authorizations released; or {'captured', request_id}.
-local request_ids = {}
-for index = 2, #ARGV do
-    if redis.call('HEXISTS', OUTCOME, ARGV[index]) == 1 then
-        return {'captured', ARGV[index]}
+-- CALL: at, request_ids. Returns the number of authorizations released; or {'captured', request_id}.
+for _, request_id in ipairs(CALL.request_ids) do
+    if redis.call('HEXISTS', OUTCOME, request_id) == 1 then
+        return {'captured', request_id}
     end
-    request_ids[index - 1] = ARGV[index]
 end
-return release(request_ids, 'returned', ARGV[1])
+return release(CALL.request_ids, 'returned')

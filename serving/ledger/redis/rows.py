@@ -1,22 +1,55 @@
-"""Decisions and outcomes as Redis keeps them, and back."""
+"""Records and messages as Redis keeps and gets them: msgpack, which its scripts read and write by ``cmsgpack``.
+
+A record is the array of its fields in their order. Lua has no null in an array, so None is kept as false.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
-import orjson
+import msgpack
 import redis
 
 from serving.ledger.records import Known, Recorded, Row
 from serving.ledger.sound import sound_decision, sound_outcome
+from shadowprice.decision import NOTHING
 from shadowprice.limits.usage import Left
-from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
+from shadowprice.pacing.decision_log.records import Column, CorrectionRow, Decision, OutcomeRow, columns
 
-PROPENSITY, REASON, LIMITED_BY = map(Decision._fields.index, ("propensity", "reason", "limited_by"))
-"""Places in a decision; the probabilities of all levels follow the propensity, then the reason."""
-DECISION_ARGUMENTS = 14
-"""Arguments of a row that is recorded, after request id, account and side."""
+Record = TypeVar("Record", Decision, OutcomeRow, CorrectionRow)
+COLUMNS: dict[type, tuple[Column, ...]] = {kind: columns(kind) for kind in (Decision, OutcomeRow, CorrectionRow)}
+
+
+def pack(value: object) -> bytes:
+    """Return a message or an array of fields as bytes."""
+    packed: bytes = msgpack.packb(value)
+    return packed
+
+
+def unpack(kept: bytes) -> Any:
+    """Return what a script packed."""
+    return msgpack.unpackb(kept, strict_map_key=False)
+
+
+def values(record: Decision | OutcomeRow | CorrectionRow) -> list[Any]:
+    """Return the fields of a record in their order."""
+    held: Iterable[Any] = (
+        (getattr(record, each.name) for each in fields(record)) if is_dataclass(record) else tuple(record)
+    )
+    return [False if value is None else value for value in held]
+
+
+def record(kind: type[Record], held: Sequence[Any]) -> Record:
+    """Return a record from its fields: Lua has one kind of number. Those that an older one lacks have their default."""
+    return kind(*map(_value, COLUMNS[kind], held))
+
+
+def _value(column: Column, held: Any) -> Any:
+    if column.optional and held is False:
+        return None
+    return tuple(map(float, held)) if column.type is tuple else column.type(held)
 
 
 def find(client: redis.Redis, key: str, request_ids: Sequence[str | bytes]) -> list[Decision | None]:
@@ -29,64 +62,39 @@ def decisions(kept: Any) -> list[Decision | None]:
     return [None if value is None else decision(value) for value in kept]
 
 
-def arguments(row: Row) -> list[str | int | bytes]:
-    """Arguments of one row; those of a decision are empty where there is none to record."""
-    if isinstance(row, Known):
-        return [*row, *[""] * DECISION_ARGUMENTS]
-    wanted, spare = sound_decision(row.wanted), row.spare
-    return [
-        wanted.request_id,
-        wanted.account_id,
-        wanted.side,
-        row.ttl,
-        wanted.incentive,
-        wanted.reserved,
-        wanted.level,
-        wanted.reason,
-        repr(float(wanted.propensity)),
-        ",".join(repr(float(share)) for share in wanted.propensities),
-        *_around_probabilities(wanted),
-        spare.level,
-        *_around_limit(spare),
-        "\n".join(row.sums),
-    ]
-
-
-def recorded(row: Row, kept: bytes | int | list[int] | None, left: Left | None) -> Recorded | None:
-    """Return what stands for a row: what was kept before, or the decision for what was ``left``."""
-    if isinstance(kept, bytes):
-        return Recorded(decision(kept), repeat=True)
-    if isinstance(row, Known) or kept is None:
-        return None
-    return Recorded(row.at(left), repeat=False)
-
-
-def _around_probabilities(decision: Decision) -> tuple[bytes, bytes]:
-    """JSON of a decision before its propensity and after its probabilities, which the script computes."""
-    before, after = decision[:PROPENSITY], decision[PROPENSITY + 2 :]
-    return orjson.dumps(list(before))[:-1] + b",", b"," + orjson.dumps(list(after))[1:]
-
-
-def _around_limit(decision: Decision) -> tuple[bytes, bytes, bytes]:
-    """JSON of a decision before its propensity, between reason and ``limited_by``, and after that."""
-    between, after = decision[REASON + 1 : LIMITED_BY], decision[LIMITED_BY + 1 :]
-    head, _ = _around_probabilities(decision)
-    rest = b"," + orjson.dumps(list(after))[1:] if after else b"]"
-    return head, b"," + orjson.dumps(list(between))[1:-1] + b",", rest
-
-
 def decision(kept: bytes) -> Decision:
     """A decision as the script wrote it."""
-    row: list[Any] = orjson.loads(kept.split(b"\n", 3)[3])
-    row[PROPENSITY] = float(row[PROPENSITY])
-    row[PROPENSITY + 1] = tuple(map(float, row[PROPENSITY + 1]))
-    return sound_decision(Decision(*row))
+    return sound_decision(record(Decision, unpack(kept)))
 
 
-def outcome(request_id: str, kept: bytes) -> OutcomeRow:
+def outcome(kept: bytes) -> OutcomeRow:
     """An outcome as the script wrote it."""
-    late, response, cost, recorded_at, row = kept.split(b"\n", 4)
-    side, observed_at, *rest = orjson.loads(row)
-    return sound_outcome(
-        OutcomeRow(request_id, side, float(response), int(cost), late == b"1", observed_at, int(recorded_at), *rest)
-    )
+    return sound_outcome(record(OutcomeRow, unpack(kept)))
+
+
+def correction(kept: bytes) -> CorrectionRow:
+    """A correction as the script wrote it."""
+    return record(CorrectionRow, unpack(kept))
+
+
+def asked(row: Row) -> dict[str, Any]:
+    """Return a row of the message; one that is only looked up has the first fields of a decision, and nothing else."""
+    if isinstance(row, Known):
+        return {"decision": row}
+    wanted, spare = values(sound_decision(row.wanted)), values(row.spare)
+    return {
+        "decision": wanted,
+        "spare": {place: value for place, value in enumerate(spare, start=1) if value != wanted[place - 1]},
+        "unpaid_allowed": row.spare.level != NOTHING,
+        "ttl": row.ttl,
+        "sums": row.sums,
+    }
+
+
+def recorded(row: Row, answer: Any, left: Left | None) -> Recorded | None:
+    """Return what stands for a row: what was kept before, or the decision for what was ``left``."""
+    if isinstance(answer, dict):
+        return Recorded(sound_decision(record(Decision, answer["kept"])), repeat=True)
+    if isinstance(row, Known) or answer is False:
+        return None
+    return Recorded(row.at(left), repeat=False)

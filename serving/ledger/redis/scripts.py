@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
@@ -17,10 +17,12 @@ from serving.ledger.clock import Calendar, Clock, time_of
 from serving.ledger.groups import Group
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import NotDurable
+from serving.ledger.redis.rows import pack, unpack
 from serving.ledger.redis.seen import went_back
 from serving.ledger.redis.writers import Own
 from serving.ledger.seen import Seen
 from shadowprice.errors import ShadowpriceError, Unavailable
+from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow, columns
 
 REPLICA_MILLISECONDS = 1000
 """Longest wait for the acknowledgements of replicas: less than a connection waits for its answer."""
@@ -42,7 +44,7 @@ KEYS = (
     "limit_count",
 )
 """What a campaign has, in the order in which every script gets it."""
-AFTER = "local answer = run()\nreturn {answer, written()}\n"
+AFTER = "local answer = run()\nreturn {cmsgpack.pack(answer), written()}\n"
 """End of every script."""
 
 
@@ -54,7 +56,16 @@ def text(name: str) -> str:
 @cache
 def source(name: str) -> str:
     """The text of a script, with what all share around it: it answers with the numbers of records after it."""
-    return f"{text('common')}\nlocal function run()\n{text(name)}\nend\n{AFTER}"
+    return f"{_places()}{text('common')}\nlocal function run()\n{text(name)}\nend\n{AFTER}"
+
+
+def _places() -> str:
+    """Return tables of the place of each field in a record, from 1 on as Lua counts."""
+    records = {"DECISION_AT": Decision, "OUTCOME_AT": OutcomeRow, "CORRECTION_AT": CorrectionRow}
+    return "".join(
+        f"local {name} = {{{', '.join(f'{each.name} = {place}' for place, each in enumerate(columns(record), 1))}}}\n"
+        for name, record in records.items()
+    )
 
 
 @cache
@@ -67,12 +78,13 @@ def digest(name: str) -> str:
 class Call:
     """A script to run; ``read`` makes the result of what it answers, or raises.
 
-    keys  keys that it reads beside those of the campaign
-    date  that its sums of limits are of; None: it has none
+    message  what the script reads as ``CALL``
+    keys     keys that it reads beside those of the campaign
+    date     that its sums of limits are of; None: it has none
     """
 
     script: str
-    arguments: Sequence[str | int | bytes]
+    message: Mapping[str, Any]
     read: Callable[[Any], Any]
     keys: Sequence[str] = ()
     date: int | None = None
@@ -148,7 +160,7 @@ class Runner:
             self.seen = self.seen.joined(counts)
             self.own = self.own._replace(records=max(self.own.records, written))
             self._told = ledger_time, self._sent_at
-            answers.append(first)
+            answers.append(unpack(first))
         if lost is not None:
             self._condition.went_back = lost
             raise Unavailable(lost)
@@ -188,9 +200,8 @@ class Runner:
         with self._client.pipeline(transaction=False) as pipeline:
             for place, call in enumerate(calls):
                 keys = (*self._keys, *call.keys)
-                arguments = (*keys, *call.arguments, *self._stamp(latest if place == 0 else 0))
-                arguments += (date if call.date is None else call.date,)
-                pipeline.evalsha(digest(call.script), len(keys), *arguments)
+                stamp = self._stamp(latest if place == 0 else 0, date if call.date is None else call.date)
+                pipeline.evalsha(digest(call.script), len(keys), *keys, pack(call.message), pack(stamp))
             if replicas:
                 # WAIT is about writes of its own connection; a call that is repeated on a new one writes nothing else.
                 pipeline.incr(f"{self._keys[0]}:sent")
@@ -207,12 +218,14 @@ class Runner:
                 )
         return answers
 
-    def _stamp(self, latest: int) -> tuple[str | int, ...]:
-        """Return the fields that every call gets when it is sent, after its own; ``common.lua`` takes them off.
+    def _stamp(self, latest: int, date: int) -> dict[str, Any]:
+        """Return what every call gets when it is sent: what this process has seen and written, and the time.
 
         latest  ledger time that it may be at most, for the first call of a group; 0 for the others, which keep that
         """
-        return (*self.seen, *self.own, latest)
+        epoch, *counts = self.seen
+        writer, own = self.own
+        return {"epoch": epoch, "counts": counts, "writer": writer, "own": own, "latest": latest, "date": date}
 
 
 def unavailable(error: redis.RedisError | Unavailable) -> Unavailable:

@@ -1,38 +1,33 @@
--- ARGV: limit or '', late reserve, at, the bounds of the further limits; then per outcome event (source and id), request_id, side, response, cost,
--- content, row, whether it is late or '' where that is not known yet, and whether it is misdated. One that is known is
--- replayed from a log: it was captured, so it is captured again.
+-- CALL: limit, nil where there is none; at; bounds of the further limits; outcomes, each with its event (source and id),
+-- content, row, and late, whether it is late, nil where that is not known yet. One that is known is replayed from a log:
+-- it was captured, so it is captured again.
 -- Returns how many were new; or {'content', index}, {'outcome', index, response, cost}, {'returned', index, when} or
 -- {'room', index, what is left, the limit or '' for the main budget}.
-local FIELDS = 9
-local FIRST = 5
-local BOUNDS = read_bounds(ARGV[4])
-local limit, at = ARGV[1], ARGV[3]
-local count = (#ARGV - FIRST + 1) / FIELDS
 local contents, settled, new = {}, {}, {}
-local room = limit ~= '' and tonumber(limit) - committed() or math.huge
+local room = CALL.limit and CALL.limit - committed() or math.huge
 
 -- Returns what a capture does to the room, or why it may not be.
-local function capture(index, request_id, cost, known)
+local function capture(index, request_id, cost, late)
     local until_ = redis.call('ZSCORE', HOLD, request_id)
     local freed = 0
     if until_ then
         local _, reserved = side_and_reserved(request_id)
-        freed = tonumber(reserved)
+        freed = reserved
     end
     local open = until_ and tonumber(until_) > NOW
-    if not open and cost > 0 and known == '' then
+    if not open and cost > 0 and late == nil then
         local released = redis.call('HEXISTS', RELEASE, request_id) == 1
         local returned_at = returned(request_id)
         if returned_at then
             return nil, {'returned', index, returned_at}
         end
         if (released or until_) and cost > room + freed then
-            return nil, {'room', index, string.format('%.0f', room + freed), ''}
+            return nil, {'room', index, room + freed, ''}
         end
-        if limit ~= '' and (released or until_) then
-            local name, rest = exceeded(BOUNDS, shares(request_id), cost - freed, until_ and 0 or 1)
+        if CALL.limit and (released or until_) then
+            local name, rest = exceeded(shares(request_id), cost - freed, until_ and 0 or 1)
             if name then
-                return nil, {'room', index, whole(rest and rest + cost or 0), name}
+                return nil, {'room', index, rest and rest + cost or 0, name}
             end
         end
     end
@@ -44,42 +39,36 @@ local function capture(index, request_id, cost, known)
     return freed - cost
 end
 
-for index = 0, count - 1 do
-    local first = FIRST + index * FIELDS
-    local event, request_id, _, response, cost, content = unpack(ARGV, first, first + 5)
-    local same = contents[event] or redis.call('HGET', EVENT, event)
+for place, outcome in ipairs(CALL.outcomes) do
+    local index, row = place - 1, outcome.row
+    local same = contents[outcome.event] or redis.call('HGET', EVENT, outcome.event)
     if same then
-        if same ~= content then
+        if same ~= outcome.content then
             return {'content', index}
         end
     else
-        local known = settled[request_id]
-        if not known then
-            local kept = redis.call('HGET', OUTCOME, request_id)
-            if kept then
-                known = {string.match(kept, '^%d\n([^\n]*)\n(%d+)\n')}
-            end
-        end
+        local request_id = row[OUTCOME_AT.request_id]
+        local response, cost = row[OUTCOME_AT.response], row[OUTCOME_AT.cost]
+        local known = settled[request_id] or reported(request_id)
         if known then
-            local standing = corrected(request_id) or known
+            local standing = unpacked(CORRECTION, request_id) or known
             local as_reported = known[1] == response and known[2] == cost
             if not as_reported and (standing[1] ~= response or standing[2] ~= cost) then
                 return {'outcome', index, standing[1], standing[2]}
             end
         else
-            local change, refusal = capture(index, request_id, tonumber(cost), ARGV[first + 7])
+            local change, refusal = capture(index, request_id, cost, outcome.late)
             if refusal then
                 return refusal
             end
             room = room + change
-            contents[event] = content
+            contents[outcome.event] = outcome.content
             settled[request_id] = {response, cost}
-            new[#new + 1] = first
+            new[#new + 1] = outcome
         end
     end
 end
-for _, first in ipairs(new) do
-    local event, request_id, side, response, cost, content, row, known, misdated = unpack(ARGV, first, first + 8)
-    book(event, request_id, side, response, cost, content, row, at, known, misdated)
+for _, outcome in ipairs(new) do
+    book(outcome.event, outcome.content, outcome.row, outcome.late)
 end
 return #new

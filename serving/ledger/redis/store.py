@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import orjson
 import redis
 from redis.client import Pipeline
 from redis.exceptions import ResponseError
@@ -39,10 +38,10 @@ from serving.ledger.redis.connection import (
     connect,
     connected_replicas,
 )
-from serving.ledger.redis.corrections import correct, correction
+from serving.ledger.redis.corrections import correct
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
-from serving.ledger.redis.limits import bounds, left_of, read_owners, read_usage, shared_keys
+from serving.ledger.redis.limits import ceiling_message, left_of, read_owners, read_usage, shared_keys
 from serving.ledger.redis.peers import SharedLimits
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import read_seen, went_back
@@ -52,7 +51,7 @@ from serving.ledger.seen import EPOCH, Seen
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from serving.ledger.witness import Witness
-from shadowprice.campaign import SIDES, Campaign
+from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
@@ -127,14 +126,13 @@ class RedisStore:
 
     def authorize(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
-        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, MAX_SWEEP]
-        wanted = [row for call in calls for row in call]
-        reserved = {row.wanted.side: row.reserved for row in wanted if not isinstance(row, Known)}
-        arguments += [",".join(map(str, reserved.get(side, ()))) for side in SIDES]
-        name = "" if ceiling is None else orjson.dumps(ceiling.name)
-        arguments += [",".join(str(len(call)) for call in calls), bounds(ceiling), name]
-        for row in wanted:
-            arguments += rows.arguments(row)
+        entries = [row for call in calls for row in call if not isinstance(row, Known)]
+        message = ceiling_message(ceiling) | {
+            "at": at,
+            "most": MAX_SWEEP,
+            "reserved": {row.wanted.side: row.reserved for row in entries},
+            "calls": [[rows.asked(row) for row in call] for call in calls],
+        }
 
         def read(answer: list[Any]) -> list[Answer]:
             return [
@@ -146,37 +144,34 @@ class RedisStore:
 
         # Of a recovery the dates are old, and nothing is limited.
         date = None if ceiling is None else at
-        return self._groups.submit(Call("authorize", arguments, read, shared_keys(ceiling), date))
+        return self._groups.submit(Call("authorize", message, read, shared_keys(ceiling), date))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, bounds(ceiling)]
-        for outcome in outcomes:
-            arguments += [
-                f"{outcome.source}\n{outcome.event_id}",
-                outcome.request_id,
-                outcome.side,
-                repr(outcome.response),
-                outcome.cost,
-                outcome.content,
-                orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated, outcome.caller]),
-                "" if outcome.late is None else int(outcome.late),
-                int(outcome.misdated),
-            ]
+        told = [
+            {
+                "event": f"{outcome.source}\n{outcome.event_id}",
+                "content": outcome.content,
+                "row": rows.values(outcome.row(at)),
+                "late": outcome.late,
+            }
+            for outcome in outcomes
+        ]
+        message = ceiling_message(ceiling) | {"at": at, "outcomes": told}
 
         def read(answer: Any) -> Counted:
             if isinstance(answer, int):
                 return Counted(answer, len(outcomes) - answer)
-            if answer[0] == b"content":
+            if answer[0] == "content":
                 raise other_content(outcomes[answer[1]])
-            if answer[0] == b"returned":
+            if answer[0] == "returned":
                 raise given_back(outcomes[answer[1]], int(answer[2]))
-            if answer[0] == b"room":
+            if answer[0] == "room":
                 refused = outcomes[answer[1]]
-                raise no_room(refused, refused.cost, int(answer[2]), answer[3].decode())
+                raise no_room(refused, refused.cost, int(answer[2]), answer[3])
             raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]))
 
-        return self._groups.submit(Call("settle", arguments, read, shared_keys(ceiling)))
+        return self._groups.submit(Call("settle", message, read, shared_keys(ceiling)))
 
     def correct(self, corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Correct."""
@@ -188,13 +183,13 @@ class RedisStore:
         def read(answer: Any) -> Counted:
             if isinstance(answer, int):
                 return Counted(answer, len(request_ids) - answer)
-            raise captured(answer[1].decode())
+            raise captured(answer[1])
 
-        return self._groups.submit(Call("release", [at, *request_ids], read))
+        return self._groups.submit(Call("release", {"at": at, "request_ids": request_ids}, read))
 
     def expire(self, at: int) -> Future[int]:
         """Release what is due."""
-        return self._groups.submit(Call("expire", [at, MAX_SWEEP], int))
+        return self._groups.submit(Call("expire", {"at": at, "most": MAX_SWEEP}, int))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
@@ -239,7 +234,7 @@ class RedisStore:
         def query(client: redis.Redis) -> list[OutcomeRow]:
             names: Any = client.lrange(self._key["settled"], sequence, sequence + limit - 1)
             kept: Any = client.hmget(self._key["outcome"], names) if names else []
-            return [rows.outcome(name.decode(), row) for name, row in zip(names, kept, strict=True)]
+            return [rows.outcome(row) for row in kept]
 
         return self._read(query)
 
@@ -252,7 +247,7 @@ class RedisStore:
 
         def query(client: redis.Redis) -> list[CorrectionRow]:
             kept: Any = client.lrange(self._key["corrected"], sequence, sequence + limit - 1)
-            return [correction(row) for row in kept]
+            return [rows.correction(row) for row in kept]
 
         return self._read(query)
 
@@ -363,7 +358,3 @@ class RedisStore:
                 return query(self._client)
         except redis.RedisError as error:
             raise unavailable(error) from error
-
-
-def _ceiling(ceiling: Ceiling | None) -> tuple[str | int, int]:
-    return ("", 0) if ceiling is None else ceiling[:2]

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from serving.ledger.redis.layout import keys
+from serving.ledger.redis.rows import pack, unpack
 from serving.ledger.redis.scripts import KEYS
 from serving.ledger.redis.store import RedisStore
 from serving.ledger.sqlite import authorizations
@@ -40,9 +41,16 @@ def damage(open_ledger, kit, tmp_path):
     return damaging
 
 
+def changed(kept, before, after):
+    """A packed record with another value in the first field that has the one before."""
+    row = unpack(kept)
+    row[row.index(before)] = after
+    return pack(row)
+
+
 def test_a_record_that_cannot_be_is_not_returned(damage, kit):
     sql = "UPDATE decision SET level = -7 WHERE request_id = 'a'"
-    ledger = damage(sql, "decision", "a", lambda kept: kept.replace(b'"customer",1,50', b'"customer",-7,50'))
+    ledger = damage(sql, "decision", "a", lambda kept: changed(kept, 1, -7))
     with pytest.raises(Unavailable, match=r"the record of request 'a' is damaged: .*restore the ledger or recover it"):
         ledger.store.find(["a"])
     with pytest.raises(Unavailable, match="the record of request 'a' is damaged"):
@@ -53,7 +61,7 @@ def test_a_record_that_cannot_be_is_not_returned(damage, kit):
 
 def test_an_outcome_that_cannot_be_is_not_logged(damage):
     sql = "UPDATE outcome SET response = -1.0"
-    ledger = damage(sql, "outcome", "b", lambda kept: kept.replace(b"\n1.0\n", b"\n-1.0\n"))
+    ledger = damage(sql, "outcome", "b", lambda kept: changed(kept, 1, -1))
     with pytest.raises(Unavailable, match="the outcome of request 'b' is damaged"):
         ledger.store.outcomes_after(0, 10)
 
