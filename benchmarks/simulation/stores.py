@@ -24,6 +24,7 @@ from serving.ledger.groups import Group
 from serving.ledger.redis import connection, layout, scripts
 from serving.ledger.redis import store as redis_store
 from serving.ledger.redis.layout import keys
+from serving.ledger.redis.rows import unpack
 from serving.ledger.redis.scripts import KEYS, Call, Runner
 from serving.ledger.redis.store import RedisStore
 from serving.ledger.sqlite import writer as sqlite_writer
@@ -255,7 +256,7 @@ class Pipes:
             if isinstance(answer, redis.RedisError) or answer[0] in (b"went_back", b"date"):
                 continue
             try:
-                result = call.read(answer[0])
+                result = call.read(unpack(answer[0]))
             except Conflict as error:
                 result = error
             if id(call) in Pipes.noted:

@@ -266,12 +266,12 @@ def test_ledger_of_another_schema_are_refused_and_left_as_they_are(kit, spring, 
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [schema])
     before = path.read_bytes()
-    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '10'; use another file"):
+    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '11'; use another file"):
         opened()
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("layout", [3, 5], ids=["older", "newer"])
+@pytest.mark.parametrize("layout", [4, 6], ids=["older", "newer"])
 def test_ledger_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
     campaign = kit.campaign(name=f"layout-{layout}")
     ledger = kit.open(campaign, tmp_path, durable_redis.url)
@@ -281,11 +281,11 @@ def test_ledger_of_another_layout_in_redis_are_refused_instead_of_taken_for_none
     with redis.Redis.from_url(durable_redis.url) as client:
         client.set(f"ledger:{{{campaign.name}}}:layout", layout)
         before = set(client.scan_iter())
-        with pytest.raises(Conflict, match=f"its layout is '{layout}', not '4'"):
+        with pytest.raises(Conflict, match=f"its layout is '{layout}', not '5'"):
             open_store(campaign, tmp_path, durable_redis.url)
         assert set(client.scan_iter()) == before
         # With the ledger of that layout all is as it was; another campaign is not concerned.
-        client.set(f"ledger:{{{campaign.name}}}:layout", 4)
+        client.set(f"ledger:{{{campaign.name}}}:layout", 5)
     again = kit.open(campaign, tmp_path, durable_redis.url)
     assert asdict(again.store.totals()) == everything
     again.close()
