@@ -20,6 +20,7 @@ ONCE_MORE = """
         redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
 """
 
+KEPT = "    if kept then\n        return {kept = kept}\n"
 DATES = "if STAMP.date < newest - TOLERANCE or far then"
 
 
@@ -83,12 +84,7 @@ def test_faults_that_are_planted_in_the_store_of_sqlite_are_found(plant, monkeyp
 @pytest.mark.parametrize(
     ("planted", "said"),
     [
-        (
-            {
-                "    if kept then\n        return {kept = kept}\n": f"    if kept then{ONCE_MORE}        return {{kept = kept}}\n"
-            },
-            "authorize",
-        ),
+        ({KEPT: KEPT.replace("then\n", f"then{ONCE_MORE}")}, "authorize"),
         ({"math.max(math.min(latest, ledger_time + now - seen), ledger_time)": "ledger_time + now - seen"}, "passed"),
         ({"if went_back then": "if false then"}, "lacks records"),
     ],
