@@ -32,8 +32,7 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
         *_verdict(table, summary),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}; "
-        "mean and 95 % t interval over seeds.",
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}; mean [95 %] over seeds.",
         "",
         *_grid(table, summary),
     ]
@@ -53,13 +52,12 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
 def _verdict(table: Table, summary: Summary) -> list[str]:
     """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
     primary = table.primary
-    named = f"**Verdict.** {summary.sentence(*primary.comparison)}. This comparison was named before it was measured"
+    named = f"**Verdict.** {summary.sentence(*primary.comparison)}. Named before it was measured"
     if summary.seeds == 1:
-        return [f"{named}; seeds are no replications of fixed data, so intervals are those in the table.", ""]
+        return [f"{named}; the data are fixed, so intervals are those in the table.", ""]
     return [
-        f"{named}: {table.seeds or primary.seeds} seeds find a difference of {primary.effect:g} with a probability of "
-        f"{primary.power:.0%} or more, at a standard deviation over seeds of {primary.spread:g}. Other comparisons are "
-        "adjusted by Holm's method.",
+        f"{named}: {table.seeds or primary.seeds} seeds find a difference of {primary.effect:g} with "
+        f"{primary.power:.0%} power.",
         "",
     ]
 
