@@ -180,4 +180,5 @@ TABLE = Table(
         ],
     ],
     fewer_is_better=FEWER,
+    aside=("AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
 )

@@ -67,4 +67,5 @@ TABLE = Table(
         *[(column, *rows) for rows in (NCG, APART_ROWS) for column in ("AUC", OVER, CHOICE)],
     ],
     fewer_is_better=FEWER,
+    aside=("RMSE, currency", "Gini", "THC", "THA"),
 )
