@@ -44,8 +44,9 @@ class Exhibit:
         missed = [each["sentence"] for each in needed if each["verdict"] != "better"]
         if missed:
             return NOT_REPRODUCED, "; ".join(missed)
-        shown = "; ".join(each["sentence"] for each in needed)
-        return (REPRODUCED, shown) if self.own_data else (IN_KIND, f"{shown}; {self.reason}")
+        if self.own_data:
+            return REPRODUCED, "; ".join(each["sentence"] for each in needed)
+        return IN_KIND, self.reason
 
 
 OURS = "hazard on graph (ours)"

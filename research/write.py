@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from research.registry import TABLES
-from research.summary import Summary, show
+from research.summary import NOT_DIFFERENT, Summary, show
 from research.table import Table
 from research.took import Took
 from shadowprice.errors import InvalidInput
@@ -32,18 +32,12 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
         *_verdict(table, summary),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}; "
-        "mean and 95 % t interval over seeds.",
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}; mean [95 %] over seeds.",
         "",
         *_grid(table, summary),
     ]
     if table.compare:
-        lines += [
-            "",
-            "| difference, paired by seed | on | mean [95 %] | p, by Holm | |",
-            "|---|---|---|---|---|",
-            *(_row(summary, pair) for pair in table.compare),
-        ]
+        lines += ["", *_differences(table, summary)]
     lines += ["", f"**Reading.** {_reading(table, summary)}", ""]
     for file in figures:
         lines += [f"![{Path(file).stem.replace('_', ' ')}]({file})", ""]
@@ -53,13 +47,12 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
 def _verdict(table: Table, summary: Summary) -> list[str]:
     """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
     primary = table.primary
-    named = f"**Verdict.** {summary.sentence(*primary.comparison)}. This comparison was named before it was measured"
+    named = f"**Verdict.** {summary.sentence(*primary.comparison)}. Named before it was measured"
     if summary.seeds == 1:
-        return [f"{named}; seeds are no replications of fixed data, so intervals are those in the table.", ""]
+        return [f"{named}; the data are fixed, so intervals are those in the table.", ""]
     return [
-        f"{named}: {table.seeds or primary.seeds} seeds find a difference of {primary.effect:g} with a probability of "
-        f"{primary.power:.0%} or more, at a standard deviation over seeds of {primary.spread:g}. Other comparisons are "
-        "adjusted by Holm's method.",
+        f"{named}: {table.seeds or primary.seeds} seeds find a difference of {primary.effect:g} with "
+        f"{primary.power:.0%} power.",
         "",
     ]
 
@@ -84,24 +77,40 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.!?])\s+(?!\d)", text.strip())
 
 
-def _row(summary: Summary, pair: tuple[str, str, str]) -> str:
-    column, row, other = pair
-    p = summary.p_value(*pair)
-    shown = "" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
-    found = show(summary.difference(*pair), sign=True)
-    return f"| {row} − {other} | {column} | {found} | {shown} | {summary.verdict(*pair)} |"
+def _differences(table: Table, summary: Summary) -> list[str]:
+    """Return the table of differences: a row for each pair, a column for each measure that compares any."""
+    columns = list(dict.fromkeys(column for column, _, _ in table.compare))
+    pairs = list(dict.fromkeys((row, other) for _, row, other in table.compare))
+    lines = [
+        "| difference, paired by seed; better and worse by Holm's method | " + " | ".join(columns) + " |",
+        "|---|" + "---|" * len(columns),
+    ]
+    for row, other in pairs:
+        cells = [_difference_of(summary, column, row, other) for column in columns]
+        lines.append(f"| {row} − {other} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _difference_of(summary: Summary, column: str, row: str, other: str) -> str:
+    """Return mean, interval and verdict of a named comparison; one that is not significant has no word."""
+    if (column, row, other) not in summary.compare:
+        return ""
+    verdict = summary.verdict(column, row, other)
+    found = show(summary.difference(column, row, other), sign=True)
+    return found if verdict == NOT_DIFFERENT else f"{found} {verdict}"
 
 
 def _grid(table: Table, summary: Summary) -> list[str]:
     printed = {column for cells in table.published.values() for column in cells}
     header = [""]
-    for column in summary.columns:
+    columns = [column for column in summary.columns if column not in table.aside]
+    for column in columns:
         header += [f"{column} ↓" if column in table.fewer_is_better else column]
         header += ["published"] if column in printed else []
     lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header))]
     for row in [*summary.rows, *(row for row in table.published if row not in summary.rows)]:
         cells = [row]
-        for column in summary.columns:
+        for column in columns:
             cells.append(show(summary.cell(row, column)) if summary.has(row, column) else "")
             if column in printed:
                 value = table.published.get(row, {}).get(column)

@@ -122,9 +122,7 @@ TABLE = Table(
     title="Share of the attainable gain",
     source="no table of a paper: S0 compares online value between methods and has no optimum to compare with",
     data="generated data set `world` at its default size (6,000 customers, 1,500 merchants, 8 trial rows an account) "
-    "and its campaign day of about 30,000 requests; outcomes are simulated. Values are true means. The share of the "
-    "attainable gain is (value − flat) / (optimum − flat). Flat is the best mixture of levels, the same for every "
-    "account of a side, at the same budget. Settings of the encoder were chosen on seeds 0 and 1",
+    "and its day of about 30,000 requests; simulated. Settings of the encoder were chosen on seeds 0 and 1",
     run=run,
     reading=reading,
     primary=Primary(SHARE, f"{SGC}: {SERVED}", f"{GCN}: {SERVED}", effect=8.0, spread=6.0),

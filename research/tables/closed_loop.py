@@ -316,12 +316,10 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="The closed loop on a population that drifts",
     source="no table of the papers; the loop of `retrain`: serve, train on what was served, gate, canary, solve",
-    data=f"{ACCOUNTS:,} customers of `world`, a trial of {TRIAL:,} offers, about {DAILY:,} requests a day with "
-    f"hourly prices and the hard stop, {CENTS} cents of budget a request; value is the true mean; simulated, without "
-    "services. Every customer wants an incentive that rises by so many cents a day, over 28 days; the model is trained "
-    "again every week on all rows, and 1 % explores unless stated. The last rows are a week, with a model every night "
-    "of the last three days and 10 % explored. Budget, drifts and exploration were chosen on seeds 0 to 5; the gate "
-    "has the limits that the guide gives for retrains, the canary those of the job `promote`",
+    data=f"{ACCOUNTS:,} customers of `world`, a trial of {TRIAL:,} offers, about {DAILY:,} requests a day, {CENTS} "
+    "cents of budget a request; simulated, in process. Every customer wants an incentive that rises by so many cents a "
+    "day, over 28 days; the model is trained again every week on all rows, and 1 % explores unless stated. The last "
+    "rows are a week, with a model every night of the last three days and 10 % explored. Settings: seeds 0 to 5",
     run=run,
     reading=reading,
     primary=Primary(GAIN, f"{NAMED.name}: {GATED}", f"{NAMED.name}: {FROZEN}", effect=1.5, spread=1.3),

@@ -132,8 +132,8 @@ TABLE = Table(
     title="Accounts that came after training",
     source="no table of a paper: S0's accounts are all in the graph that it is trained on",
     data="generated data set `world` with `context` 1 and no account on both sides; a share of the 6,000 customers is "
-    "left out of rows, nodes and ties of training. 20,000 fresh requests of these; outcomes are simulated, values are "
-    "true means at one true cost of 24 cents a request. Regret is the value below the optimum that knows the truth",
+    "left out of training. 20,000 fresh requests of these at one true cost of 24 cents; simulated. Regret is the value "
+    "below the optimum that knows the truth",
     run=run,
     reading=reading,
     primary=Primary(_column(NEW[1]), OWN, MEAN, effect=0.5, spread=0.3),

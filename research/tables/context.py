@@ -107,9 +107,8 @@ TABLE = Table(
     title="Value of the request's context",
     source="no table of a paper: S0 decides when a customer scans a merchant's code, and compares with nothing else",
     data="generated data set `world` with `context` 1: a customer's response depends on its traits and, as strongly, "
-    "on the merchant, the basket and the channel of the request. 30,000 fresh requests of 6,000 customers; outcomes "
-    "are simulated, values are true means at one true cost of 24 cents a request. The share of the attainable gain is "
-    "(value − flat) / (optimum − flat)",
+    "on the merchant, the basket and the channel of the request. 30,000 fresh requests of 6,000 customers at one true "
+    "cost of 24 cents; simulated",
     run=run,
     reading=reading,
     primary=Primary(SHARE, LIVE, STORED, effect=8.0, spread=6.0),

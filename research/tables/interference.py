@@ -206,10 +206,10 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Trials where incentives spill over",
     source="no table of a paper: all five report account-level A/B tests",
-    data="generated data set `world` with spill-over: the commissions of a customer's merchants move its response. A "
-    "policy at one price against the lowest levels; the effect is that on customers' responses if everybody is in the "
-    f"policy instead of nobody. {DRAWS} draws of the assignment for each seed; outcomes are simulated. Groups have at "
-    f"most {LARGEST} accounts. The trial by hour lasts {DAYS} days",
+    data="generated data set `world` with spill-over: the commissions of a customer's merchants move its response. The "
+    "effect is that on customers' responses if everybody is in the policy instead of nobody. "
+    f"{DRAWS} draws of the assignment for each seed; simulated. Groups have at most {LARGEST} accounts; the trial by "
+    f"hour lasts {DAYS} days",
     run=run,
     reading=reading,
     primary=Primary(AWAY, f"50 communities: {GROUP}", f"50 communities: {ACCOUNT}", effect=10.0, spread=8.0),

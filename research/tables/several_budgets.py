@@ -116,7 +116,7 @@ TABLE = Table(
     title="Four overlapping budgets over a day",
     source="S1, equation 4: budgets of groups; the paper has no table of it",
     data="simulated market with known curves and 60,000 requests a day; a main budget, one of all customers, one of a "
-    "region's customers and one of four shops' requests. Outcomes are simulated, values are true means",
+    "region's customers and one of four shops' requests",
     run=run,
     reading=reading,
     primary=Primary(SHARE, PRICED, STOPPED, effect=0.5, spread=0.5),

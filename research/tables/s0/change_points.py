@@ -65,10 +65,9 @@ TABLE = Table(
     title="Joint incentive optimization: customers who move at incentives of their own",
     source="S0, table 3 (response models), in kind",
     data="generated data set `world` with `own_change_point`: 2,000 customers, some of whom move at 60 cents and "
-    "others at 120, and 500 merchants; test split by account; outcomes are simulated. Curve error: root mean squared "
-    "distance to the true curves of held-out customers. Payments are those of the known truth at the price whose true "
-    "cost is the budget; overspend is by how much the true cost misses the budget, either way, when the model alone "
-    "sets the price. The attainable gain is that of the true curves over the best flat mixture of levels",
+    "others at 120, and 500 merchants; test split by account; simulated. Curve error: root mean squared distance to "
+    "the true curves of held-out customers; overspend: how much the true cost misses the budget when the model alone "
+    "sets the price",
     run=run,
     published={method: {"AUC_c": value} for method, value in PUBLISHED.items()},
     primary=Primary(*PRIMARY, effect=0.004, spread=0.003),

@@ -46,8 +46,7 @@ TABLE = Table(
     title="Payments earned by the graph",
     source="S0, table 2 (offline) and table 4 (online, payments over DNN-H: +2.54 %), in kind",
     data="generated data set `world` with `own_change_point`, influence 2, 2,000 customers and 500 merchants, a budget "
-    "of 45 minor units an account; test split by account; outcomes are simulated. Payments are those of the known "
-    "truth at equal true cost; the attainable gain is that of the true curves over the best flat mixture of levels",
+    "of 45 minor units an account; test split by account; simulated",
     run=run,
     published={OURS: {BOUGHT: 2.54}},
     primary=Primary(BOUGHT, OURS, "DNN-H", effect=1.0, spread=0.9),

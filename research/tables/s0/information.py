@@ -103,10 +103,9 @@ TABLE = Table(
     title="Worlds on which a graph can earn payments",
     source="S0, tables 2 and 4 in kind (published: payments +2.54 % over DNN-H): the bound for every model",
     data="generated data set `world`, 2,000 customers and 500 merchants; the default (noise 0.8, influence 1, 7 ties, "
-    "30 minor units an account) and worlds that differ from it as named. No model is trained: each information has "
-    "its best curves in closed form, from the generator's own law. Partners' means are the information of DNN-H, two "
-    "hops that of the graph network. Payments are those of the known truth at equal true cost; outcomes are simulated. "
-    "The attainable gain is that of the true curves over the best flat mixture of levels",
+    "30 minor units an account) and worlds that differ from it as named; simulated. No model is trained: each "
+    "information has its best curves in closed form. Partners' means are the information of DNN-H, two hops that of "
+    "the graph network",
     run=run,
     primary=Primary(GAIN, CHOSEN, DEFAULT, effect=0.5, spread=0.25),
     compare=[(GAIN, name, DEFAULT) for name in WORLDS if name not in (DEFAULT, CHOSEN)],

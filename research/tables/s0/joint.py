@@ -172,12 +172,10 @@ TABLE = Table(
     source="S0's claim (sections 1 and 4; no table of the paper compares them): one optimization of both sides against "
     "one of each",
     data="generated data set `world`, 2,000 customers and 500 merchants, one request of each held-out account of both "
-    "sides; outcomes are simulated. Loss is the true value that is missing to the optimum of the true curves at the "
-    "same true cost, in percent, at budgets of 12, 24 and 36 minor units a request; the world has 24. Customers are "
-    "paid on response; merchants for certain (eq. 17–20, the paper's rule) or on response (eq. 16). Separate training "
-    "has a network for each side on the same graph. The best split in hindsight needs the outcome of every split; on "
-    "true curves it equals one budget by duality. The attainable gain is that of the optimum over the best flat "
-    "mixture of levels, at 24 minor units under the paper's rule",
+    "sides; simulated. Loss is the true value that is missing to the optimum at the same true cost, in percent, at "
+    "budgets of 12, 24 and 36 minor units a request; the world has 24. Customers are paid on response; merchants for "
+    "certain (eq. 17–20, the paper's rule) or on response (eq. 16). Separate training has a network for each side on "
+    "the same graph. The best split in hindsight needs the outcome of every split",
     run=run,
     primary=Primary(*PRIMARY, effect=0.5, spread=0.45),
     compare=[

@@ -30,8 +30,7 @@ TABLE = Table(
     title="Graph network against DNN-H and Cox with 100,000 customers",
     source="S0, tables 2 and 3 (offline errors) and in kind table 4 (online: payments +2.54 % over DNN-H)",
     data="generated data set `world`, the default (8 trial rows an account, 7 ties) with 100,000 customers and 25,000 "
-    "merchants, test split by account; outcomes are simulated. Payments are those of the known truth at the price "
-    "whose true cost is the budget, 30 minor units an account",
+    "merchants, 30 minor units an account; test split by account; simulated",
     run=run,
     reading=reading,
     # At 20,000 customers the difference has a standard deviation of 0.08 over seeds, which falls with the size.

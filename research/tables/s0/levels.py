@@ -59,9 +59,8 @@ TABLE = Table(
     title="Response and hazard by level, with change points",
     source="S0, figures 3b and 5 (response by level with a change point near 100 cents; mean hazard by level with "
     "jumps near 80 and 100 cents), in kind: the paper prints no figures",
-    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; outcomes are "
-    "simulated, with change points planted at 80 and 100 cents. Hazards are rates per 100 cents in the segment that "
-    "ends at the level",
+    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; simulated, with change "
+    "points planted at 80 and 100 cents. Hazards are rates per 100 cents in the segment that ends at the level",
     run=run,
     primary=Primary("model hazard", "100 cents", "80 cents", effect=0.5, spread=0.25),
     compare=[("model hazard", "100 cents", "120 cents")],

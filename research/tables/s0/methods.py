@@ -42,10 +42,8 @@ TABLE = Table(
     title="Graph network against DNN-H and DNN",
     source="S0, table 2 (offline errors against DNN-H and DNN), with Cox of table 3; payments in kind as in table 4 "
     "(online, over DNN-H: ours +2.54 % at −4.04 % cost)",
-    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; outcomes are "
-    "simulated. Payments are those of the known truth at the price whose true cost is the budget; overspend is by how "
-    "much the true cost misses the budget, either way, when the model alone sets the price. The attainable gain is "
-    "that of the true curves over the best flat mixture of levels",
+    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; simulated. Overspend: "
+    "how much the true cost misses the budget when the model alone sets the price",
     run=run,
     published={
         **{method: dict(zip(COLUMNS, values, strict=True)) for method, values in PUBLISHED.items()},

@@ -61,9 +61,8 @@ COMPARE = [
 DATA = (
     "simulated: promotions with known curves by equations 18–20 of S1 (20,000 accounts: 5,000 train, 5,000 stop the "
     "training, 10,000 are judged; 21 levels from 0 to 100, assigned at random). Best attainable: the mean of the true "
-    "curves given the rows that the models learn from and the law of the generator, which no model has; start frozen: "
-    "its response at the lowest level comes from the rows of that level alone. Best flat mixture: the accounts get the "
-    "same mixture of levels, the best that the budget allows"
+    "curves given the rows and the law of the generator; start frozen: with the lowest level learned from its own rows "
+    "alone"
 )
 
 

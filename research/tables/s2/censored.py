@@ -119,15 +119,13 @@ TABLE = Table(
     data=(
         f"simulated: generated data set `funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} "
         f"funds, {JUDGED_SHARE:.0%} of the users judged, on {LATER} later deliveries each. **This world is drawn from "
-        "the law of `esj_mass` itself, a latent amount that is censored at the least purchase, which favors that "
-        "loss**; the page asks what the loss gains where its assumption holds, not whether it holds. ESMM, MTL-MSE, "
-        f'MTL-ZILN, ESDPM (the printed ESJ) and "{MASS}" (`esj_mass`) are those of [s2_table1](s2_table1.md), with a '
-        f'weight decay of {LEARNING.weight_decay}. Rows "given a click" learn purchases and amounts from clicked '
-        "deliveries alone, with one sigma for each fund. Half of the training rows hide which fund was delivered, so "
-        "that a new fund can be scored, and the loss of a mass of 1 loses most by that ([record 24](../decisions/"
-        "0024-fund-model-predictions.md)). MSE and MAE are of the expected log(1 + amount), errors in "
-        f'currency of the expected amount, in units. "{MEDIAN}" and "{LOGNORMAL}" are the true probabilities with the '
-        f"median and the lognormal that are nearest to the true amounts. {ETV_NOTE}"
+        "the law of `esj_mass` itself, which favors that loss**; the page asks what the loss gains where its "
+        f'assumption holds. ESMM, MTL-MSE, MTL-ZILN, ESDPM (the printed ESJ) and "{MASS}" (`esj_mass`) are those of '
+        f'[s2_table1](s2_table1.md), with a weight decay of {LEARNING.weight_decay}. Rows "given a click" learn from '
+        "clicked deliveries alone, with one sigma for each fund. Half of the training rows hide the fund, which costs "
+        "the loss of a mass of 1 most. MSE and MAE are of the expected log(1 + amount), errors in currency of the "
+        f'expected amount. "{MEDIAN}" and "{LOGNORMAL}" are the true probabilities with the nearest median and '
+        f"lognormal. {ETV_NOTE}"
     ),
     run=run,
     reading=reading,
@@ -139,4 +137,5 @@ TABLE = Table(
         if (column, *pair) != (OVER_MONEY, MASS_CLICK, ZILN_CLICK)
     ],
     fewer_is_better=FEWER,
+    aside=("AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
 )

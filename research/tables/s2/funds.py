@@ -57,8 +57,8 @@ WITHOUT_WEALTH = ("ESDPM-NCG", "ESDPM")
 
 
 ETV_NOTE = (
-    "ETV is p·(1 − N(0; mu, sigma)) times the mean amount of a conversion, where the paper prints p: under its loss p "
-    "is not the share of rows that convert ([record 24](../decisions/0024-fund-model-predictions.md))"
+    "ETV has p·(1 − N(0; mu, sigma)) in place of the printed p "
+    "([record 24](../decisions/0024-fund-model-predictions.md))"
 )
 """Sentence that every page showing the ETV of `esj` has."""
 

@@ -43,9 +43,8 @@ TABLE = Table(
     data=(
         f"simulated: generated data set `funds`, {USERS:,} users × 8 deliveries of 8 funds with two features each, "
         f"35 % of the users judged, on {LATER} later deliveries each; in rows named so no wealth flows along the "
-        "consumption graph. MSE and MAE are of the expected log(1 + amount) against log(1 + amount), errors in "
-        "currency of the expected amount, in units; their size does not compare with the paper's, whose conversions "
-        f'are far rarer. {ETV_NOTE}. "{MASS}" is ESDPM with the loss `esj_mass`'
+        "consumption graph. MSE and MAE are of the expected log(1 + amount), errors in currency of the expected "
+        f'amount; the paper\'s conversions are far rarer. {ETV_NOTE}. "{MASS}" is ESDPM with the loss `esj_mass`'
     ),
     run=offline,
     reading=reading,
@@ -68,4 +67,5 @@ TABLE = Table(
         *[(column, *rows) for rows in (NCG, APART_ROWS) for column in ("AUC", OVER, CHOICE)],
     ],
     fewer_is_better=FEWER,
+    aside=("RMSE, currency", "Gini", "THC", "THA"),
 )

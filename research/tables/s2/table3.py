@@ -119,9 +119,8 @@ TABLE = Table(
     data=(
         f"simulated: generated data set `funds`, {USERS:,} users who are all delivered one of 8 funds with their "
         "earlier deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Rows "
-        '"conversions known" allocate the true probabilities of a conversion, as generated and with other effects in '
-        "the generator. The paper ran each pair in a week of its own; the published column shows P3 and P4. "
-        f"{ETV_NOTE}"
+        '"conversions known" allocate the true probabilities, as generated and with other effects in the generator. '
+        f"The published column shows P3 and P4, each from a week of its own. {ETV_NOTE}"
     ),
     run=run,
     reading=reading,

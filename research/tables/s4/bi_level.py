@@ -86,9 +86,9 @@ TABLE = Table(
     "that are not public, so none stand beside ours",
     data=f"simulated: a trial of {SIZES[False][0]} rows and {SIZES[False][1]} rows that a targeting policy chose, "
     "confounded by a cause that no feature shows, without and with a main effect three times the levels'; true value "
-    f"per account at equal true spend, mean of five budgets; network width {HIDDEN}; in the last column "
-    f"{FIRST_TRIAL * SIZES[False][0]:.0f} trial rows and width {FIRST_HIDDEN}. The last column was tried first; the "
-    "other regimes and the settings were chosen after it on seeds 0–9, and the seeds reported are from 100",
+    f"per account at equal true spend, mean of five budgets; network width {HIDDEN}. The last column "
+    f"({FIRST_TRIAL * SIZES[False][0]:.0f} trial rows, width {FIRST_HIDDEN}) was tried first; the other regimes and "
+    "the settings were chosen after it on seeds 0–9",
     run=run,
     reading=reading,
     primary=Primary(CONFOUNDED, BI_LEVEL, BOTH, effect=0.015, spread=0.012),

@@ -120,11 +120,9 @@ TABLE = Table(
     title="End to end against two stages under a budget",
     source="S4's comparison of end-to-end and two-stage training (its own figures are not public, so none are quoted)",
     data="simulated trials of four levels (`research/data/misspecified.py`): the main effect is 20 times the "
-    "levels' effect, or absent; "
-    f"{SIZES[False][0]} rows to learn from and {SIZES[False][1]} to be judged on; true value per account at equal true "
-    f"spend, mean of five budgets; one network of width {HIDDEN} for all. The generator and the width were chosen so "
-    "that the network is misspecified, on seeds below 20; learning rate and weight of the goal were chosen for each "
-    "method on seeds 0–4 (`research/tables/s4/choose.py`); the seeds reported are from 100",
+    f"levels' effect, or absent; {SIZES[False][0]} rows to learn from and {SIZES[False][1]} to be judged on; true "
+    f"value per account at equal true spend, mean of five budgets; one network of width {HIDDEN}. Generator, width "
+    "and settings were chosen on seeds below 20, so that the network is misspecified (`research/tables/s4/choose.py`)",
     run=run,
     reading=reading,
     primary=Primary(WRONG, END_TO_END, TWO_STAGE, effect=0.08, spread=0.103),
