@@ -20,7 +20,7 @@ from shadowprice.graphs.sampler import Neighborhood
 WIDTH = 64
 """Width of an embedding (S0: 64)."""
 MOST_NODES = 4096
-"""Nodes projected at a time: the wide layer of so many stays near the processor."""
+"""Nodes projected at a time: the wide layer of so many stays near the processor. A GPU projects all at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,8 @@ class SideProjection(nn.Module):
             rows = torch.nonzero(mask > 0).flatten()
             if rows.numel() == 0:
                 continue
-            side_by_side(partial(self._add, hidden, graph.features[side], side), torch.split(rows, MOST_NODES))
+            parts = (rows,) if rows.is_cuda else torch.split(rows, MOST_NODES)
+            side_by_side(partial(self._add, hidden, graph.features[side], side), parts)
         return hidden.div_(graph.is_side.sum(dim=0).clamp(min=1.0)[:, None])
 
     def alone(self, side: Side) -> Dense:

@@ -38,6 +38,16 @@ class Flow:
             sent: Tensor = _Send.apply(weight.float(), hidden.float(), self)  # type: ignore[no-untyped-call]
         return sent
 
+    def sums(self, weight: Tensor, hidden: Tensor, *, backwards: bool = False) -> Tensor:
+        """Σ weight · hidden at the targets, or at the sources, (N, D); in a fixed order on a GPU too."""
+        if not hidden.is_cuda:
+            return self.matrix(weight, backwards=backwards) @ hidden
+        # The sparse product of a GPU adds in any order.
+        start, column, order = self._by_source if backwards else self._by_target
+        values = weight if order is None else weight[order]
+        sent = values[:, None] * hidden[column]
+        return torch.segment_reduce(sent, "sum", offsets=start, initial=0.0, unsafe=True)
+
     def matrix(self, weight: Tensor, *, backwards: bool = False) -> Tensor:
         """Sparse (N, N) with ``weight`` at (target, source), or at (source, target)."""
         start, column, order = self._by_source if backwards else self._by_target
@@ -78,7 +88,7 @@ class _Send(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, hidden: Tensor, flow: Flow) -> Tensor:
         ctx.save_for_backward(weight, hidden)
         ctx.flow = flow
-        return flow.matrix(weight) @ hidden
+        return flow.sums(weight, hidden)
 
     @staticmethod
     def backward(ctx: Any, *sent: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -87,6 +97,6 @@ class _Send(torch.autograd.Function):
         of_weight, of_hidden, _ = ctx.needs_input_grad
         return (
             flow.dots(gradient, hidden) if of_weight else None,
-            flow.matrix(weight, backwards=True) @ gradient if of_hidden else None,
+            flow.sums(weight, gradient, backwards=True) if of_hidden else None,
             None,
         )

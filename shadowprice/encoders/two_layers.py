@@ -72,7 +72,8 @@ class TwoLayerEncoder(GraphEncoder):
 
     def _convolve(self, number: int, hidden: Tensor, *edges: Any) -> Tensor:
         layer, own = ((self.near, self.near_self), (self.far, self.far_self))[number]
-        found: Tensor = layer(hidden, *edges)
+        # A layer that adds what its neighbors are, before it projects the sum, would add in bfloat16.
+        found: Tensor = layer(hidden.float(), *edges)
         return found if own is None else found + own(hidden)
 
     def readout(self, hidden: Sequence[Tensor]) -> Tensor:

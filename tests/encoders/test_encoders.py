@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCNConv, MessagePassing
 
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
 from shadowprice.encoders.registry import ENCODERS, make_encoder
@@ -82,6 +82,17 @@ def test_a_graph_convolution_is_the_dense_formula() -> None:
 
     expected = layer(np.maximum(layer(hidden, made.near, made.near_self), 0), made.far, made.far_self)
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gat2", "gcn2", "graphconv", "sage"])
+def test_what_neighbors_send_is_added_in_float32_where_products_are_bfloat16(name: str) -> None:
+    given, made, sent = graph(), encoder(name), []
+    for layer in made.modules():
+        if isinstance(layer, MessagePassing):
+            layer.register_message_forward_hook(lambda _, _inputs, found: sent.append(found.dtype))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        made(given)
+    assert sent == [torch.float32] * 2
 
 
 def test_without_gates_its_convolution_is_that_of_torch_geometric() -> None:

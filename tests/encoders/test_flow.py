@@ -49,3 +49,21 @@ def test_the_number_of_threads_does_not_change_a_bit() -> None:
         assert torch.equal(Flow(index, NODES).send(weight, hidden), alone)
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_gpu_finds_the_sums_and_gradients_of_the_processor_and_the_same_bits_again(ordered: bool) -> None:
+    index, random = edges(2, ordered), torch.Generator().manual_seed(2)
+    weight, hidden = torch.rand(150, generator=random), torch.randn(NODES, WIDTH, generator=random)
+    upstream = torch.randn(NODES, WIDTH, generator=random)
+
+    def compute(device: str) -> list[torch.Tensor]:
+        given = [each.to(device).requires_grad_() for each in (weight, hidden)]
+        found = Flow(index.to(device), NODES).send(*given)
+        return [each.cpu() for each in (found, *torch.autograd.grad(found, given, upstream.to(device)))]
+
+    first, again = compute("cuda"), compute("cuda")
+    assert all(map(torch.equal, first, again))
+    for ours, theirs in zip(first, compute("cpu"), strict=True):
+        torch.testing.assert_close(ours.detach(), theirs.detach())

@@ -197,7 +197,7 @@ def shrink_groups(values: Tensor, threshold: Tensor) -> Tensor:
     with ‖v/t‖ ≤ 1 becomes exactly zero.
     """
     threshold = threshold.clamp(min=1e-30)
-    low, high = torch.zeros(values.shape[0], 1), values.norm(dim=1, keepdim=True)
+    low, high = values.new_zeros(values.shape[0], 1), values.norm(dim=1, keepdim=True)
     for _ in range(60):
         middle = 0.5 * (low + high)
         above = (values / (middle + threshold)).square().sum(dim=1, keepdim=True) > 1.0

@@ -148,6 +148,9 @@ def descend(
         if here.count > 1:
             # Their generators diverge by the rows that each has, and a checkpoint holds that of the first alone.
             torch.manual_seed((config.seed * 1_000_003 + epoch) * here.count + here.rank)
+        if config.device == "cuda":
+            # A checkpoint, and what another process is sent, hold the state of the processor's generator alone.
+            torch.cuda.manual_seed(int(torch.randint(1 << 62, ())))
         for step in steps(epoch):
             descent.zero_grad()
             with torch.autocast(config.device, torch.bfloat16, enabled=config.precision == "bfloat16"):
@@ -183,5 +186,5 @@ def repeatable() -> Iterator[None]:
 def measured(module: nn.Module, measure: Callable[[], float]) -> float:
     """``measure`` of the module as it serves, its mean over the processes."""
     module.eval()
-    with torch.no_grad():
+    with torch.no_grad(), repeatable():
         return this_process().mean(measure())

