@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.plain import Plain
+from shadowprice.documents import Plain
 
 
 @dataclass(frozen=True, eq=False)

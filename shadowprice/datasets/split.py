@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.decision import uniform
+from shadowprice.documents import Plain
 from shadowprice.errors import InvalidInput
-from shadowprice.plain import Plain
 
 PARTS = ("train", "validation", "test")
 PURGED = "purged"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.plain import Plain
+from shadowprice.documents import Plain
 
 HEAVY_TAIL = 10.0
 """A column whose 99th percentile is this many standard deviations of its middle half is taken in logarithms."""

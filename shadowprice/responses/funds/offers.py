@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from shadowprice.checks import refuse_rows, require
+from shadowprice.documents import Plain
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling, fit_scaling
-from shadowprice.plain import Plain
 
 UNKNOWN = 0
 """Identity of an offer without a labeled delivery."""

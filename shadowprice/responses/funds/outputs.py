@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from shadowprice.plain import Plain
+from shadowprice.documents import Plain
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
 from shadowprice.responses.funds.rows import FundRows
 

@@ -13,11 +13,11 @@ from pandas.api.types import is_numeric_dtype
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows, require
+from shadowprice.documents import Plain
 from shadowprice.graphs.build import numeric_features
 from shadowprice.graphs.categories import texts
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.plain import Plain
 from shadowprice.responses.base import RESERVED
 from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.layers.tower import column_of, context_values

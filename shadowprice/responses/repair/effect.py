@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.plain import Plain
+from shadowprice.documents import Plain
 from shadowprice.responses.arrays import sigmoid
 
 Array = NDArray[np.float64]

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
+from shadowprice.documents import Plain
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, Slope, slope_over_windows
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.plain import Plain
 from shadowprice.responses.base import labels
 from shadowprice.responses.layers.heads import Head, StoredHead
 from shadowprice.responses.repair.effect import Effect, UsualLevels, cell_names

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.checks import refuse_rows, require, require_one_of
 from shadowprice.curves import Curves
-from shadowprice.plain import Plain
+from shadowprice.documents import Plain
 from shadowprice.responses.base import at_level
 
 Array = NDArray[np.float64]

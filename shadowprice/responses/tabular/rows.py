@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.documents import Plain
 from shadowprice.graphs.categories import texts
 from shadowprice.graphs.scaling import Scaling, fit_scaling
-from shadowprice.plain import Plain
 
 UNKNOWN = 0
 """Index of a category that was missing, too rare, or never seen."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shadowprice.plain import Plain
+from shadowprice.documents import Plain
 
 
 @dataclass(frozen=True)
