@@ -19,16 +19,17 @@ from operations.common.workspace import MODEL, POPULATION, PRICES, read_campaign
 from shadowprice.arms import CANARY, UNASSIGNED
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.currency import Currency
-from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
 from shadowprice.experiments.served import READ, mature, served_requests
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.contexts import context_columns
 from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.policy import Choices, Policy, SideRequests
 from shadowprice.responses.layers.heads import load_heads
 
 NONE = -1
@@ -147,9 +148,8 @@ def at_prices(
     found: list[PolicyEstimate | str] = []
     main, *further = campaign.priced
     for each in prices:
-        policy = replace(priced, further=[each.get(name, 0.0) for name in further])
         try:
-            found.append(rows.estimate(policy.at(each[main]), "dr"))
+            found.append(rows.estimate(priced.at(each[main], [each.get(name, 0.0) for name in further]), "dr"))
         except InvalidInput as error:
             found.append(str(error))
     return found, nothing
@@ -188,70 +188,46 @@ Curves = Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
-    """Decisions of the one rule on logged requests, under the campaign's rules and further budgets.
+    """Decisions of the policy on logged requests, under the campaign's rules and further budgets.
 
+    policy    at the workspace's newest price, where one is known; half of what ties gets the dearer level
     requests  those that the rules allow some level
     curves    side → response (J, n)
-    charges   side → (K, J, n), what each level takes of each budget
-    allowed   side → bool (J, n), levels that rules allow; None: all
-    further   (K − 1,), prices of further budgets: those of the workspace's newest price, 0 without one
+    choices   side → levels of its requests
     """
 
-    campaign: Campaign
+    policy: Policy
     requests: pd.DataFrame
     curves: Curves
-    charges: Mapping[str, np.ndarray[Any, Any]]
-    allowed: Mapping[str, np.ndarray[Any, Any] | None]
-    further: Sequence[float]
+    choices: Mapping[str, Choices]
 
     @classmethod
     def of(cls, requests: pd.DataFrame, log: ServedLog, campaign: Campaign, workspace: Path) -> _Priced:
-        coverage = campaign.coverage().reading(workspace)
         newest = PriceStore(workspace / PRICES).latest(campaign.name, verified_only=True)
-        told = log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist()
-        requests = requests.assign(context=[json.loads(each or "{}") for each in told])
-        allowed: dict[str, np.ndarray[Any, Any] | None] = {
-            side: coverage.allowed(side, *_asked(requests.iloc[rows])) for side, rows in _sides(requests)
-        }
-        able = np.ones(len(requests), dtype=bool)
-        for side, rows in _sides(requests):
-            levels = allowed[side]
-            if levels is not None:
-                able[rows] = levels.any(axis=0)
-                allowed[side] = levels[:, able[rows]]
-        requests = requests[able].reset_index(drop=True)
-        curves, charges = _curves(workspace, requests), dict[str, np.ndarray[Any, Any]]()
-        for side, rows in _sides(requests):
-            bits = coverage.bits(side, *_asked(requests.iloc[rows]))
-            charges[side] = campaign.charges(side, curves[side], bits)
-        further = campaign.priced[1:]
-        prices = [0.0] * len(further) if newest is None else newest.of(further)
-        return cls(campaign, requests, curves, charges, allowed, prices)
+        prices = [0.0] * len(campaign.priced) if newest is None else newest.of(campaign.priced)
+        policy = Policy(campaign, campaign.coverage().reading(workspace), prices, 0.5)
+        context = context_columns(log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist())
+        names = [requests[name].tolist() for name in ("account_id", "partner_id")]
+        able, eligible = [], {}
+        for side in SIDES:
+            if (rows := np.flatnonzero(requests["side"] == side)).size:
+                eligible[side] = policy.eligible(SideRequests(side, *names, context).take(rows))
+                able.append(rows[eligible[side].rows])
+        requests = requests.iloc[np.sort(np.concatenate(able))].reset_index(drop=True)
+        curves = _curves(workspace, requests)
+        choices = {side: policy.choices(asked, curves[side]) for side, asked in eligible.items()}
+        return cls(policy, requests, curves, choices)
 
-    def at(self, price: float) -> Callable[[str], Target]:
-        """Return the policy at a price of the main budget, with half of what ties for the dearer level."""
+    def at(self, price: float, further: Sequence[float] | None = None) -> Callable[[str], Target]:
+        """Return the policy at a price of the main budget, and at those (K − 1,) of further ones."""
+        policy = replace(self.policy, prices=[price, *(self.policy.prices[1:] if further is None else further)])
 
         def target(side: str) -> Target:
             ids = self.requests.loc[self.requests["side"] == side, "request_id"].tolist()
-            value = self.campaign.terms(side).value(self.curves[side])  # type: ignore[arg-type]
-            made = decide(value, self.charges[side], [price, *self.further], 0.5, ids, self.allowed[side])
-            return _with_model(self.campaign, side, made.policy.propensities(), self.curves)
+            made = policy.decide(self.choices[side], ids)
+            return _with_model(policy.campaign, side, made.policy.propensities(), self.curves)
 
         return target
-
-
-def _sides(requests: pd.DataFrame) -> Iterator[tuple[Side, np.ndarray[Any, Any]]]:
-    for side in SIDES:
-        rows = np.flatnonzero(requests["side"] == side)
-        if rows.size:
-            yield side, rows
-
-
-def _asked(requests: pd.DataFrame) -> tuple[list[str], list[str], Mapping[str, list[Any]]]:
-    """Accounts, partners and context, as conditions read them."""
-    names = {name for each in requests["context"] for name in each}
-    context = {name: [each.get(name) for each in requests["context"]] for name in names}
-    return requests["account_id"].tolist(), requests["partner_id"].tolist(), context
 
 
 def _population(workspace: Path) -> Mapping[Side, Any]:

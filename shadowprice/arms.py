@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.decision import Decision
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
 
@@ -221,11 +220,6 @@ class Treatment:
         """Return the requests at ``rows``."""
         index = np.asarray(rows, dtype=np.intp)
         return Treatment(self.arm[index], self.held[index], self.exploration[index])
-
-    def reasons(self, decision: Decision) -> NDArray[np.str_]:
-        """(N,): why each level was given, as in the inference contract."""
-        plain = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
-        return np.where(self.held, HOLDOUT, plain)
 
     def allowed(self, levels: int, allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         """Bool (J, N): the levels that may be given, of a holdout only the lowest allowed one."""

@@ -1,7 +1,7 @@
 """The one rule for deciding: ``argmax_j value_j − Σ_k price_k · cost_kj``, ties shared by a hash.
 
-The offline evaluator, the simulator and the online predictor all call :func:`decide`; nothing else
-in the project turns a curve and a price into an incentive. Pure, vectorized, numpy only.
+:mod:`shadowprice.policy` calls :func:`decide`; nothing else in the project turns a curve and a price into an incentive.
+Pure, vectorized, numpy only.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ TIE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Policy:
+class Chances:
     """Probability of each level for N requests; few arrays in place of all J.
 
     cheap, dear  (N,), the levels that tie for the best; equal where one is best
@@ -77,7 +78,7 @@ class Decision:
     propensity: NDArray[np.float64]
     tied: NDArray[np.bool_]
     explored: NDArray[np.bool_]
-    policy: Policy = field(repr=False)
+    policy: Chances = field(repr=False)
 
 
 def decide(
@@ -145,14 +146,14 @@ def decide(
         raise InvalidInput(f"must be a number or have shape ({requests},), got {explore.shape}", field="exploration")
     explore = np.broadcast_to(explore, (requests,))
 
-    charge: NDArray[np.float64] = lam[0] * costs[0] if lam.size == 1 else np.tensordot(lam, costs, axes=1)
+    charge = charge_at(lam, costs)
     columns = np.arange(requests)
     mask = np.ones(values.shape, dtype=bool) if allowed is None else _check_allowed(allowed, values.shape)
     # What "dearer" means between tied levels is their charge at the prices.
     cheap, dear = best_levels(values, charge, charge if np.any(lam != 0) else costs.sum(axis=0), mask)
     tied = charge[dear, columns] > charge[cheap, columns]
     level = cheap.astype(np.int32)
-    policy = Policy(cheap, dear, np.where(tied, tie_share, 0.0), explore, mask)
+    policy = Chances(cheap, dear, np.where(tied, tie_share, 0.0), explore, mask)
     rows = np.flatnonzero(tied)
     if rows.size:
         take = np.array([uniform(request_ids[row]) for row in rows.tolist()]) < tie_share
@@ -168,6 +169,12 @@ def decide(
         place = np.minimum((draw[draw < 1] * choices).astype(np.intp), choices - 1)
         level[at] = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
     return Decision(level, policy.propensity(level), tied & ~explored, explored, policy)
+
+
+def charge_at(prices: NDArray[np.float64], costs: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """(J, N): Σ_k price_k · cost_kj of costs (K, J, N)."""
+    charge: NDArray[np.float64] = prices[0] * costs[0] if prices.size == 1 else np.tensordot(prices, costs, axes=1)
+    return charge
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,18 @@ def test_imports_go_only_downwards() -> None:
 ROOMS = sorted({path.parent.relative_to(ROOT) for name in CODE for path in (ROOT / name).rglob("*.py")})
 
 
+def test_the_policy_alone_calls_the_rule() -> None:
+    callers = set()
+    for path in (path for name in CODE for path in (ROOT / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            of = isinstance(node, ast.ImportFrom) and node.module in ("shadowprice", "shadowprice.decision")
+            if of and any(each.name in ("decide", "decision") for each in node.names):
+                callers.add(str(path.relative_to(ROOT)))
+            if isinstance(node, ast.Import) and any(each.name == "shadowprice.decision" for each in node.names):
+                callers.add(str(path.relative_to(ROOT)))
+    assert callers == {"shadowprice/policy.py"}
+
+
 def test_no_room_has_more_files_than_one_can_know() -> None:
     crowded = {str(room): len(list((ROOT / room).glob("*.py"))) for room in ROOMS}
     assert {room: files for room, files in crowded.items() if files > LARGEST_ROOM} == {}

@@ -9,13 +9,13 @@ import numpy as np
 
 from benchmarks.cells import Cells
 from benchmarks.timing import best, stream_read
-from shadowprice.decision import decide
+from shadowprice.policy import Choices
 
 LEVELS = np.arange(1, 11) * 20
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """Time :func:`decide` at ten levels and one budget."""
+    """Time decisions at ten levels and one budget."""
     rows = []
     print(f"{'batch':>10} {'us per call':>12} {'decisions/s':>14} {'reads':>8}")
     for batch in (1, 100, 10_000) if quick else (1, 100, 10_000, 1_000_000):
@@ -34,7 +34,7 @@ def measured(batch: int) -> dict[str, Any]:
 
     def several() -> None:
         for _ in range(calls):
-            decide(value, cost, [0.005], 0.5, ids)
+            Choices(value, cost).decide([0.005], 0.5, ids)
 
     seconds = best(several)[0] / calls
     return {"batch": batch, "seconds": seconds, "per_second": batch / seconds, "reads": seconds / stream_read(value)}

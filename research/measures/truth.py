@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.frontier import price_grid
 from shadowprice.evaluation.statistics.metric import Array
+from shadowprice.policy import Choices
 
 PRICES = 150
 
@@ -31,9 +31,9 @@ def true_value_at_spend(
         shapes = ", ".join(str(each.shape) for each in arrays)
         raise InvalidInput(f"all four must have one shape (levels, rows), got {shapes}", field="response")
     curve, charge, true_value, true_cost = arrays
-    rows = np.arange(curve.shape[1])
+    rows, choices = np.arange(curve.shape[1]), Choices(curve, charge)
     prices = price_grid(curve, charge, PRICES)
-    chosen = [decide(curve, charge, [price], 0.0, rows).level for price in prices]
+    chosen = [choices.decide([price], 0.0, rows).level for price in prices]
     path = np.array([[each[level, rows].mean() for level in chosen] for each in (true_value, true_cost)])
     return np.array([read_path(path[:1], path[1:], prices, budget)[0][0] for budget in np.atleast_1d(budgets)])
 

@@ -12,13 +12,13 @@ from research.summary import Summary
 from research.table import Primary, Rows, Table
 from shadowprice.arms import Arm, Experiment, treatment
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response
-from shadowprice.decision import decide
 from shadowprice.experiments import assign, lift
 from shadowprice.experiments.assignment import assigned_in
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.effects import Effect
 from shadowprice.experiments.lifts import daily_lift, lift_per_request
 from shadowprice.experiments.periods import in_periods
+from shadowprice.policy import Choices
 
 DAYS, ACCOUNTS, ASKS, TRIALS, LOOKED_AT = 8, 600, 4, 100, 20
 PRICE, EXPLORATION = 0.003, 0.05
@@ -48,7 +48,7 @@ def policy(strength: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     response = customer_response(strength)
     cost = np.asarray(CUSTOMER_LEVELS, dtype=np.float64)[:, None] * response
     ids = [str(each) for each in range(len(strength))]
-    made = decide(response, cost, [PRICE], 0.5, ids, exploration=EXPLORATION)
+    made = Choices(response, cost).decide([PRICE], 0.5, ids, EXPLORATION)
     return response, made.policy.propensities()
 
 

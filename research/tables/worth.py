@@ -14,12 +14,12 @@ from research.summary import Summary
 from research.table import Primary, Rows, Table
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.campaign import Side
-from shadowprice.decision import decide
 from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.policy.flat_before import flat_before
 from shadowprice.evaluation.policy.frontier import Trial
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.policy.worth import Worth, worth
+from shadowprice.policy import Choices
 
 Array = NDArray[np.float64]
 Parts = Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
@@ -105,8 +105,9 @@ def estimate(trial: TrialFiles, parts: Parts) -> Worth:
             money = Resource.total("money", cost(before), max(share * limit, 1e-9) * before.shape[1])
             found = solve(Problem(before.astype(np.float32), [money]))
             ids = np.flatnonzero(judging)
-            chosen.append(decide(own, cost(own), found.prices, found.tie_share, ids).level)
-            tried = decide(before, cost(before), found.prices, found.tie_share, np.flatnonzero(held_out)).level
+            at = found.prices, found.tie_share
+            chosen.append(Choices(own, cost(own)).decide(*at, ids).level)
+            tried = Choices(before, cost(before)).decide(*at, np.flatnonzero(held_out)).level
             above.append(_spent(rows(held_out, before), tried))
         flat = flat_before({"customer": rows(learned)}, {"customer": levels}, REQUESTS, np.array(above))
         truth = trial.truth[:, judging]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from serving.console.why import Choice, why
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
+from shadowprice.policy import Choices
 from shadowprice.price import PriceRecord
 
 
@@ -30,13 +31,8 @@ def level_rows(
     if terms is None or len(terms.levels) != curve.size:
         return []
     response = curve[:, None]
-    counted = str(decision["groups"] or "").split(",")
-    bits = 0
-    for place, each in enumerate(campaign.group_budgets):
-        within = each.name in counted if each.condition else not each.partners or decision["partner_id"] in each.group
-        bits |= int(each.side in (None, side) and within) << place
-    charges = campaign.charges(side, response, np.array([bits], dtype=np.uint32))[:, :, 0]
-    score = terms.value(response)[:, 0] - np.array(price.of(campaign.priced)) @ charges
+    bits = campaign.coverage().recorded(side, str(decision["groups"] or ""), decision["partner_id"])
+    score = Choices.of(campaign, side, response, bits).scores(price.of(campaign.priced))[:, 0]
     shares = [*decision["propensities"], *[0.0] * curve.size]
     columns = zip(curve, terms.cost(response)[:, 0], score, shares, strict=False)
     return [

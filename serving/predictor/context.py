@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from serving.predictor.active import ServedModel
 from serving.predictor.features import Embeddings
 from serving.protocol import CONTEXT, Requests
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import InvalidContext
-from shadowprice.responses.layers.tower import ServedTower
+from shadowprice.policy import SideRequests
+from shadowprice.responses.layers.request import Vectors, embed_requests, reads_partners
 
 
 def context_names(model: ServedModel) -> tuple[str, ...]:
@@ -72,47 +72,27 @@ def logged_context(requests: Requests, rows: Sequence[int]) -> list[str]:
     return found
 
 
-def as_stored(model: ServedModel, side: Side, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the embeddings (n, D) of the stored requests, of all that is stored of n accounts."""
-    tower = model.towers.get(side)
-    return matrix if tower is None else matrix[:, : tower.width]
-
-
-async def read_requests(model: ServedModel, side: Side, requests: Requests, rows: Sequence[int]) -> Embeddings:
+async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
     """Read the embeddings of requests of one side; accounts and partners at the same time.
 
     A request without context and partner has the stored embedding. Any other is joined now: the account's own
     embedding, the context it carries, and the partner's own embedding, as the rows of training were. A partner that
     the feature store does not know counts as none.
     """
-    names, tower = [requests.account_id[row] for row in rows], model.towers.get(side)
-    if tower is None:
-        return await model.features.fetch(side, names)
-    partners = [requests.partner_id[row] if _reads_partner(model, tower, side) else "" for row in rows]
-    named = np.array([bool(name) for name in partners], dtype=np.bool_)
-    partner, failed = np.zeros((len(rows), tower.width), dtype=np.float32), False
+    side, names, partners, context = asked
+    features, tower, failed, vectors = model.features, model.towers.get(side), False, None
+    named = reads_partners(tower, side, model.heads, partners)
     if named.any():
-        found, theirs = await asyncio.gather(
-            model.features.fetch(side, names), model.features.fetch(_other(side), list(filter(None, partners)))
-        )
-        partner[named] = np.where(theirs.informed[:, None], theirs.matrix[:, -tower.width :], np.float32(0.0))
-        failed = theirs.failed
+        read = [partners[row] for row in np.flatnonzero(named).tolist()]
+        other = SIDES[1 - SIDES.index(side)]
+        found, theirs = await asyncio.gather(features.fetch(side, names), features.fetch(other, read))
+        vectors, failed = Vectors(theirs.matrix, theirs.informed), theirs.failed
     else:
-        found = await model.features.fetch(side, names)
-    context = {name: [values[row] for row in rows] for name, values in requests.context.items()}
-    matrix = tower.join(found.matrix, context, partner, named)
+        found = await features.fetch(side, names)
+    matrix = embed_requests(tower, found.matrix, context, named, vectors)
     return replace(found, matrix=matrix, failed=found.failed or failed)
-
-
-def _reads_partner(model: ServedModel, tower: ServedTower, side: Side) -> bool:
-    # Accounts of a side without offers have no embedding in the store.
-    return tower.partner and _other(side) in model.heads
 
 
 def _accepted(model: ServedModel, side: Side) -> tuple[str, ...]:
     tower = model.towers.get(side)
     return () if tower is None else tower.accepts
-
-
-def _other(side: Side) -> Side:
-    return SIDES[1 - SIDES.index(side)]

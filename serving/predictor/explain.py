@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from serving.predictor.active import Active
-from serving.predictor.wanted import Wanted, reasons_of
+from serving.predictor.wanted import Wanted
 from serving.protocol import Reason, Requests
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
@@ -31,19 +31,16 @@ WORDS: Mapping[Reason, str] = {
 
 
 def explained(
-    campaign: Campaign, active: Active, requests: Requests, side: Side, wanted: Wanted, stale: bool
+    campaign: Campaign, active: Active, requests: Requests, side: Side, wanted: Wanted
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield row and explanation of each request of one side that may be given something."""
-    terms, price = campaign.terms(side), active.price
-    weight = np.array(price.of(campaign.priced))
-    score = wanted.value - np.einsum("k,kjn->jn", weight, wanted.charges)
-    allowed = np.ones(score.shape, dtype=np.bool_) if wanted.allowed is None else wanted.allowed
-    cost, shares = terms.cost(wanted.response), wanted.decision.policy.propensities()
-    reasons = reasons_of(wanted, stale)
+    terms, choices, decision = campaign.terms(side), wanted.decided.choices, wanted.decided.decision
+    score, allowed = choices.scores(active.price.of(campaign.priced)), decision.policy.allowed
+    cost, shares, reasons = terms.cost(wanted.response), decision.policy.propensities(), wanted.reasons
     for column, row in enumerate(wanted.rows):
         ranked = [int(level) for level in np.argsort(-score[:, column], kind="stable") if allowed[level, column]]
         best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
-        chosen = int(wanted.decision.level[column])
+        chosen = int(decision.level[column])
         at = float(wanted.embeddings.computed_at[column])
         yield (
             row,
@@ -51,7 +48,7 @@ def explained(
                 "request_id": requests.request_id[row],
                 "account_id": requests.account_id[row],
                 "side": side,
-                "arm": str(wanted.treated.arm[column]),
+                "arm": str(wanted.decided.treated.arm[column]),
                 "reason": reasons[column],
                 "reason_text": WORDS[reasons[column]],  # type: ignore[index]
                 "level": chosen,
@@ -67,7 +64,7 @@ def explained(
                         "offer_id": campaign.offer_ids[side][level],
                         "incentive": int(terms.incentives[level]),
                         "response": float(wanted.response[level, column]),
-                        "value": float(wanted.value[level, column]),
+                        "value": float(choices.value[level, column]),
                         "expected_cost": float(cost[level, column]),
                         "score": float(score[level, column]),
                         "allowed": bool(allowed[level, column]),

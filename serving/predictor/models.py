@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
+import numpy as np
+
 from serving.http.limits import MAX_MODELS
 from serving.predictor.active import ServedModel
 from serving.predictor.bundle import Bundle, find_bundle, load_bundle, read_version
-from serving.predictor.context import as_stored
 from serving.predictor.features import Features
 from shadowprice.campaign import Campaign
-from shadowprice.decision import decide
 from shadowprice.errors import Unavailable
+from shadowprice.policy import Choices
+from shadowprice.responses.layers.request import embed_requests
 
 
 class Models:
@@ -57,7 +59,7 @@ class Models:
             embeddings = model.features.read(side, ["warm-up"])
             if embeddings.failed:
                 raise Unavailable("the feature store does not answer")
-            response = model.heads[side].response(as_stored(model, side, embeddings.matrix))
-            value, cost = self._campaign.terms(side).value(response), self._campaign.charges(side, response)
-            decide(value, cost, [0.0] * len(cost), 0.0, ["warm-up"])
+            stored = embed_requests(model.towers.get(side), embeddings.matrix, {}, np.zeros(1, dtype=np.bool_), None)
+            response = model.heads[side].response(stored)
+            Choices.of(self._campaign, side, response).decide([0.0] * len(self._campaign.priced), 0.0, ["warm-up"])
         return model

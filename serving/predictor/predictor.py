@@ -1,7 +1,6 @@
 """From requests to authorized answers, without anything of a web server.
 
-The curve is the head's, worth and cost are the campaign's, the choice is made by
-:func:`shadowprice.decision.decide` alone, and what the ledger has recorded is what is answered.
+The curve is the head's, the decision that of :class:`shadowprice.policy.Policy`, the answer what the ledger recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from serving.predictor.ledger.authorizing import Ledger, authorize
 from serving.predictor.ledger.client import Authorization
 from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
-from serving.predictor.wanted import reasons_of, want
+from serving.predictor.wanted import want
 from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import CANARY, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
@@ -146,11 +145,12 @@ class Predictor:
         found: dict[int, dict[str, Any]] = {}
         failed = False
         for side, pair, rows in () if outside else _groups(active, requests, range(len(requests)), treated):
+            late = stale and pair is active
             wanted = await want(
-                self.campaign, self.coverage, pair, side, rows, requests, treated, lambda _: nullcontext()
+                self.campaign, self.coverage, pair, side, rows, requests, treated, late, lambda _: nullcontext()
             )
             failed |= wanted.read.failed
-            found |= dict(explained(self.campaign, pair, requests, side, wanted, stale and pair is active))
+            found |= dict(explained(self.campaign, pair, requests, side, wanted))
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         told = [
             found.get(row) or unexplained(requests, row, reason, self._level_of_nothing(side, outside))
@@ -279,14 +279,15 @@ class Predictor:
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms, faults = self.campaign.terms(side), self.coverage.faults
-        wanted = await want(self.campaign, self.coverage, active, side, rows, requests, treated, self.metrics.stage)
+        stage = self.metrics.stage
+        wanted = await want(self.campaign, self.coverage, active, side, rows, requests, treated, stale, stage)
         if self.coverage.faults > faults:
             self.metrics.degraded("rule")
-        read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
+        read, rows, decided, response = wanted.read, wanted.rows, wanted.decided, wanted.response
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
-        level, columns = decision.level, np.arange(len(rows))
-        free = terms.unit_costs[0] == 0
-        unpaid = np.where(wanted.unpaid & free, response[0], np.float32(0.0))
+        decision, columns = decided.decision, np.arange(len(rows))
+        level, free = decision.level, terms.unit_costs[0] == 0
+        unpaid = np.where(decided.unpaid & free, response[0], np.float32(0.0))
         times = wanted.embeddings.computed_at.tolist()
         proposals = Proposals(
             request_id=[requests.request_id[row] for row in rows],
@@ -297,15 +298,15 @@ class Predictor:
             response=response[level, columns].tolist(),
             expected_cost=terms.cost(response)[level, columns].tolist(),
             propensity=decision.propensity.tolist(),
-            reason=reasons_of(wanted, stale),
+            reason=wanted.reasons,
             response_unpaid=unpaid.tolist(),
             propensities=decision.policy.propensities().T.tolist(),
             features_at=[None if math.isnan(at) else at for at in times],
-            arm=wanted.treated.arm.tolist(),
+            arm=decided.treated.arm.tolist(),
             partner_id=[requests.partner_id[row] for row in rows],
             context=logged_context(requests, rows),
-            groups=wanted.groups,
-            unpaid_allowed=(wanted.unpaid | (not free)).tolist(),
+            groups=decided.groups,
+            unpaid_allowed=(decided.unpaid | (not free)).tolist(),
         )
         return rows, proposals, read.failed
 

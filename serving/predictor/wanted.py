@@ -16,9 +16,9 @@ from serving.predictor.features import Embeddings, Features
 from serving.protocol import Requests
 from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side
-from shadowprice.decision import Decision, decide
 from shadowprice.limits.attributes import Attributes
-from shadowprice.limits.coverage import Context, Coverage
+from shadowprice.limits.coverage import Coverage
+from shadowprice.policy import Decided, Policy, SideRequests
 from shadowprice.responses.layers.heads import allowed_by
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -32,26 +32,22 @@ class Wanted:
     rows        of these requests among all
     read        embeddings of all requests that were asked about, eligible or not
     embeddings  of the n requests
-    treated     arms of the n requests
     response    float32 (J, n), the curves
-    value, charges  (J, n) worth, and (K, J, n) what each level takes of each priced budget
-    allowed     bool (J, n), or None where every level is
-    decision    at the active price
-    groups      names of the budgets with a condition that count each request, joined by commas
-    unpaid      bool (n,), whether model and rules allow the lowest level, whatever the arm
+    decided     at the active price
+    stale       whether that price is past its expiry
     """
 
     rows: list[int]
     read: Embeddings
     embeddings: Embeddings
-    treated: Treatment
     response: NDArray[np.float32]
-    value: NDArray[np.float64]
-    charges: NDArray[np.float64]
-    allowed: NDArray[np.bool_] | None
-    decision: Decision
-    groups: list[str]
-    unpaid: NDArray[np.bool_]
+    decided: Decided
+    stale: bool
+
+    @property
+    def reasons(self) -> list[str]:
+        """Reason of each decision, as in the inference contract."""
+        return self.decided.reasons(self.embeddings.known, stale=self.stale).tolist()
 
 
 async def want(
@@ -62,9 +58,10 @@ async def want(
     rows: Sequence[int],
     requests: Requests,
     treated: Treatment,
+    stale: bool,
     stage: Stage,
 ) -> Wanted:
-    """Read features, compute curves, and decide by the one rule.
+    """Read features, compute curves, and ask the policy.
 
     Args:
         campaign: terms and arms.
@@ -74,48 +71,33 @@ async def want(
         rows: of the requests among ``requests``.
         requests: all requests.
         treated: arms of all requests.
+        stale: whether the price is past its expiry.
         stage: timer.
     """
-    model, price, chosen = active.model, active.price, list(rows)
-    asked = _asked(side, requests, chosen)
+    model, price = active.model, active.price
+    asked = SideRequests(
+        side,
+        [requests.account_id[row] for row in rows],
+        [requests.partner_id[row] for row in rows],
+        {name: [values[row] for row in rows] for name, values in requests.context.items()},
+    )
     with stage("features"):
         read, (coverage, failed) = await asyncio.gather(
-            read_requests(model, side, requests, chosen), _complete(coverage, model.features, asked)
+            read_requests(model, asked), _complete(coverage, model.features, asked)
         )
         read = replace(read, failed=read.failed or failed)
-    embeddings, allowed = read, allowed_by(model.heads[side], read.matrix)
-    by_rules = coverage.allowed(*asked)
-    if by_rules is not None:
-        allowed = by_rules if allowed is None else allowed & by_rules
-    if allowed is not None:
-        # An account that may be given nothing is left out: no score overrules a condition.
-        able = np.flatnonzero(allowed.any(axis=0))
-        chosen = [chosen[column] for column in able]
-        embeddings, allowed, asked = embeddings.take(able), allowed[:, able], _asked(side, requests, chosen)
-    mine = treated.take(chosen)
+    policy = Policy(campaign, coverage, price.of(campaign.priced), price.tie_share)
+    eligible = policy.eligible(asked, allowed_by(model.heads[side], read.matrix))
+    chosen, embeddings = [rows[column] for column in eligible.rows.tolist()], read.take(eligible.rows)
     with stage("curve"):
         response = model.heads[side].response(embeddings.matrix)
     with stage("decide"):
-        bits = coverage.bits(*asked) if coverage.budgets else None
-        value, charges = campaign.terms(side).value(response), campaign.charges(side, response, bits)
-        possible = mine.allowed(len(response), allowed)
-        decision = decide(
-            value,
-            charges,
-            price.of(campaign.priced),
-            price.tie_share,
-            [requests.request_id[row] for row in chosen],
-            possible,
-            exploration=mine.exploration,
-        )
-    groups = [""] * len(chosen) if bits is None else coverage.named(bits)
-    unpaid = np.ones(len(chosen), dtype=np.bool_) if allowed is None else allowed[0]
-    return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision, groups, unpaid)
+        names = [requests.request_id[row] for row in chosen]
+        decided = policy.answer(eligible, response, names, treated.take(chosen))
+    return Wanted(chosen, read, embeddings, response, decided, stale)
 
 
-async def _complete(
-    coverage: Coverage, features: Features, asked: tuple[Side, list[str], list[str], Context]
-) -> tuple[Coverage, bool]:
+async def _complete(coverage: Coverage, features: Features, asked: SideRequests) -> tuple[Coverage, bool]:
     """Return the coverage with the columns of accounts and partners that came after the predictor started.
 
     The second value says whether the store of such columns did not answer.
@@ -130,23 +112,3 @@ async def _complete(
         if profiles is not None
     }
     return replace(coverage, newer=newer), None in found
-
-
-def _asked(side: Side, requests: Requests, rows: Sequence[int]) -> tuple[Side, list[str], list[str], Context]:
-    """Return what conditions read of requests of one side."""
-    return (
-        side,
-        [requests.account_id[row] for row in rows],
-        [requests.partner_id[row] for row in rows],
-        {name: [values[row] for row in rows] for name, values in requests.context.items()},
-    )
-
-
-def reasons_of(wanted: Wanted, stale: bool) -> list[str]:
-    """Return why each level is wanted: of a holdout that, else stale_price, cold_start, explored, tie or optimal."""
-    found = wanted.treated.reasons(wanted.decision).astype(object)
-    # The answer of a holdout depends neither on the curve nor on the price.
-    found[~wanted.embeddings.known & ~wanted.treated.held] = "cold_start"
-    if stale:
-        found[~wanted.treated.held] = "stale_price"
-    return [str(each) for each in found]

@@ -170,6 +170,14 @@ class Coverage:
         mine = [(1 << place, each.name) for place, each in enumerate(self.budgets) if each.condition is not None]
         return [",".join(name for bit, name in mine if value & bit) for value in bits.tolist()]
 
+    def recorded(self, side: str, named: str, partner_id: str) -> NDArray[np.uint32]:
+        """uint32 (1,): :meth:`bits` of a request that :meth:`named` told so, and that named this partner."""
+        found, names = 0, named.split(",")
+        for place, each in enumerate(self.budgets):
+            within = each.name in names if each.condition else not each.partners or partner_id in each.group
+            found |= int(each.side in (None, side) and within) << place
+        return np.array([found], dtype=np.uint32)
+
     def allowed(
         self,
         side: str,

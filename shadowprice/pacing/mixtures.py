@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import decide
+from shadowprice.policy import Choices
 
 Mixtures = Mapping[Side, NDArray[np.float64]]
 """side → (J,), share of its requests that is given each level, whoever asks."""
@@ -20,8 +20,6 @@ def mixtures_at(
 ) -> dict[Side, NDArray[np.float64]]:
     """Shares (J,) of the levels of each side at the prices of :attr:`Campaign.priced`, for the curve of one account."""
     return {
-        side: decide(
-            campaign.terms(side).value(one.response), campaign.charges(side, one.response), prices, tie_share, [side]
-        ).policy.propensities()[:, 0]
+        side: Choices.of(campaign, side, one.response).decide(prices, tie_share, [side]).policy.propensities()[:, 0]
         for side, one in curves.items()
     }

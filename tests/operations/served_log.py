@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from shadowprice.arms import Arm, Experiment, Unit, treatment, units_of
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.decision import decide
 from shadowprice.groups import Groups
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
+from shadowprice.policy import Policy, SideRequests
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 ARMS = (
@@ -55,16 +55,11 @@ def write_log(folder: Path, unit: Unit | None = None) -> pd.DataFrame:
     test = replace(CAMPAIGN.experiment, unit=unit or "account")
     times = [START + timedelta(hours=hour) for hour in at.tolist()]
     treated = treatment(test, units_of(test, accounts.tolist(), partners, times, GROUPS), CAMPAIGN.exploration)
-    made = decide(
-        response,
-        CAMPAIGN.net_cost("customer", response),
-        [0.003],
-        0.5,
-        ids,
-        treated.allowed(3, None),
-        exploration=treated.exploration,
-    )
-    reasons, shares = treated.reasons(made), made.policy.propensities().T.tolist()
+    policy = Policy(CAMPAIGN, CAMPAIGN.coverage(), [0.003], 0.5)
+    asked = policy.eligible(SideRequests("customer", accounts.tolist(), partners, {}))
+    answer = policy.answer(asked, response, ids, treated)
+    made, reasons = answer.decision, answer.reasons()
+    shares = made.policy.propensities().T.tolist()
     redeemed = rng.random(accounts.size) < TRUTH[made.level]
     decisions, outcomes, rows = [], [], []
     for row, (name, level) in enumerate(zip(accounts.tolist(), made.level.tolist(), strict=True)):

@@ -16,9 +16,9 @@ from research.table import Rows
 from research.tables.s1.posterior import posterior_mean
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.datasets.promotion import Promotion, PromotionOptions, draw
-from shadowprice.decision import decide
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.policy import Choices
 from shadowprice.responses.training import TrainingConfig
 
 BUDGET = 11.0
@@ -155,7 +155,7 @@ def spend(curves: NDArray[Any], levels: Sequence[int]) -> tuple[NDArray[np.int32
     solved = solve(Problem(value, [Resource.per_account("budget", cost, BUDGET)]))
     wide = np.repeat(cost[:, None], value.shape[1], axis=1)
     ids = np.arange(value.shape[1])
-    cheap, dear = (decide(value, wide, solved.prices, side, ids).level for side in (0.0, 1.0))
+    cheap, dear = (Choices(value, wide).decide(solved.prices, side, ids).level for side in (0.0, 1.0))
     return np.concatenate([cheap, dear]), solved.tie_share
 
 

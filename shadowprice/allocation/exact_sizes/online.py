@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan
-from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
+from shadowprice.policy import Choices
 
 Ids = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic]
 
@@ -94,7 +94,7 @@ class SegmentQuota:
         if able.size:
             price = np.broadcast_to(self._prices[:, None], (self._prices.size, able.size))
             names = [str(ids[index]) for index in able.tolist()]
-            wanted[able] = decide(values[:, able], price, [1.0], 0.0, names, may[:, able]).level
+            wanted[able] = Choices(values[:, able], price, may[:, able]).decide([1.0], 0.0, names).level
         held = self._quota > 0
         for index in able.tolist():
             row, level = int(kind[index]), int(wanted[index])

@@ -10,13 +10,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.evaluation.statistics.intervals import Statistic
 from shadowprice.evaluation.statistics.metric import Array, as_rows, metric, ratio
+from shadowprice.policy import Choices
 
 Estimator = Literal["hajek", "dr"]
 Granted = Callable[[NDArray[np.integer]], Array]
@@ -199,8 +199,8 @@ def decided(
     rows = np.size(np.asarray(trial.value))
     worth, paid = check_curves(value, cost, rows)
     asked = price_grid(worth, paid) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
-    ids = np.arange(rows)
-    chosen = (decide(worth, paid, [price], 0.5, ids, allowed).level for price in asked)
+    ids, choices = np.arange(rows), Choices(worth, paid, allowed)
+    chosen = (choices.decide([price], 0.5, ids).level for price in asked)
     return LoggedPolicies(trial, chosen, len(worth), estimator, cells, granted, allowed), asked
 
 
@@ -238,7 +238,7 @@ def eom(
 ) -> Statistic:
     """Expected outcome of deciding by curves at a ``budget`` per row, or at a ``price`` of money.
 
-    At a price λ every row is given the level that :func:`shadowprice.decision.decide` chooses by its curves; the rows
+    At a price λ every row is given the level that :class:`shadowprice.policy.Choices` decides by its curves; the rows
     that were really given that level, weighted by 1 / propensity, estimate value and cost (Hájek):
 
         V(λ) = Σ w·m·y / Σ w·m,    C(λ) = Σ w·m·c / Σ w·m,    m_i = 1[t_i = decision of i at λ]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence, confidence_sequence
 from shadowprice.evaluation.policy.frontier import Trial, check_curves
@@ -21,6 +20,7 @@ from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.metric import Array, as_rows
+from shadowprice.policy import Choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,5 +109,5 @@ def _weights(trial: Trial, value: ArrayLike, cost: ArrayLike, price: float, prop
     worth, paid = check_curves(value, cost, propensity.size)
     given = check_index(trial.level, len(worth))
     # A row keeps its number however many come after it, and with it what a tie is decided by.
-    chosen = decide(worth, paid, [price], 0.5, np.arange(propensity.size)).level
+    chosen = Choices(worth, paid).decide([price], 0.5, np.arange(propensity.size)).level
     return np.where(chosen == given, importance(np.ones(propensity.size), propensity), 0.0)

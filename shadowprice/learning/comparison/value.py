@@ -23,12 +23,13 @@ from shadowprice.graphs.partners import row_partners
 from shadowprice.groups import hashes
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.limits.coverage import Context, Coverage
+from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
 from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.spend import CapUse, SpendReport
-from shadowprice.pacing.window import WindowSolution, solve_window
+from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
+from shadowprice.policy import Choices, SideRequests
 from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
 
@@ -66,19 +67,15 @@ def compare_value(
     Returns:
         The comparison, or why there is none.
     """
-    asked = {side: float(requests.get(side, 0.0)) for side in curves}
     able: dict[Side, NDArray[np.bool_]] = {}
-    allowed: dict[Side, NDArray[np.bool_]] = {}
     both = [curves] if incumbent is None else [curves, incumbent]
     if coverage is not None:
         both = [marked(coverage, data, each) for each in both]
-        masks = {side: each.allowed for side, each in both[0].items() if each.allowed is not None}
-        able = {side: np.asarray(mask.any(axis=0)) for side, mask in masks.items()}
-        asked |= {side: asked[side] * float(rows.mean()) for side, rows in able.items()}
-        allowed = {side: mask[:, able[side]] for side, mask in masks.items()}
-        both = [{side: each.take(able[side]) if side in able else each for side, each in one.items()} for one in both]
+        able = {side: able_accounts(each) for side, each in both[0].items()}
+        both = [{side: each.take(able[side]) for side, each in one.items()} for one in both]
         if not all(each.accounts for each in both[0].values()):
             return "the rules allow no test row of a side an incentive"
+    asked = {side: float(requests.get(side, 0.0)) * float(able[side].mean() if able else 1.0) for side in curves}
     trials = trials_of(data, campaign, both[0], able)
     if isinstance(trials, str):
         return trials
@@ -94,7 +91,7 @@ def compare_value(
         policies[0],
         policies[1] if incumbent is not None else None,
         requests=asked,
-        allowed=allowed,
+        allowed={side: each.allowed for side, each in both[0].items() if each.allowed is not None},
         # Grants depend on the levels that are chosen, not on the curves that choose them.
         granted={side: each.share for side, each in caps[0].items()},
         further=_flat_limits(campaign, data, trials, both[0], able) if coverage is not None else (),
@@ -166,23 +163,17 @@ def marked(
     coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves], split: str = "test"
 ) -> dict[Side, Curves]:
     """Return curves (J, N) of the rows of a split with the budgets that count each and the levels that rules allow."""
-    found, rows = {}, data.part(split)
-    for side, each in curves.items():
-        asked = asked_by(data, side, rows[side])
-        found[side] = replace(
-            each,
-            bits=coverage.bits(*asked),
-            allowed=coverage.allowed(*asked),
-            owners=coverage.owners(*asked[1:3]),
-        )
-    return found
+    rows = data.part(split)
+    return {
+        side: coverage.mark(side, each, *side_requests(data, side, rows[side])[1:]) for side, each in curves.items()
+    }
 
 
-def asked_by(data: TrainingSet, side: Side, frame: pd.DataFrame) -> tuple[Side, list[str], list[str] | None, Context]:
-    """Side, accounts, partners and context of some rows, as a coverage reads them."""
-    partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else None
+def side_requests(data: TrainingSet, side: Side, frame: pd.DataFrame) -> SideRequests:
+    """Return some rows of a side as rules and budgets read them."""
+    partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else [""] * len(frame)
     context = {name: frame[name].tolist() for name in data.context.get(side, ())}
-    return side, frame["account_id"].astype(str).tolist(), partner, context
+    return SideRequests(side, frame["account_id"].astype(str).tolist(), partner, context)
 
 
 def caps_ahead(
@@ -236,7 +227,8 @@ def _policies(
         return {side: _policy(campaign, side, each) for side, each in curves.items()}
     prices = solve_rows(campaign, curves, caps, requests).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
-    return {side: under_budgets(campaign, side, each, further) for side, each in curves.items()}
+    net = {side: Choices.of(campaign, side, each.response, each.bits).net_of(further) for side, each in curves.items()}
+    return {side: (each.value, each.charges) for side, each in net.items()}
 
 
 def solve_rows(
@@ -252,17 +244,6 @@ def solve_rows(
         counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, requests, limit).prices)
         curves = {side: caps[side].curves(counted) if side in caps else each for side, each in curves.items()}
     return solve_window(campaign, curves, requests, limit)
-
-
-def under_budgets(
-    campaign: Campaign, side: Side, curves: Curves, further: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Value and net cost (J, N) that the main price decides by, at the prices (K − 1,) of further budgets.
-
-    Further budgets take their price from the value of the curves that :func:`marked` returned.
-    """
-    charges = campaign.charges(side, curves.response, curves.bits)
-    return campaign.terms(side).value(curves.response) - np.tensordot(further, charges[1:], axes=1), charges[0]
 
 
 def _flat_limits(

@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.datasets.truth import true_curves
-from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
 from shadowprice.evaluation.policy.frontier import LoggedPolicies, Trial
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.learning.comparison.value import (
-    asked_by,
     caps_ahead,
     marked,
+    side_requests,
     solve_rows,
     trial_of,
     trials_of,
-    under_budgets,
 )
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.window import able_accounts
+from shadowprice.policy import Choices
 from shadowprice.responses.sided import SidedModel
 from shadowprice.tables.database import Source
 
@@ -81,20 +81,15 @@ class Rows:
 
     def __init__(self, model: SidedModel, data: TrainingSet, terms: Terms, split: str) -> None:
         curves = marked(terms.coverage, data, model.curves(data.snapshots, data.part(split)), split)
-        may = {side: each.allowed for side, each in curves.items() if each.allowed is not None}
-        self.able = {side: np.asarray(mask.any(axis=0)) for side, mask in may.items()}
-        self.allowed = {side: mask[:, self.able[side]] for side, mask in may.items()}
-        self.curves = {side: each.take(self.able[side]) if side in may else each for side, each in curves.items()}
+        self.able = {side: able_accounts(each) for side, each in curves.items()}
+        self.curves = {side: each.take(self.able[side]) for side, each in curves.items()}
         if not all(each.accounts for each in self.curves.values()):
             raise InvalidInput(f"the rules allow no {split} row of a side an incentive", field="rules")
         trials = trials_of(data, terms.paid, self.curves, self.able, split)
         if isinstance(trials, str):
             raise InvalidInput(trials, field="propensity")
         self.trials = trials
-        self.requests = {
-            side: terms.requests[side] * (float(self.able[side].mean()) if side in self.able else 1.0)
-            for side in self.curves
-        }
+        self.requests = {side: terms.requests[side] * float(able.mean()) for side, able in self.able.items()}
         campaign = terms.campaign
         self.caps = caps_ahead(campaign, self.curves, terms.requests, terms.traffic) if campaign.limits.caps else {}
 
@@ -103,12 +98,13 @@ class Rows:
         found = {}
         for side, curves in self.curves.items():
             further = np.array([price.of[name] if price else 0.0 for name in campaign.priced[1:]])
-            value, cost = under_budgets(campaign, side, curves, further)
-            ids, allowed = np.arange(curves.accounts), self.allowed.get(side)
+            net = Choices.of(campaign, side, curves.response, curves.bits, curves.allowed).net_of(further)
+            main, tie_share = 1.0, 0.0
             if price is None:
-                found[side] = decide(np.zeros_like(value), cost, [1.0], 0.0, ids, allowed).level
+                net = replace(net, value=np.zeros_like(net.value))
             else:
-                found[side] = decide(value, cost, [price.of[campaign.priced[0]]], price.tie_share, ids, allowed).level
+                main, tie_share = price.of[campaign.priced[0]], price.tie_share
+            found[side] = net.decide([main], tie_share, np.arange(curves.accounts)).level
         return found
 
 
@@ -151,7 +147,7 @@ def judge(
             side: Judged(
                 trial=rows.trials[side],
                 chosen=np.stack(chosen[side]),
-                allowed=rows.allowed.get(side),
+                allowed=rows.curves[side].allowed,
                 granted=rows.caps[side].share if side in rows.caps else None,
                 truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], levels[side]),
             )
@@ -184,7 +180,7 @@ def _above_lowest(rows: Rows, side: Side, chosen: Sequence[Levels]) -> NDArray[n
         "dr",
         one,
         None if caps is None else caps.share,
-        rows.allowed.get(side),
+        curves.allowed,
     )
     cost = policies.at(np.ones((1, 1)))[1][0]
     return np.asarray(cost[1:] - cost[0])
@@ -197,7 +193,7 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[S
     for side, rows in data.rows.items():
         chance, learned = judged_propensity(rows), (rows["split"] != "test").to_numpy(dtype=np.bool_)
         assert chance is not None, "the trials of the judged rows were refused before"
-        may = terms.coverage.allowed(*asked_by(data, side, rows[learned]))
+        may = terms.coverage.allowed(*side_requests(data, side, rows[learned]))
         if may is not None:
             able = may.any(axis=0)
             learned[learned] = able

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import decide
 from shadowprice.errors import NotCertified
 from shadowprice.limits import Cap, period_of
 from shadowprice.pacing.spend import CapUse, SpendReport
+from shadowprice.policy import Choices
 
 Real = NDArray[np.float64]
 
@@ -146,14 +146,9 @@ class CapsAhead:
         """(N,): the level that the decision rule chooses."""
         campaign, curves = self._campaign, self._curves
         allowed = None if curves.allowed is None else curves.allowed | ~curves.allowed.any(axis=0)
-        return decide(
-            campaign.terms(self._side).value(curves.response),
-            campaign.charges(self._side, curves.response, curves.bits),
-            [prices.get(name, 0.0) for name in campaign.priced],
-            0.0,
-            range(curves.accounts),
-            allowed,
-        ).level.astype(np.intp)
+        choices = Choices.of(campaign, self._side, curves.response, curves.bits, allowed)
+        at = [prices.get(name, 0.0) for name in campaign.priced]
+        return choices.decide(at, 0.0, range(curves.accounts)).level.astype(np.intp)
 
     def _granted(self, ahead: Real, chosen: NDArray[np.intp]) -> Real:
         """(N,): the share g of the requests in the first slots; of a column with a free level that of the lowest paid.

@@ -8,9 +8,9 @@ import numpy as np
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import decide
 from shadowprice.errors import NotCertified
 from shadowprice.pacing.spend import SpendReport
+from shadowprice.policy import Choices
 from shadowprice.price import PriceRecord
 
 HELD_ROWS = 100_000
@@ -59,15 +59,9 @@ def expected_cost_of_holds(
         if newest is not None and curves is not None and curves.accounts:
             curves = curves.sample(HELD_ROWS)
             response, shares = curves.response, curves.shares()
-            given = decide(
-                terms.value(response),
-                campaign.charges(side, response, curves.bits),
-                [newest.prices.get(name, 0.0) for name in campaign.priced],
-                newest.tie_share,
-                range(curves.accounts),
-                curves.allowed,
-                exploration=by_rule.drawn / (by_rule.drawn + by_rule.chosen),
-            ).level
+            drawn = by_rule.drawn / (by_rule.drawn + by_rule.chosen)
+            choices = Choices.of(campaign, side, response, curves.bits, curves.allowed)
+            given = choices.decide(newest.of(campaign.priced), newest.tie_share, range(curves.accounts), drawn).level
             most = float(shares @ np.asarray(terms.reserved)[given])
             cost = float(shares @ terms.cost(response)[given, np.arange(given.size)])
             ratio = min(cost / most, 1.0) if most > 0 else 1.0

@@ -25,7 +25,8 @@ from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
 from shadowprice.pacing.replay.run import Replay, replay, weighted
-from shadowprice.pacing.window import WindowSolution, solve_window
+from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
+from shadowprice.policy import Choices
 
 
 @dataclass(frozen=True)
@@ -183,14 +184,14 @@ def _flat_within(campaign: Campaign, curves: Mapping[Side, Curves]) -> float:
     costs: list[dict[Side, NDArray[np.float64]]] = [{} for _ in budgets]
     requests: dict[Side, float] = {}
     for side, each in curves.items():
-        mine = each if each.allowed is None else each.take(each.allowed.any(axis=0))
+        mine = each.take(able_accounts(each))
         allowed = np.ones(mine.response.shape, dtype=bool) if mine.allowed is None else mine.allowed
         level, columns = flat_levels(allowed), np.arange(mine.accounts)
-        charges = campaign.charges(side, mine.response, mine.bits)
+        choices = Choices.of(campaign, side, mine.response, mine.bits)
         requests[side] = float(mine.accounts)
-        value[side] = campaign.terms(side).value(mine.response)[level, columns].mean(axis=1)
+        value[side] = choices.value[level, columns].mean(axis=1)
         for place, budget in enumerate(budgets):
-            own = charges[place][level, columns]
+            own = choices.charges[place][level, columns]
             if budget.form == "per_account":
                 counted = 1.0 if place == 0 or mine.bits is None else mine.bits >> np.uint32(place - 1) & np.uint32(1)
                 own = own - budget.limit * counted

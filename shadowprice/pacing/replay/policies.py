@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shadowprice.arms import treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import NOTHING, Decision, decide, fit_budget
+from shadowprice.decision import NOTHING, Decision, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits import MOST_AMOUNT, Asked, Cap, GroupBudget, name_of, period_of
@@ -28,6 +28,7 @@ from shadowprice.pacing.replay.outcomes import Outcomes, Population
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport, hours_counted
+from shadowprice.policy import Policy, SideRequests
 from shadowprice.price import PriceRecord
 
 
@@ -177,7 +178,7 @@ class SimulatedLedger:
 
 @dataclass
 class PricedPolicy:
-    """Answers batches by :func:`decide` at the active price, on the model's curves.
+    """Answers batches by the policy at the active price, on the model's curves.
 
     hard_stop  each answer is cut to what the budgets and caps leave, as the ledger does it
                (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
@@ -209,39 +210,24 @@ class PricedPolicy:
         decided: dict[Side, tuple[NDArray[np.intp], Decision]] = {}
         groups = [""] * len(batch)
         unpaid_allowed = np.ones(len(batch), dtype=np.bool_)
+        policy = Policy(self.campaign, self.ledger.coverage, self.price.of(self.campaign.priced), self.price.tie_share)
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
                 continue
             asked = batch.take(rows)
-            request = (side, asked.account_id.tolist(), asked.partners.tolist(), asked.context)
-            allowed = self.ledger.coverage.allowed(*request)
-            if allowed is not None and not allowed.any(axis=0).all():
-                able = allowed.any(axis=0)
-                reason[rows[~able]] = "ineligible"
-                rows, allowed = rows[able], allowed[:, able]
-                asked = batch.take(rows)
-                request = (side, asked.account_id.tolist(), asked.partners.tolist(), asked.context)
-            response = self.model[side].of(asked.account_id).response
-            bits = self.ledger.coverage.bits(*request)
-            for row, names in zip(rows.tolist(), self.ledger.coverage.named(bits), strict=True):
-                groups[row] = names
-            mine = treated.take(rows)
-            decision = decide(
-                self.campaign.terms(side).value(response),
-                self.campaign.charges(side, response, bits),
-                self.price.of(self.campaign.priced),
-                self.price.tie_share,
-                batch.request_id[rows].tolist(),
-                mine.allowed(len(response), allowed),
-                exploration=mine.exploration,
+            eligible = policy.eligible(
+                SideRequests(side, asked.account_id.tolist(), asked.partners.tolist(), asked.context)
             )
-            decided[side] = rows, decision
-            if allowed is not None:
-                unpaid_allowed[rows] = allowed[0]
-            level[rows] = decision.level
-            propensity[rows] = decision.propensity
-            reason[rows] = mine.reasons(decision)
+            reason[rows] = "ineligible"
+            rows = rows[eligible.rows]
+            response = self.model[side].of(batch.account_id[rows]).response
+            made = policy.answer(eligible, response, batch.request_id[rows].tolist(), treated.take(rows))
+            for row, names in zip(rows.tolist(), made.groups, strict=True):
+                groups[row] = names
+            decided[side] = rows, made.decision
+            unpaid_allowed[rows], reason[rows] = made.unpaid, made.reasons()
+            level[rows], propensity[rows] = made.decision.level, made.decision.propensity
         if self.campaign.limits or (self.hard_stop and self.campaign.budget.form == "total"):
             columns = (batch.account_id, batch.side, batch.partners, treated.arm)
             asks = [

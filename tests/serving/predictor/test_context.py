@@ -25,10 +25,11 @@ from serving.local.replay import ServiceDay
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidRequest
-from shadowprice.learning.comparison.value import marked, under_budgets
+from shadowprice.learning.comparison.value import marked
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
+from shadowprice.policy import Choices
 
 LEVELS = np.array([0, 50, 80, 130])
 COUNT = itertools.count()
@@ -49,8 +50,8 @@ def by_evaluator(world, accounts, partners, basket, channel, response, names):
     data = TrainingSet({"customer": rows}, {}, [], {"customer": tuple(LEVELS)}, {"customer": context})
     (curves,) = marked(world.coverage, data, {"customer": Curves(LEVELS, response)}).values()
     main, *further = world.price.of(world.campaign.priced)
-    value, cost = under_budgets(world.campaign, "customer", curves, np.array(further))
-    return decide(value, cost, [main], 0.4, names, curves.allowed).level
+    choices = Choices.of(world.campaign, "customer", response, curves.bits, curves.allowed)
+    return choices.net_of(np.array(further)).decide([main], 0.4, names).level
 
 
 def by_replay(world, accounts, partners, basket, channel, response, names, ledger=None):
