@@ -50,6 +50,7 @@ from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
 from shadowprice.responses.layers.heads import Head, load_heads
 from shadowprice.responses.layers.own import load_encoders
+from shadowprice.responses.layers.request import Vectors, account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
 
@@ -241,35 +242,25 @@ class Solver:
         Without partners and context, or for a model that reads none, they are those of the stored requests.
         """
         head, tower = self.heads[side], self._towers.get(side)
-        stored, _ = self._stored(side, account_id)
-        if tower is None:
-            return Curves(head.levels, head.response(stored))
         partners = np.full(account_id.size, "") if partner_id is None else partner_id
-        named = np.asarray((partners != "") & tower.partner & (other_side(side) in self.heads))
-        beside = np.zeros((account_id.size, tower.width), dtype=np.float32)
-        if named.any():
-            theirs, informed = self._stored(cast(Side, other_side(side)), partners[named])
-            beside[named] = np.where(informed[:, None], theirs[:, -tower.width :], np.float32(0.0))
+        named = reads_partners(tower, side, self.heads, partners.tolist())
+        theirs = self._vectors(cast(Side, other_side(side)), partners[named]) if named.any() else None
         columns = {name: list(values) for name, values in (context or {}).items()}
-        return Curves(head.levels, head.response(tower.join(stored, columns, beside, named)))
+        embedding = embed_requests(tower, self._vectors(side, account_id).matrix, columns, named, theirs)
+        return Curves(head.levels, head.response(embedding))
 
-    def _stored(self, side: Side, account_id: NDArray[np.str_]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors (n, D or 2D) of accounts: as stored, encoded from their own features, or the default.
-
-        The second array tells which accounts have one of the first two.
-        """
+    def _vectors(self, side: Side, account_id: NDArray[np.str_]) -> Vectors:
+        """Return the vectors of accounts, from the online store."""
         names, place = np.unique(account_id, return_inverse=True)
-        found, _ = self._reader.embeddings(side, names.tolist())
-        informed = np.asarray(np.isfinite(found).all(axis=1))
-        found = np.where(informed[:, None], found, self._defaults[side]).astype(np.float32)
-        if side in self._encoders and not informed.all():
-            cold, encoder = np.flatnonzero(~informed), self._encoders[side]
-            profiles = self._reader.profiles(side, names[cold].tolist(), encoder.reads)
-            encoded = encoder.stored(self._towers.get(side), profiles.columns, cold.size)
-            has = np.isfinite(profiles.snapshot_at) & np.isfinite(encoded).all(axis=1)
-            found[cold[has]] = encoded[has]
-            informed[cold] = has
-        return found[place], informed[place]
+        stored, _ = self._reader.embeddings(side, names.tolist())
+        known, encoded = np.isfinite(stored).all(axis=1), None
+        if side in self._encoders and not known.all():
+            cold, encoder = names[~known].tolist(), self._encoders[side]
+            profiles = self._reader.profiles(side, cold, encoder.reads)
+            encoded = encoder.stored(self._towers.get(side), profiles.columns, len(cold))
+            encoded[~np.isfinite(profiles.snapshot_at)] = np.nan
+        found = account_vectors(stored, known, self._defaults[side], encoded)
+        return Vectors(found.matrix[place], found.informed[place])
 
     def solve(self, state: PricingState, *, executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.

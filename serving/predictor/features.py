@@ -20,6 +20,7 @@ from feature_repo.names import CONFIG_FILE
 from serving.http.limits import MAX_REMEMBERED
 from serving.predictor.recent import Recent
 from shadowprice.campaign import Side
+from shadowprice.responses.layers.request import account_vectors
 
 logger = logging.getLogger("serving")
 
@@ -224,17 +225,17 @@ class Features:
     def _complete(self, asked: _Asked, kept: Embeddings, profiles: Profiles | None) -> Embeddings:
         """Embeddings of all requests, with the encoding of the profiles, and the default for unknown accounts."""
         side, names = asked.side, asked.names
-        matrix, known, computed_at = kept.matrix, kept.known, kept.computed_at
+        known, computed_at, encoded = kept.known, kept.computed_at, None
+        if profiles is not None:
+            encoded = self._cold_starts[side].encode(profiles.columns, len(profiles.snapshot_at))
+            encoded[~self._young(asked, profiles.snapshot_at)] = np.nan
+        matrix, informed = account_vectors(kept.matrix, known, self._default[side], encoded)
         if not known.all():
-            matrix = np.where(known[:, None], matrix, self._default[side]).astype(np.float32, copy=False)
             computed_at = np.where(known, computed_at, np.nan)
             if profiles is not None:
-                cold = self._cold_starts[side].encode(profiles.columns, len(profiles.snapshot_at))
-                has = self._young(asked, profiles.snapshot_at) & np.isfinite(cold).all(axis=1)
-                rows = np.flatnonzero(~known)[has]
-                matrix[rows] = cold[has]
                 # A time in the future, such as one in milliseconds, is that of a mistake: the ledger would refuse it.
-                computed_at[rows] = np.clip(profiles.snapshot_at[has], 0.0, asked.now)
+                taken = np.clip(profiles.snapshot_at, 0.0, asked.now)
+                computed_at[~known] = np.where(informed[~known], taken, np.nan)
         if len(names) < len(asked.account_ids):
             place = {name: row for row, name in enumerate(names)}
             at_row = [place[name] for name in asked.account_ids]

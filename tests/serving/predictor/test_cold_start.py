@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -16,7 +15,9 @@ from feature_repo.offline import write_profiles
 from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import create
+from operations import solve
 from operations.solve import Solver
+from serving.predictor import context
 from serving.predictor.active import Active, ServedModel
 from serving.predictor.bundle import load_bundle
 from serving.predictor.context import read_requests
@@ -28,7 +29,9 @@ from shadowprice.errors import Unavailable
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
+from shadowprice.policy import SideRequests
 from shadowprice.responses.layers.own import ServedEncoder, save_encoders
+from shadowprice.responses.layers.request import embed_requests
 from shadowprice.responses.layers.tower import stored_defaults
 
 BARS = Rule(name="bars", expression='partner.c_kind == "bar"', side="customer")
@@ -153,10 +156,9 @@ def test_the_predictor_answers_from_the_features_of_a_new_account(kit, model, en
 
 def test_new_accounts_and_partners_are_joined_with_the_request(kit, model, encoders):
     served, tower = model(kit.towers()), kit.towers()["customer"]
-    requests = replace(
-        customers(["new", "new", "new"], ["fresh", "never-seen", ""]), context={"x_basket": [1.5, 1.5, None]}
-    )
-    read = asyncio.run(read_requests(served, "customer", requests, range(3)))
+    baskets = {"x_basket": [1.5, 1.5, None]}
+    asked = SideRequests("customer", ["new", "new", "new"], ["fresh", "never-seen", ""], baskets)
+    read = asyncio.run(read_requests(served, asked))
     own, unknown = by_hand(encoders["customer"], 41.0, "bank"), np.full((1, 3), np.nan, np.float32)
     basket, partner = np.array([[1.5, 0, 0]], np.float32), by_hand(encoders["merchant"], 3.0, "bar")
     expected = [
@@ -214,7 +216,7 @@ def test_rules_that_cannot_read_a_new_account_say_that_the_answer_is_degraded(ki
     assert degraded() == 1
 
 
-def test_the_solve_has_the_curves_that_the_service_computes_for_the_same_requests(kit, model, tmp_path):
+def test_the_solve_embeds_requests_by_the_function_of_the_service_and_has_its_curves(kit, model, tmp_path, monkeypatch):
     served = model(kit.towers())
     kit.write_campaign(kit.campaign(), tmp_path / "campaign.json")
     asked = [
@@ -225,8 +227,12 @@ def test_the_solve_has_the_curves_that_the_service_computes_for_the_same_request
         ("new", "", None),
     ]
     accounts, partners, baskets = map(list, zip(*asked, strict=True))
-    requests = replace(customers(accounts, partners), context={"x_basket": baskets})
-    read = asyncio.run(read_requests(served, "customer", requests, range(5)))
+    calls = []
+    for module in (solve, context):
+        embed = module.embed_requests
+        monkeypatch.setattr(module, "embed_requests", lambda *asked, embed=embed: calls.append(embed) or embed(*asked))
+    read = asyncio.run(read_requests(served, SideRequests("customer", accounts, partners, {"x_basket": baskets})))
     found = Solver(tmp_path).curves("customer", np.array(accounts), np.array(partners), {"x_basket": baskets})
     np.testing.assert_array_equal(found.response, served.heads["customer"].response(read.matrix))
     assert len(np.unique(found.response, axis=1).T) == 5
+    assert calls == [embed_requests, embed_requests]
