@@ -24,12 +24,13 @@ from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Ta
 from shadowprice.experiments.served import READ, mature, served_requests
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.contexts import context_columns
 from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.policy import Choices, Policy, SideRequests
+from shadowprice.policy import Choices, Eligible, Policy
 from shadowprice.responses.layers.heads import load_heads
 
 NONE = -1
@@ -74,19 +75,10 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         InvalidInput: the log cannot answer: no mature request, no overlap, or too few rows; the message says why.
         NotFound: the workspace has no model.
     """
-    campaign, log = (
-        read_campaign(job.campaign),
-        read_log(job.log, columns=_read(priced=job.price >= 0 or job.budget >= 0)),
-    )
+    campaign = read_campaign(job.campaign)
+    log = read_log(job.log, columns=_read(priced=job.price >= 0 or job.budget >= 0))
     hours = hours_of(job.mature_hours, campaign)
-    requests = mature(served_requests(log, campaign), log, hours)
-    if job.side:
-        campaign.terms(job.side)  # type: ignore[arg-type]
-        requests = requests[requests["side"] == job.side]
-    requests = requests[_judged(requests, campaign, job.arm)].reset_index(drop=True)
-    if requests.empty:
-        raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
-    requests, nothing = _given(requests, log)
+    requests, nothing = _judged(log, campaign, hours, job.arm, job.side)
     known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
     priced = None
     if job.workspace is not None and (job.price >= 0 or job.budget >= 0):
@@ -134,12 +126,8 @@ def at_prices(
         hours: age at which a decision without an outcome counts as no response.
     """
     log = read_log(folder, columns=_read(priced=True))
-    requests = mature(served_requests(log, campaign), log, hours)
-    requests = requests[_judged(requests, campaign, "")].reset_index(drop=True)
-    if requests.empty:
-        return [f"no decision of the log is {hours:g} hours old"] * len(prices), 0
     try:
-        requests, nothing = _given(requests, log)
+        requests, nothing = _judged(log, campaign, hours)
         known, _ = _known(requests, _population(workspace))
         priced = _Priced.of(known, log, campaign, workspace)
         rows = logged_rows(priced.requests, log.decisions)
@@ -161,21 +149,24 @@ def _read(*, priced: bool) -> Mapping[Kind, tuple[str, ...]]:
     return {**READ, "decisions": (*decided, "context") if priced else decided}
 
 
-def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[bool]:
-    """Return which requests the policy is judged on."""
-    arms = {} if campaign.experiment is None else {each.name: each.kind for each in campaign.experiment.arms}
-    if arm:
-        if arm not in (known := [*arms, UNASSIGNED, CANARY]):
-            raise InvalidInput(f"there is no arm {arm!r}; there are {known}", field="arm")
-        return requests["arm"] == arm
-    return ~requests["arm"].isin([name for name, kind in arms.items() if kind == "holdout"])
-
-
-def _given(requests: pd.DataFrame, log: ServedLog) -> tuple[pd.DataFrame, int]:
-    """Return the requests that were given some level, and the number of the others.
+def _judged(
+    log: ServedLog, campaign: Campaign, hours: float, arm: str = "", side: str = ""
+) -> tuple[pd.DataFrame, int]:
+    """Return the requests that the policy is judged on, and the number of those that were given nothing.
 
     Limits give a request nothing whatever the policy is, where its side has no level that costs nothing.
     """
+    requests = mature(served_requests(log, campaign), log, hours)
+    if side:
+        campaign.terms(side)  # type: ignore[arg-type]
+        requests = requests[requests["side"] == side]
+    arms = {} if campaign.experiment is None else {each.name: each.kind for each in campaign.experiment.arms}
+    if arm and arm not in (known := [*arms, UNASSIGNED, CANARY]):
+        raise InvalidInput(f"there is no arm {arm!r}; there are {known}", field="arm")
+    held = [name for name, kind in arms.items() if kind == "holdout"]
+    requests = requests[requests["arm"] == arm if arm else ~requests["arm"].isin(held)]
+    if requests.empty:
+        raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
     level = log.decisions.set_index("request_id")["level"].loc[requests["request_id"]].to_numpy()
     if not (level >= 0).any():
         raise InvalidInput("no such decision gave a level", field="log")
@@ -207,11 +198,12 @@ class _Priced:
         prices = [0.0] * len(campaign.priced) if newest is None else newest.of(campaign.priced)
         policy = Policy(campaign, campaign.coverage().reading(workspace), prices, 0.5)
         context = context_columns(log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist())
-        names = [requests[name].tolist() for name in ("account_id", "partner_id")]
-        able, eligible = [], {}
+        accounts, partners = requests["account_id"].tolist(), requests["partner_id"].tolist()
+        able: list[np.ndarray[Any, Any]] = []
+        eligible: dict[str, Eligible] = {}
         for side in SIDES:
             if (rows := np.flatnonzero(requests["side"] == side)).size:
-                eligible[side] = policy.eligible(SideRequests(side, *names, context).take(rows))
+                eligible[side] = policy.eligible(SideRequests(side, accounts, partners, context).take(rows))
                 able.append(rows[eligible[side].rows])
         requests = requests.iloc[np.sort(np.concatenate(able))].reset_index(drop=True)
         curves = _curves(workspace, requests)

@@ -36,7 +36,7 @@ from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceErro
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import Attributes
-from shadowprice.limits.coverage import Context, Coverage, other_side
+from shadowprice.limits.coverage import Context, Coverage, SideRequests, other_side
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
@@ -50,7 +50,7 @@ from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
 from shadowprice.responses.layers.heads import Head, load_heads
 from shadowprice.responses.layers.own import load_encoders
-from shadowprice.responses.layers.request import Vectors, account_vectors, embed_requests, reads_partners
+from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
 
@@ -246,21 +246,21 @@ class Solver:
         named = reads_partners(tower, side, self.heads, partners.tolist())
         theirs = self._vectors(cast(Side, other_side(side)), partners[named]) if named.any() else None
         columns = {name: list(values) for name, values in (context or {}).items()}
-        embedding = embed_requests(tower, self._vectors(side, account_id).matrix, columns, named, theirs)
+        embedding = embed_requests(tower, self._vectors(side, account_id)[0], columns, named, theirs)
         return Curves(head.levels, head.response(embedding))
 
-    def _vectors(self, side: Side, account_id: NDArray[np.str_]) -> Vectors:
+    def _vectors(self, side: Side, account_id: NDArray[np.str_]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the vectors of accounts, from the online store."""
         names, place = np.unique(account_id, return_inverse=True)
         stored, _ = self._reader.embeddings(side, names.tolist())
-        known, encoded = np.isfinite(stored).all(axis=1), None
+        known, encoded = np.asarray(np.isfinite(stored).all(axis=1)), None
         if side in self._encoders and not known.all():
             cold, encoder = names[~known].tolist(), self._encoders[side]
             profiles = self._reader.profiles(side, cold, encoder.reads)
             encoded = encoder.stored(self._towers.get(side), profiles.columns, len(cold))
             encoded[~np.isfinite(profiles.snapshot_at)] = np.nan
-        found = account_vectors(stored, known, self._defaults[side], encoded)
-        return Vectors(found.matrix[place], found.informed[place])
+        found, informed = account_vectors(stored, known, self._defaults[side], encoded)
+        return found[place], informed[place]
 
     def solve(self, state: PricingState, *, executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.
@@ -300,9 +300,8 @@ class Solver:
         """The coverage with the columns of accounts that came after the file of columns was written."""
         absent: dict[Side, dict[str, None]] = {}
         for side, names in state.accounts.items():
-            for of, lacking, _ in self._coverage.lacking(
-                side, names.tolist(), state.partners.get(side, np.zeros(0, str)).tolist()
-            ):
+            partners = state.partners.get(side, np.zeros(0, str)).tolist()
+            for of, lacking, _ in self._coverage.lacking(SideRequests(side, names.tolist(), partners)):
                 absent.setdefault(of, {}).update(dict.fromkeys(lacking))
         newer = {}
         for of, found in absent.items():

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -254,12 +254,8 @@ def _finite(each: Any) -> Any:
 
 
 def _side(name: str, campaign: Campaign) -> Side:
-    for side in campaign.sides:
-        if side == name:
-            return side
-    raise InvalidInput(
-        f"campaign {campaign.name!r} has no side {name!r}; it has {sorted(campaign.sides)}", field="side"
-    )
+    campaign.terms(side := cast(Side, name))
+    return side
 
 
 def _amount(name: str, given: object) -> float:

@@ -7,7 +7,7 @@ calls :func:`shadowprice.decision.decide`. Pure, vectorized, numpy only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,27 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.arms import HOLDOUT, Treatment
 from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
 from shadowprice.decision import Decision, charge_at, decide
-from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.coverage import Coverage, SideRequests
 
 Ids = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic]
-
-
-class SideRequests(NamedTuple):
-    """Requests of one side, as rules and budgets read them; partners may be empty, context values None."""
-
-    side: Side
-    account_id: Sequence[str]
-    partner_id: Sequence[str]
-    context: Mapping[str, Sequence[Any]]
-
-    def take(self, rows: NDArray[np.intp]) -> SideRequests:
-        """Return the requests at ``rows``."""
-        accounts, partners, *context = (
-            [column[row] for row in rows.tolist()]
-            for column in (self.account_id, self.partner_id, *self.context.values())
-        )
-        return SideRequests(self.side, accounts, partners, dict(zip(self.context, context, strict=True)))
 
 
 class Eligible(NamedTuple):
@@ -66,8 +50,8 @@ class Choices:
         ([1], [0])
     """
 
-    value: NDArray[np.floating[Any]]
-    charges: NDArray[np.floating[Any]]
+    value: NDArray[Any]
+    charges: NDArray[Any]
     allowed: NDArray[np.bool_] | None = None
     bits: NDArray[np.uint32] | None = None
 
@@ -104,6 +88,7 @@ class Decided:
     choices   the levels as they were decided, with those that arms allow
     decision  level, propensities, and how each was found
     treated   arms of the requests
+    reasons   (n,), holdout, else stale_price, cold_start, explored, tie or optimal
     groups    names of the budgets with a condition that count each request, joined by commas
     unpaid    bool (n,), whether model and rules allow the lowest level, whatever the arm
     """
@@ -111,18 +96,9 @@ class Decided:
     choices: Choices
     decision: Decision
     treated: Treatment
+    reasons: NDArray[np.str_]
     groups: list[str]
     unpaid: NDArray[np.bool_]
-
-    def reasons(self, known: NDArray[np.bool_] | None = None, *, stale: bool = False) -> NDArray[np.str_]:
-        """(n,): holdout, else stale_price, cold_start, explored, tie or optimal; ``known`` accounts have an embedding.
-
-        The answer of a holdout depends neither on the curve nor on the price.
-        """
-        found = np.where(self.decision.explored, "explored", np.where(self.decision.tied, "tie", "optimal"))
-        if known is not None:
-            found = np.where(known, found, "cold_start")
-        return np.where(self.treated.held, HOLDOUT, "stale_price" if stale else found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,39 +118,55 @@ class Policy:
 
     def eligible(self, requests: SideRequests, by_model: NDArray[np.bool_] | None = None) -> Eligible:
         """Return the requests that rules and ``by_model``, bool (J, N), allow some level. O(N · rules · J)."""
-        allowed = self.coverage.allowed(*requests)
-        if allowed is None or by_model is None:
-            allowed = by_model if allowed is None else allowed
-        else:
-            allowed = allowed & by_model
+        masks = [mask for mask in (self.coverage.allowed(requests), by_model) if mask is not None]
+        allowed = np.logical_and.reduce(masks) if masks else None
         if allowed is None or (able := allowed.any(axis=0)).all():
             return Eligible(np.arange(len(requests.account_id)), requests, allowed)
         # No score overrules a condition: what may be given nothing is not decided.
         rows = np.flatnonzero(able)
         return Eligible(rows, requests.take(rows), allowed[:, rows])
 
-    def choices(self, asked: Eligible, response: NDArray[np.floating[Any]]) -> Choices:
-        """Return the levels of requests with the curves ``response`` (J, n). O(n · (budgets + K·J))."""
-        bits = self.coverage.bits(*asked.requests) if self.coverage.budgets else None
-        return Choices.of(self.campaign, asked.requests.side, response, bits, asked.allowed)
+    def choices(
+        self, asked: Eligible, response: NDArray[np.floating[Any]], treated: Treatment | None = None
+    ) -> Choices:
+        """Return the levels of requests with the curves ``response`` (J, n), by their arms. O(n · (budgets + K·J))."""
+        bits = self.coverage.bits(asked.requests) if self.coverage.budgets else None
+        allowed = asked.allowed if treated is None else treated.allowed(len(response), asked.allowed)
+        return Choices.of(self.campaign, asked.requests.side, response, bits, allowed)
 
     def decide(self, choices: Choices, request_ids: Ids) -> Decision:
         """Choose levels at the prices, without arms and exploration."""
         return choices.decide(self.prices, self.tie_share, request_ids)
 
     def answer(
-        self, asked: Eligible, response: NDArray[np.floating[Any]], request_ids: Ids, treated: Treatment
+        self,
+        asked: Eligible,
+        response: NDArray[np.floating[Any]],
+        request_ids: Ids,
+        treated: Treatment,
+        known: ArrayLike = True,
+        *,
+        stale: bool = False,
     ) -> Decided:
         """Decide requests with the curves ``response`` (J, n), by the arms of their units.
 
-        Raises:
-            InvalidInput: see :func:`shadowprice.decision.decide`.
+        ``known`` accounts have an embedding, and the prices are ``stale`` past their expiry: both are reasons, but of a
+        holdout, whose answer depends neither on curve nor on price. Errors are those of the rule.
         """
-        choices = self.choices(asked, response)
-        possible = replace(choices, allowed=treated.allowed(len(response), asked.allowed))
-        decision = possible.decide(self.prices, self.tie_share, request_ids, treated.exploration)
-        bits, n = choices.bits, len(request_ids)
-        groups = [""] * n if bits is None else self.coverage.named(bits)
-        return Decided(
-            possible, decision, treated, groups, np.ones(n, bool) if asked.allowed is None else asked.allowed[0]
-        )
+        choices, n = self.choices(asked, response, treated), len(request_ids)
+        unpaid = np.ones(n, dtype=np.bool_) if asked.allowed is None else asked.allowed[0]
+        groups = [""] * n if choices.bits is None else self.coverage.named(choices.bits)
+        decision = choices.decide(self.prices, self.tie_share, request_ids, treated.exploration)
+        plain = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
+        told = "stale_price" if stale else np.where(known, plain, "cold_start")
+        return Decided(choices, decision, treated, np.where(treated.held, HOLDOUT, told), groups, unpaid)
+
+
+def flat_shares(
+    campaign: Campaign, curves: Mapping[Side, Curves], prices: ArrayLike, tie_share: float
+) -> dict[Side, NDArray[np.float64]]:
+    """Shares (J,) of the levels of each side at prices, where all accounts of a side have the curve of one account."""
+    return {
+        side: Choices.of(campaign, side, one.response).decide(prices, tie_share, [side]).policy.propensities()[:, 0]
+        for side, one in curves.items()
+    }

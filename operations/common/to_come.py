@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.limits.coverage import Context, Coverage
+from shadowprice.limits.coverage import Context, Coverage, SideRequests
 from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_contexts
 from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
 from shadowprice.pacing.population import Population
@@ -113,5 +113,5 @@ def _marked(
     """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
     if coverage.rules or coverage.caps or any(each.condition for each in coverage.budgets) or partners:
         listed = names.to_pylist() if isinstance(names, pa.ChunkedArray) else names
-        curves = coverage.mark(side, curves, listed, partners, context)
+        curves = coverage.mark(SideRequests(side, listed, partners or (), context), curves)
     return Population(names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string()), curves)

@@ -13,8 +13,8 @@ from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.errors import NotFound
 from shadowprice.learning.bundle import read_meta
-from shadowprice.pacing.mixtures import mixtures_at
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.policy import flat_shares
 from shadowprice.reports.wording import listed, percent
 from shadowprice.responses.layers.heads import load_heads
 
@@ -47,7 +47,7 @@ def shares_in_words(run: Path) -> str:
         raise NotFound(f"campaign {campaign.name!r} has no price in {run / PRICES}; solve and publish one")
     heads = load_heads((run / MODEL).resolve())
     curves = {side: Curves(each.levels, each.response(each.default_embedding[None])) for side, each in heads.items()}
-    shares = mixtures_at(campaign, curves, price.of(campaign.priced), price.tie_share)
+    shares = flat_shares(campaign, curves, price.of(campaign.priced), price.tie_share)
     currency = Currency.of(campaign.currency)
     return "; ".join(_of_side(campaign, curves[side], side, share, currency) for side, share in shares.items())
 

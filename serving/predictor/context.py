@@ -14,8 +14,8 @@ from serving.predictor.features import Embeddings
 from serving.protocol import CONTEXT, Requests
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import InvalidContext
-from shadowprice.policy import SideRequests
-from shadowprice.responses.layers.request import Vectors, embed_requests, reads_partners
+from shadowprice.limits.coverage import SideRequests
+from shadowprice.responses.layers.request import embed_requests, reads_partners
 
 
 def context_names(model: ServedModel) -> tuple[str, ...]:
@@ -79,14 +79,14 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
     embedding, the context it carries, and the partner's own embedding, as the rows of training were. A partner that
     the feature store does not know counts as none.
     """
-    side, names, partners, context = asked
+    side, names, context = asked.side, asked.account_id, asked.context or {}
     features, tower, failed, vectors = model.features, model.towers.get(side), False, None
-    named = reads_partners(tower, side, model.heads, partners)
+    named = reads_partners(tower, side, model.heads, asked.partners)
     if named.any():
-        read = [partners[row] for row in np.flatnonzero(named).tolist()]
+        read = [asked.partners[row] for row in np.flatnonzero(named).tolist()]
         other = SIDES[1 - SIDES.index(side)]
         found, theirs = await asyncio.gather(features.fetch(side, names), features.fetch(other, read))
-        vectors, failed = Vectors(theirs.matrix, theirs.informed), theirs.failed
+        vectors, failed = (theirs.matrix, theirs.informed), theirs.failed
     else:
         found = await features.fetch(side, names)
     matrix = embed_requests(tower, found.matrix, context, named, vectors)

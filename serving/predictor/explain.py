@@ -36,7 +36,7 @@ def explained(
     """Yield row and explanation of each request of one side that may be given something."""
     terms, choices, decision = campaign.terms(side), wanted.decided.choices, wanted.decided.decision
     score, allowed = choices.scores(active.price.of(campaign.priced)), decision.policy.allowed
-    cost, shares, reasons = terms.cost(wanted.response), decision.policy.propensities(), wanted.reasons
+    cost, shares, reasons = terms.cost(wanted.response), decision.policy.propensities(), wanted.decided.reasons.tolist()
     for column, row in enumerate(wanted.rows):
         ranked = [int(level) for level in np.argsort(-score[:, column], kind="stable") if allowed[level, column]]
         best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
@@ -50,7 +50,7 @@ def explained(
                 "side": side,
                 "arm": str(wanted.decided.treated.arm[column]),
                 "reason": reasons[column],
-                "reason_text": WORDS[reasons[column]],  # type: ignore[index]
+                "reason_text": WORDS[reasons[column]],
                 "level": chosen,
                 "offer_id": campaign.offer_ids[side][chosen],
                 "incentive": int(terms.incentives[chosen]),

@@ -298,7 +298,7 @@ class Predictor:
             response=response[level, columns].tolist(),
             expected_cost=terms.cost(response)[level, columns].tolist(),
             propensity=decision.propensity.tolist(),
-            reason=wanted.reasons,
+            reason=decided.reasons.tolist(),
             response_unpaid=unpaid.tolist(),
             propensities=decision.policy.propensities().T.tolist(),
             features_at=[None if math.isnan(at) else at for at in times],

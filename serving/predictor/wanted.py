@@ -17,8 +17,8 @@ from serving.protocol import Requests
 from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits.attributes import Attributes
-from shadowprice.limits.coverage import Coverage
-from shadowprice.policy import Decided, Policy, SideRequests
+from shadowprice.limits.coverage import Coverage, SideRequests
+from shadowprice.policy import Decided, Policy
 from shadowprice.responses.layers.heads import allowed_by
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -34,7 +34,6 @@ class Wanted:
     embeddings  of the n requests
     response    float32 (J, n), the curves
     decided     at the active price
-    stale       whether that price is past its expiry
     """
 
     rows: list[int]
@@ -42,12 +41,6 @@ class Wanted:
     embeddings: Embeddings
     response: NDArray[np.float32]
     decided: Decided
-    stale: bool
-
-    @property
-    def reasons(self) -> list[str]:
-        """Reason of each decision, as in the inference contract."""
-        return self.decided.reasons(self.embeddings.known, stale=self.stale).tolist()
 
 
 async def want(
@@ -61,18 +54,9 @@ async def want(
     stale: bool,
     stage: Stage,
 ) -> Wanted:
-    """Read features, compute curves, and ask the policy.
+    """Read features, compute curves, and ask the policy; ``treated`` are the arms of all ``requests``.
 
-    Args:
-        campaign: terms and arms.
-        coverage: tells which budgets count a request, and what rules allow.
-        active: price and model.
-        side: of the requests.
-        rows: of the requests among ``requests``.
-        requests: all requests.
-        treated: arms of all requests.
-        stale: whether the price is past its expiry.
-        stage: timer.
+    ``rows`` are those of one side, ``stale`` says whether the price is past its expiry, and ``stage`` takes times.
     """
     model, price = active.model, active.price
     asked = SideRequests(
@@ -88,13 +72,14 @@ async def want(
         read = replace(read, failed=read.failed or failed)
     policy = Policy(campaign, coverage, price.of(campaign.priced), price.tie_share)
     eligible = policy.eligible(asked, allowed_by(model.heads[side], read.matrix))
-    chosen, embeddings = [rows[column] for column in eligible.rows.tolist()], read.take(eligible.rows)
+    chosen = [rows[column] for column in eligible.rows.tolist()]
+    embeddings = read if len(chosen) == len(rows) else read.take(eligible.rows)
     with stage("curve"):
         response = model.heads[side].response(embeddings.matrix)
     with stage("decide"):
         names = [requests.request_id[row] for row in chosen]
-        decided = policy.answer(eligible, response, names, treated.take(chosen))
-    return Wanted(chosen, read, embeddings, response, decided, stale)
+        decided = policy.answer(eligible, response, names, treated.take(chosen), embeddings.known, stale=stale)
+    return Wanted(chosen, read, embeddings, response, decided)
 
 
 async def _complete(coverage: Coverage, features: Features, asked: SideRequests) -> tuple[Coverage, bool]:
@@ -102,7 +87,7 @@ async def _complete(coverage: Coverage, features: Features, asked: SideRequests)
 
     The second value says whether the store of such columns did not answer.
     """
-    wanted = coverage.lacking(*asked[:3])
+    wanted = coverage.lacking(asked)
     if not wanted:
         return coverage, False
     found = await asyncio.gather(*(features.profiles(*each) for each in wanted))

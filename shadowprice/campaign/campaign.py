@@ -21,7 +21,7 @@ from shadowprice.currency import USD, check_code
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
-from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.limits.rules import check_rules
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
@@ -255,7 +255,7 @@ class Campaign:
             if not self.group_budgets:
                 return net[None]
             if bits is None:
-                bits = self.coverage().bits(side, [""] * net.shape[1])
+                bits = self.coverage().bits(SideRequests(side, [""] * net.shape[1]))
             own = [
                 np.where(bits >> np.uint32(place) & np.uint32(1), self.net_cost(side, response, each), 0.0)
                 for place, each in enumerate(self.group_budgets)

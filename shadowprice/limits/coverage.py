@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,43 @@ from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of,
 from shadowprice.limits.limits import Cap, GroupBudget
 from shadowprice.limits.rules import Rule
 
-Context = Mapping[str, Iterable[Any]]
+Context = Mapping[str, Sequence[Any]]
 """Name of a context value → (n,), None where a request has none."""
 Offer = tuple[str, int]
 """Identifier and incentive."""
-
-
 SIDES = ("customer", "merchant")
 
 
 def other_side(side: str) -> str:
     """Side of the partners of a side's accounts."""
     return SIDES[1 - SIDES.index(side)]
+
+
+class SideRequests(NamedTuple):
+    """Requests of one side, as conditions read them.
+
+    account_id  n identifiers
+    partner_id  n identifiers, empty where a request has none; () where no request has one
+    context     of the requests; None: not known
+    """
+
+    side: Any
+    account_id: Sequence[str]
+    partner_id: Sequence[str] = ()
+    context: Context | None = None
+
+    @property
+    def partners(self) -> Sequence[str]:
+        """Partner of each request."""
+        return self.partner_id or [""] * len(self.account_id)
+
+    def take(self, rows: NDArray[np.intp]) -> SideRequests:
+        """Return the requests at ``rows``."""
+        accounts, partners, *values = (
+            [column[row] for row in rows.tolist()]
+            for column in (self.account_id, self.partners, *(self.context or {}).values())
+        )
+        return SideRequests(self.side, accounts, partners, dict(zip(self.context or {}, values, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,93 +102,70 @@ class Coverage:
         wanted = {side: names for side, names in self.columns().items() if names}
         return replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
 
-    def lacking(
-        self, side: Any, account_id: Iterable[str], partner_id: Iterable[str]
-    ) -> list[tuple[Any, list[str], list[str]]]:
+    def lacking(self, asked: SideRequests) -> list[tuple[Any, list[str], list[str]]]:
         """Return side, identifiers and columns of the accounts and partners of requests that ``attributes`` lack."""
-        asked = {side: list(account_id), other_side(side): [name for name in partner_id if name]}
-        absent = ((of, table.lacking(asked[of]), list(table.columns)) for of, table in self.attributes.items())
+        names = {asked.side: asked.account_id, other_side(asked.side): [name for name in asked.partner_id if name]}
+        absent = ((of, table.lacking(names[of]), list(table.columns)) for of, table in self.attributes.items())
         return [each for each in absent if each[1]]
 
     def context_names(self, side: str) -> list[str]:
         """Return the names of the context values that rules and budgets with a price read of requests of a side."""
-        conditions = [each.condition for each in self._priced(side) if each.condition is not None]
-        conditions += [each.condition for each in self.rules if each.side in (None, side)]
-        return columns_of(conditions, "context")
+        return columns_of(self._conditions(side), "context")
 
     def _priced(self, side: str) -> list[GroupBudget]:
         """Budgets with a price that may count requests of a side."""
         return [each for each in self.budgets if each.side in (None, side) and each.arm is None]
 
+    def _conditions(self, side: str) -> list[Condition]:
+        """Conditions of rules, and of budgets with a price, of requests of a side."""
+        rules = [each.condition for each in self.rules if each.side in (None, side)]
+        return [*(each.condition for each in self._priced(side) if each.condition is not None), *rules]
+
     def reads_partner(self, side: str) -> bool:
         """Return whether rules, caps or budgets with a price tell requests of a side apart by their partner."""
         if any(each.per == "partner" and each.side in (None, side) for each in self.caps):
             return True
-        budgets = self._priced(side)
-        conditions = [each.condition for each in budgets if each.condition is not None]
-        conditions += [each.condition for each in self.rules if each.side in (None, side)]
-        return any(each.partners for each in budgets) or bool(columns_of(conditions, "partner"))
+        return any(each.partners for each in self._priced(side)) or bool(columns_of(self._conditions(side), "partner"))
 
-    def bits(
-        self,
-        side: str,
-        account_id: Sequence[str],
-        partner_id: Sequence[str] | None = None,
-        context: Context | None = None,
-    ) -> NDArray[np.uint32]:
+    def bits(self, asked: SideRequests) -> NDArray[np.uint32]:
         """uint32 (n,): bit k is set where budget k counts the request. O(n · budgets)."""
-        found = np.zeros(len(account_id), dtype=np.uint32)
-        values = self._values(
-            [each.condition for each in self.budgets if each.condition], side, account_id, partner_id, context
-        )
+        n = len(asked.account_id)
+        found = np.zeros(n, dtype=np.uint32)
+        values = self._values([each.condition for each in self.budgets if each.condition], asked)
         for place, each in enumerate(self.budgets):
-            if each.side not in (None, side):
+            if each.side not in (None, asked.side):
                 continue
-            inside = np.ones(len(account_id), dtype=np.bool_)
+            inside = np.ones(n, dtype=np.bool_)
             if each.partners:
                 group = each.group
-                inside = np.fromiter(
-                    (name in group for name in partner_id or [""] * len(account_id)), np.bool_, len(account_id)
-                )
+                inside = np.fromiter((name in group for name in asked.partners), np.bool_, n)
             if each.condition is not None:
-                inside &= each.condition.holds(values, len(account_id))
+                inside &= each.condition.holds(values, n)
             found |= inside.astype(np.uint32) << np.uint32(place)
         return found
 
-    def mark(
-        self,
-        side: str,
-        curves: Curves,
-        account_id: Sequence[str],
-        partner_id: Sequence[str] | None,
-        context: Context | None = None,
-    ) -> Curves:
+    def mark(self, asked: SideRequests, curves: Curves) -> Curves:
         """Return curves (J, n) of requests to come with their budgets, the levels that rules allow, and their owners.
 
-        Where no context is given it is not known: budgets and rules that read it are left out.
+        Where the context is not known, budgets and rules that read it are left out.
         """
         if not (self.budgets or self.rules or self.caps):
             return curves
-        if context is not None:
-            asked = side, account_id, partner_id, context
-            bits = self.bits(*asked) if self.budgets else None
-            return replace(curves, bits=bits, allowed=self.allowed(*asked), owners=self.owners(account_id, partner_id))
-        blind = replace(self, rules=[each for each in self.rules if not columns_of([each.condition], "context")])
-        unknown = 0
-        for place, each in enumerate(self.budgets):
-            if each.condition is not None and columns_of([each.condition], "context"):
-                unknown |= 1 << place
-        bits = self.bits(side, account_id, partner_id) & ~np.uint32(unknown) if self.budgets else None
-        allowed, owners = blind.allowed(side, account_id, partner_id), self.owners(account_id, partner_id)
-        return replace(curves, bits=bits, allowed=allowed, owners=owners)
+        told, unknown = self, 0
+        if asked.context is None:
+            told = replace(self, rules=[each for each in self.rules if not columns_of([each.condition], "context")])
+            for place, each in enumerate(self.budgets):
+                if each.condition is not None and columns_of([each.condition], "context"):
+                    unknown |= 1 << place
+        bits = self.bits(asked) & ~np.uint32(unknown) if self.budgets else None
+        return replace(curves, bits=bits, allowed=told.allowed(asked), owners=self._owners(asked))
 
-    def owners(self, account_id: Sequence[str], partner_id: Sequence[str] | None) -> NDArray[np.uint64] | None:
+    def _owners(self, asked: SideRequests) -> NDArray[np.uint64] | None:
         """uint64 (2, n): hashes of account and partner of each request, 0 without a partner; None without caps."""
         if not self.caps:
             return None
-        partners = list(partner_id or [""] * len(account_id))
-        bare = np.array([not each for each in partners], dtype=np.bool_)
-        return np.stack([hashes(account_id), np.where(bare, np.uint64(0), hashes(partners))])
+        bare = np.array([not each for each in asked.partners], dtype=np.bool_)
+        return np.stack([hashes(asked.account_id), np.where(bare, np.uint64(0), hashes(asked.partners))])
 
     def named(self, bits: NDArray[np.uint32]) -> list[str]:
         """Names of the budgets with a condition that count each request, joined by commas: what the ledger is told."""
@@ -178,19 +180,13 @@ class Coverage:
             found |= int(each.side in (None, side) and within) << place
         return np.array([found], dtype=np.uint32)
 
-    def allowed(
-        self,
-        side: str,
-        account_id: Sequence[str],
-        partner_id: Sequence[str] | None = None,
-        context: Context | None = None,
-    ) -> NDArray[np.bool_] | None:
+    def allowed(self, asked: SideRequests) -> NDArray[np.bool_] | None:
         """bool (J, n): the levels that no rule forbids; None where no rule concerns the side. O(n · rules · J)."""
-        rules = [each for each in self.rules if each.side in (None, side)]
+        rules = [each for each in self.rules if each.side in (None, asked.side)]
         if not rules:
             return None
-        requests, offers = len(account_id), self.offers[side]
-        values = self._values([each.condition for each in rules], side, account_id, partner_id, context)
+        requests, offers = len(asked.account_id), self.offers[asked.side]
+        values = self._values([each.condition for each in rules], asked)
         found = np.ones((len(offers), requests), dtype=np.bool_)
         for rule in rules:
             of_offer = any(noun == "offer" for noun, _ in rule.condition.reads)
@@ -203,28 +199,22 @@ class Coverage:
                 found[level] &= ~(rule.condition.holds(values | of, requests) if same is None else same)
         return found
 
-    def _values(
-        self,
-        conditions: Sequence[Condition],
-        side: str,
-        account_id: Sequence[str],
-        partner_id: Sequence[str] | None,
-        context: Context | None,
-    ) -> dict[Reading, Sequence[Any]]:
+    def _values(self, conditions: Sequence[Condition], asked: SideRequests) -> dict[Reading, Sequence[Any]]:
         """Values that the conditions read; each is looked up once."""
-        n, other = len(account_id), other_side(side)
+        side, account_id, partner_id, context = asked
+        n = len(account_id)
         found: dict[Reading, Sequence[Any]] = {("side", ""): [side] * n}
-        for noun, of, names in (("account", side, account_id), ("partner", other, partner_id)):
+        for noun, of, names in (("account", side, account_id), ("partner", other_side(side), partner_id)):
             table = self.attributes.get(of)
             for name in columns_of(conditions, noun):
-                if table is None or names is None or name not in table.columns:
+                if table is None or not names or name not in table.columns:
                     found[noun, name] = [None] * n
-                else:
-                    found[noun, name] = table.read(name, names)
-                    if of in self.newer:
-                        later = self.newer[of].read(name, names)
-                        given = zip(found[noun, name], later, strict=True)
-                        found[noun, name] = [new if own is None else own for own, new in given]
+                    continue
+                found[noun, name] = table.read(name, names)
+                if of in self.newer:
+                    later = self.newer[of].read(name, names)
+                    given = zip(found[noun, name], later, strict=True)
+                    found[noun, name] = [new if own is None else own for own, new in given]
         for name in columns_of(conditions, "context"):
             found["context", name] = list(known((context or {}).get(name, [None] * n)))
         return found

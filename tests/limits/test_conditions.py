@@ -18,6 +18,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.limits import Asked, GroupBudget, Limits, Rule, name_of
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.conditions import Condition
+from shadowprice.limits.coverage import SideRequests
 
 
 def campaign(*rules: Rule, budgets: tuple[GroupBudget, ...] = ()) -> Campaign:
@@ -106,15 +107,15 @@ def test_allowed_levels_and_budgets_follow_account_partner_context_and_offer() -
     covers = campaign(*rules, budgets=budgets).coverage(attributes)  # type: ignore[arg-type]
     assert covers.columns() == {"customer": ["c_kind", "x_age"], "merchant": ["c_kind", "x_age"]}
     who, where = ["kid", "old", "stranger", "old"], ["s2", "s1", "s2", ""]
-    context = {"c_channel": ["web", "web", "web", "app"]}
-    allowed = covers.allowed("customer", who, where, context)
+    asked = SideRequests("customer", who, where, {"c_channel": ["web", "web", "web", "app"]})
+    allowed = covers.allowed(asked)
     # A stranger's age is absent, so the rule cannot be evaluated, and forbids.
     np.testing.assert_array_equal(
         allowed, [[True, True, True, True], [True, False, True, False], [False, True, False, True]]
     )
-    assert covers.bits("customer", who, where, context).tolist() == [0, 3, 0, 1]
-    assert covers.bits("merchant", ["s1"], [""]).tolist() == [4]
-    assert covers.named(covers.bits("customer", who, where, context)) == ["", "old", "", "old"]
+    assert covers.bits(asked).tolist() == [0, 3, 0, 1]
+    assert covers.bits(SideRequests("merchant", ["s1"])).tolist() == [4]
+    assert covers.named(covers.bits(asked)) == ["", "old", "", "old"]
 
 
 def test_what_cannot_be_evaluated_holds() -> None:
@@ -137,7 +138,7 @@ def test_a_number_of_a_request_is_a_double_whatever_its_caller_wrote(numbers: li
 def test_whole_numbers_of_one_caller_forbid_nothing_to_others() -> None:
     covers = campaign(Rule(name="rich", expression="context.x_basket * 2.0 > 1000.0")).coverage()
     for basket in (200, 200.0, 600, 600.0):
-        allowed = covers.allowed("customer", ["a"], None, {"x_basket": [basket]})
+        allowed = covers.allowed(SideRequests("customer", ["a"], context={"x_basket": [basket]}))
         assert allowed.all() == (basket == 200)
     assert covers.faults == 0
 
@@ -146,7 +147,7 @@ def test_a_fault_of_an_expression_is_logged_once_and_counted_and_the_rule_forbid
     rule = Rule(name="zip", expression="int(account.c_zip) > 5000")
     attributes = {"customer": Attributes.of(["a", "b", "c"], {"c_zip": ["4000", "none", "?"]})}
     covers = campaign(rule).coverage(attributes)  # type: ignore[arg-type]
-    allowed = covers.allowed("customer", ["a", "b", "c", "stranger"])
+    allowed = covers.allowed(SideRequests("customer", ["a", "b", "c", "stranger"]))
     # A stranger's text is unknown, which is no fault.
     assert allowed[0].tolist() == [True, False, False, False]
     assert covers.faults == rule.condition.faults == 2
@@ -202,7 +203,7 @@ def test_budgets_of_one_arm_and_of_several_campaigns_are_told_to_the_ledger_by_t
     )
     ages = Attributes.of(["a", "b", "c"], {"x_age": [25.0, 40.0, 70.0]})
     covers = given.coverage({"customer": ages})
-    named = covers.named(covers.bits("customer", ["a", "b", "c"]))
+    named = covers.named(covers.bits(SideRequests("customer", ["a", "b", "c"])))
     assert [set(names.split(",")) for names in named] == [{"own"}, {"both", "own"}, {"both", "own", "tried"}]
     # The ledger counts a request by the names that it is told.
     asked = [Asked("c", "customer", "", "try", names.split(",")) for names in named]
@@ -213,7 +214,7 @@ def test_budgets_of_one_arm_and_of_several_campaigns_are_told_to_the_ledger_by_t
     ]
     # A budget of one arm has no price.
     assert given.priced == ("budget", "both", "own")
-    charges = given.charges("customer", np.full((3, 1), 0.5), covers.bits("customer", ["c"]))
+    charges = given.charges("customer", np.full((3, 1), 0.5), covers.bits(SideRequests("customer", ["c"])))
     assert charges.shape == (3, 3, 1)
     assert not covers.context_names("customer")
     assert not given.coverage().reads_partner("customer")

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 from shadowprice.arms import Arm, Experiment, Unit, treatment, units_of
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.groups import Groups
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
-from shadowprice.policy import Policy, SideRequests
+from shadowprice.policy import Policy
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 ARMS = (
@@ -58,7 +59,7 @@ def write_log(folder: Path, unit: Unit | None = None) -> pd.DataFrame:
     policy = Policy(CAMPAIGN, CAMPAIGN.coverage(), [0.003], 0.5)
     asked = policy.eligible(SideRequests("customer", accounts.tolist(), partners, {}))
     answer = policy.answer(asked, response, ids, treated)
-    made, reasons = answer.decision, answer.reasons()
+    made, reasons = answer.decision, answer.reasons
     shares = made.policy.propensities().T.tolist()
     redeemed = rng.random(accounts.size) < TRUTH[made.level]
     decisions, outcomes, rows = [], [], []

@@ -12,6 +12,7 @@ from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING
 from shadowprice.limits import Cap, Limits
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.budgets.caps import CapsAhead
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.allowance import within_budget
@@ -111,7 +112,7 @@ def test_caps_grant_alike_where_a_free_offer_stands_behind_a_paid_one(make_setti
     theirs = replace(curves, levels=np.arange(5), response=curves.response[order])
     found = []
     for campaign, marked in ((plan, curves), (other, theirs)):
-        named = campaign.coverage().mark("customer", marked, own.account_id.tolist(), [""] * own.account_id.size)
+        named = campaign.coverage().mark(SideRequests("customer", own.account_id.tolist()), marked)
         found.append(CapsAhead(campaign, "customer", named, spend, ahead, 0).curves({"budget": 0.01}).granted)
     np.testing.assert_allclose(found[1], found[0][order], rtol=1e-6)
     assert found[0].min() < 0.9

@@ -23,8 +23,8 @@ from serving.local.launch import free_port
 from shadowprice.curves import Curves
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.budgets.kept import KEPT
-from shadowprice.pacing.mixtures import mixtures_at
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.policy import flat_shares
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import load_heads
 
@@ -129,7 +129,7 @@ def test_the_flat_policy_decides_the_best_flat_mixture_of_the_trials_means(flat:
     price = PriceRecord.from_json((folder / "price.json").read_text())
     heads = load_heads((folder / MODEL).resolve())
     curves = {side: Curves(each.levels, each.response(each.default_embedding[None])) for side, each in heads.items()}
-    shares = mixtures_at(campaign, curves, price.of(campaign.priced), price.tie_share)["customer"]
+    shares = flat_shares(campaign, curves, price.of(campaign.priced), price.tie_share)["customer"]
     trial = write_trial(tmp_path, accounts=3000, effect=8)
     np.testing.assert_allclose(shares, best_mixture(trial.offers), atol=1e-4)
     assert summary["solve"]["status"] == "optimal"

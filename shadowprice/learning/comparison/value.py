@@ -23,13 +23,13 @@ from shadowprice.graphs.partners import row_partners
 from shadowprice.groups import hashes
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
 from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
-from shadowprice.policy import Choices, SideRequests
+from shadowprice.policy import Choices
 from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
 
@@ -164,14 +164,12 @@ def marked(
 ) -> dict[Side, Curves]:
     """Return curves (J, N) of the rows of a split with the budgets that count each and the levels that rules allow."""
     rows = data.part(split)
-    return {
-        side: coverage.mark(side, each, *side_requests(data, side, rows[side])[1:]) for side, each in curves.items()
-    }
+    return {side: coverage.mark(side_requests(data, side, rows[side]), each) for side, each in curves.items()}
 
 
 def side_requests(data: TrainingSet, side: Side, frame: pd.DataFrame) -> SideRequests:
     """Return some rows of a side as rules and budgets read them."""
-    partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else [""] * len(frame)
+    partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else ()
     context = {name: frame[name].tolist() for name in data.context.get(side, ())}
     return SideRequests(side, frame["account_id"].astype(str).tolist(), partner, context)
 

@@ -28,7 +28,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.window import able_accounts
-from shadowprice.policy import Choices
+from shadowprice.policy import Choices, Policy
 from shadowprice.responses.sided import SidedModel
 from shadowprice.tables.database import Source
 
@@ -68,14 +68,6 @@ class Terms:
         return replace(self.campaign, budget=Budget(name=self.campaign.budget.name, limit=0), late_reserve=0)
 
 
-@dataclass(frozen=True)
-class Price:
-    """Price of money of each budget, by name, and the share of requests that get the dearer of two tied levels."""
-
-    of: Mapping[str, float]
-    tie_share: float
-
-
 class Rows:
     """Rows of one split that rules allow some level, with a model's curves, as trials in value and money paid."""
 
@@ -93,17 +85,15 @@ class Rows:
         campaign = terms.campaign
         self.caps = caps_ahead(campaign, self.curves, terms.requests, terms.traffic) if campaign.limits.caps else {}
 
-    def decide(self, campaign: Campaign, price: Price | None) -> dict[Side, Levels]:
-        """Levels (n,) of each side at the prices of a campaign's budgets; without prices, the cheapest ones."""
+    def decide(self, campaign: Campaign, policy: Policy | None) -> dict[Side, Levels]:
+        """Levels (n,) of each side by a policy; without one, the cheapest ones."""
         found = {}
+        main, *further = [1.0, *(0.0 for _ in campaign.priced[1:])] if policy is None else policy.prices
         for side, curves in self.curves.items():
-            further = np.array([price.of[name] if price else 0.0 for name in campaign.priced[1:]])
-            net = Choices.of(campaign, side, curves.response, curves.bits, curves.allowed).net_of(further)
-            main, tie_share = 1.0, 0.0
-            if price is None:
+            net = Choices.of(campaign, side, curves.response, curves.bits, curves.allowed).net_of(np.array(further))
+            if policy is None:
                 net = replace(net, value=np.zeros_like(net.value))
-            else:
-                main, tie_share = price.of[campaign.priced[0]], price.tie_share
+            tie_share = policy.tie_share if policy else 0.0
             found[side] = net.decide([main], tie_share, np.arange(curves.accounts)).level
         return found
 
@@ -134,9 +124,9 @@ def judge(
     tried: dict[Side, list[Levels]] = {side: [] for side in rows.curves}
     for share in shares:
         campaign = terms.at(share)
-        price = _price(campaign, before)
+        policy = _policy(campaign, before, terms.coverage)
         for found, where in ((tried, before), (chosen, rows)):
-            for side, level in where.decide(campaign, price).items():
+            for side, level in where.decide(campaign, policy).items():
                 found[side].append(level)
     levels = {side: each.levels.size for side, each in rows.curves.items()}
     above = np.sum([before.requests[side] * _above_lowest(before, side, tried[side]) for side in levels], axis=0)
@@ -157,15 +147,16 @@ def judge(
     )
 
 
-def _price(campaign: Campaign, rows: Rows) -> Price | None:
-    """Price that spends the budget on some rows; None where it buys no more than the cheapest levels."""
+def _policy(campaign: Campaign, rows: Rows, coverage: Coverage) -> Policy | None:
+    """Policy that spends the budget on some rows; None where it buys no more than the cheapest levels."""
     solved = solve_rows(campaign, rows.curves, rows.caps, rows.requests)
     if solved.allocation.status != "optimal":
         return None
-    price, cheapest = Price(solved.prices, solved.allocation.tie_share), rows.decide(campaign, None)
-    bought = rows.decide(campaign, price)
+    prices = [solved.prices[name] for name in campaign.priced]
+    policy = Policy(campaign, coverage, prices, solved.allocation.tie_share)
+    cheapest, bought = rows.decide(campaign, None), rows.decide(campaign, policy)
     # Other rows may respond more than all of these: at their price some of them would be bought more.
-    return None if all(np.array_equal(bought[side], cheapest[side]) for side in cheapest) else price
+    return None if all(np.array_equal(bought[side], cheapest[side]) for side in cheapest) else policy
 
 
 def _above_lowest(rows: Rows, side: Side, chosen: Sequence[Levels]) -> NDArray[np.float64]:
@@ -193,7 +184,7 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[S
     for side, rows in data.rows.items():
         chance, learned = judged_propensity(rows), (rows["split"] != "test").to_numpy(dtype=np.bool_)
         assert chance is not None, "the trials of the judged rows were refused before"
-        may = terms.coverage.allowed(*side_requests(data, side, rows[learned]))
+        may = terms.coverage.allowed(side_requests(data, side, rows[learned]))
         if may is not None:
             able = may.any(axis=0)
             learned[learned] = able

@@ -60,7 +60,7 @@ class Setting:
     def marked(self, side: Side, curves: Curves, rows: NDArray[np.bool_]) -> Curves:
         """Curves of requests of the day, with their budgets and rules."""
         day = self.day.take(np.flatnonzero(rows))
-        return self.coverage.mark(side, curves, day.account_id.tolist(), day.partners.tolist(), day.context)
+        return self.coverage.mark(day.of_side(side), curves)
 
 
 def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) -> dict[str, Replay]:

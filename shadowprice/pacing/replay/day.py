@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput
+from shadowprice.limits.coverage import SideRequests
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Day:
             self.partners[index],
             {name: values[index] for name, values in self.context.items()},
         )
+
+    def of_side(self, side: Side) -> SideRequests:
+        """Return the requests, all of one side, as conditions read them."""
+        context = {name: values.tolist() for name, values in self.context.items()}
+        return SideRequests(side, self.account_id.tolist(), self.partners.tolist(), context)
 
     @property
     def partners(self) -> NDArray[np.str_]:

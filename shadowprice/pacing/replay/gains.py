@@ -14,12 +14,14 @@ from shadowprice.curves import Curves
 from shadowprice.evaluation.policy.incremental import Added, added, cost_of_one, total
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.limits import Limits
-from shadowprice.pacing.mixtures import Mixtures, mixtures_at
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.window import solve_window
+from shadowprice.policy import flat_shares
 
 Over = Literal["lowest", "flat"]
+Mixtures = Mapping[Side, NDArray[np.float64]]
+"""side → (J,), share of its requests that is given each level."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int)
     solved = solve_window(plain, means, ahead, spend).allocation
     if solved.status != "optimal":
         return None
-    return mixtures_at(plain, means, solved.prices, solved.tie_share)
+    return flat_shares(plain, means, solved.prices, solved.tie_share)
 
 
 def _gain(

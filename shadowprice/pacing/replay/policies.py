@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from shadowprice.arms import treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import NOTHING, Decision, fit_budget
+from shadowprice.decision import NOTHING, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits import MOST_AMOUNT, Asked, Cap, GroupBudget, name_of, period_of
-from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.limits.usage import Left, Usage, tightest
 from shadowprice.pacing.contexts import Contexts, drawn_contexts, joined_contexts
 from shadowprice.pacing.forecast import Forecast
@@ -28,7 +28,7 @@ from shadowprice.pacing.replay.outcomes import Outcomes, Population
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport, hours_counted
-from shadowprice.policy import Policy, SideRequests
+from shadowprice.policy import Decided, Policy
 from shadowprice.price import PriceRecord
 
 
@@ -163,7 +163,7 @@ class SimulatedLedger:
         for side, recent in self.recent.items():
             names, partners = [each for each, *_ in recent], [each for _, each, _ in recent]
             curves = model[side].of(np.array(names, dtype=np.str_))
-            found[side] = self.coverage.mark(side, curves, names, partners, self._contexts(side))
+            found[side] = self.coverage.mark(SideRequests(side, names, partners, self._contexts(side)), curves)
         return found
 
     def _contexts(self, side: Side) -> Contexts | None:
@@ -207,44 +207,30 @@ class PricedPolicy:
         at = [start + timedelta(hours=hour) for hour in batch.at.tolist()]
         units = units_of(test, batch.account_id.tolist(), [""] * len(batch), at, self.groups)
         treated = treatment(test, units, self.campaign.exploration)
-        decided: dict[Side, tuple[NDArray[np.intp], Decision]] = {}
-        groups = [""] * len(batch)
-        unpaid_allowed = np.ones(len(batch), dtype=np.bool_)
+        decided: dict[Side, tuple[NDArray[np.intp], Decided]] = {}
         policy = Policy(self.campaign, self.ledger.coverage, self.price.of(self.campaign.priced), self.price.tie_share)
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
                 continue
-            asked = batch.take(rows)
-            eligible = policy.eligible(
-                SideRequests(side, asked.account_id.tolist(), asked.partners.tolist(), asked.context)
-            )
+            eligible = policy.eligible(batch.take(rows).of_side(side))
             reason[rows] = "ineligible"
             rows = rows[eligible.rows]
             response = self.model[side].of(batch.account_id[rows]).response
             made = policy.answer(eligible, response, batch.request_id[rows].tolist(), treated.take(rows))
-            for row, names in zip(rows.tolist(), made.groups, strict=True):
-                groups[row] = names
-            decided[side] = rows, made.decision
-            unpaid_allowed[rows], reason[rows] = made.unpaid, made.reasons()
+            decided[side] = rows, made
             level[rows], propensity[rows] = made.decision.level, made.decision.propensity
+            reason[rows] = made.reasons
         if self.campaign.limits or (self.hard_stop and self.campaign.budget.form == "total"):
-            columns = (batch.account_id, batch.side, batch.partners, treated.arm)
-            asks = [
-                Asked(account, side, partner, arm, frozenset(names.split(",")))
-                for account, side, partner, arm, names in zip(*(each.tolist() for each in columns), groups, strict=True)
-            ]
-            self._stop(batch, asks, at, decided, unpaid_allowed, level, reason, propensity)
+            self._stop(batch, at, decided, level, reason, propensity)
         self.ledger.authorize(batch, level)
         return Answers(level, reason, propensity, treated.arm)
 
     def _stop(
         self,
         batch: Day,
-        asks: Sequence[Asked],
         at: Sequence[datetime],
-        decided: Mapping[Side, tuple[NDArray[np.intp], Decision]],
-        unpaid_allowed: NDArray[np.bool_],
+        decided: Mapping[Side, tuple[NDArray[np.intp], Decided]],
         level: NDArray[np.int32],
         reason: NDArray[np.str_],
         propensity: NDArray[np.float64],
@@ -254,18 +240,20 @@ class PricedPolicy:
         limit = campaign.budget.limit - campaign.late_reserve if campaign.budget.form == "total" else MOST_AMOUNT
         left = int(limit) - ledger.spent - sum(ledger.outstanding.values())
         reserved = {side: campaign.terms(side).reserved for side in decided}
-        wanted = sum(int(np.asarray(reserved[side])[each.level].sum()) for side, (_, each) in decided.items())
+        wanted = sum(int(np.asarray(reserved[side])[each.decision.level].sum()) for side, (_, each) in decided.items())
         if not campaign.limits and wanted + max(max(most) for most in reserved.values()) <= left:
             return
-        shares: dict[int, list[float]] = {}
-        for rows, each in decided.values():
-            shares |= dict(zip(rows.tolist(), each.policy.propensities().T.tolist(), strict=True))
-        for row, share in sorted(shares.items()):
-            most, sums = reserved[asks[row].side], campaign.limits.sums(asks[row], at[row])  # type: ignore[index]
+        cells = ((row, side, place) for side, (rows, _) in decided.items() for place, row in enumerate(rows.tolist()))
+        shares = {side: each.decision.policy.propensities().T.tolist() for side, (_, each) in decided.items()}
+        for row, side, place in sorted(cells):
+            made, share = decided[side][1], shares[side][place]
+            names = str(batch.account_id[row]), side, str(batch.partners[row]), str(made.treated.arm[place])
+            asked = Asked(*names, frozenset(made.groups[place].split(",")))
+            most, sums = reserved[side], campaign.limits.sums(asked, at[row])
             if stop:
                 others = ledger.elsewhere(sums)
                 room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage, others)
-                allowed = bool(unpaid_allowed[row])
+                allowed = bool(made.unpaid[place])
                 found = fit_budget(int(level[row]), share, most, room.amount, unpaid_allowed=allowed)
                 if most[level[row]] > max(room.amount, 0):
                     reason[row] = room.reason

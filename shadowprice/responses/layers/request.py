@@ -7,25 +7,14 @@ embedding (D,) stands behind that. Numpy only.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.limits.coverage import other_side
-from shadowprice.responses.layers.tower import ServedTower
-
-
-class Vectors(NamedTuple):
-    """Stored vectors of n accounts.
-
-    matrix    float32 (n, D or 2D)
-    informed  bool (n,), whether a vector is the account's own and not the default of its side
-    """
-
-    matrix: NDArray[np.float32]
-    informed: NDArray[np.bool_]
+from shadowprice.responses.layers.tower import ServedTower, context_values
 
 
 def account_vectors(
@@ -33,8 +22,10 @@ def account_vectors(
     known: NDArray[np.bool_],
     default: NDArray[np.float32],
     encoded: NDArray[np.float32] | None = None,
-) -> Vectors:
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Return the vectors of n accounts: as stored, else encoded from their own features, else the default.
+
+    The second array tells which accounts have one of the first two.
 
     Args:
         stored: (n, W); any numbers of an account that is not known.
@@ -43,21 +34,22 @@ def account_vectors(
         encoded: (m, W) of the accounts that are not known, in their order; NaN where their features are not known.
     """
     if known.all():
-        return Vectors(stored, known)
+        return stored, known
     matrix, informed = np.where(known[:, None], stored, default).astype(np.float32, copy=False), known
     if encoded is not None:
         has, informed = np.isfinite(encoded).all(axis=1), known.copy()
         informed[~known] = has
         matrix[informed & ~known] = encoded[has]
-    return Vectors(matrix, informed)
+    return matrix, informed
 
 
 def reads_partners(
     tower: ServedTower | None, side: Side, heads: Collection[str], partner_id: Sequence[str]
 ) -> NDArray[np.bool_]:
     """bool (n,): requests of a side whose partner is read; accounts of a side without a head have no stored vector."""
-    reads = tower is not None and tower.partner and other_side(side) in heads
-    return np.array([reads and bool(name) for name in partner_id], dtype=np.bool_)
+    if tower is None or not tower.partner or other_side(side) not in heads:
+        return np.zeros(len(partner_id), dtype=np.bool_)
+    return np.array([bool(name) for name in partner_id], dtype=np.bool_)
 
 
 def embed_requests(
@@ -65,22 +57,31 @@ def embed_requests(
     accounts: NDArray[np.float32],
     context: Mapping[str, Sequence[Any]],
     named: NDArray[np.bool_],
-    partners: Vectors | None,
+    partners: tuple[NDArray[np.float32], NDArray[np.bool_]] | None,
 ) -> NDArray[np.float32]:
-    """Return the embeddings (n, D) of n requests of one side; a row depends on no other.
+    """Return the embeddings (n, D) of n requests of a side: the stored one where nothing that its tower reads is given.
 
     Args:
         tower: of the side; None: the stored vector is the embedding of every request.
         accounts: (n, W), vectors of the accounts (:func:`account_vectors`).
         context: name → n values, None where a request has none.
         named: bool (n,), requests whose partner is read (:func:`reads_partners`).
-        partners: vectors of these partners, in order; None where there are none. One without information counts as
-            no partner.
+        partners: their vectors, and which are no default, in order; None without any. A default counts as no partner.
     """
     if tower is None:
         return accounts
+    live, columns = named, {name: values for name, values in context.items() if name in tower.accepts}
+    for values in columns.values():
+        live = live | np.fromiter((value is not None for value in values), np.bool_, len(values))
+    rows, matrix = np.flatnonzero(live), accounts[:, : tower.width]
+    if not rows.size:
+        return matrix
     beside = np.zeros((len(accounts), tower.width), dtype=np.float32)
     if partners is not None:
-        own = partners.matrix[:, -tower.width :]
-        beside[named] = np.where(partners.informed[:, None], own, np.float32(0.0))
-    return tower.join(accounts, context, beside, named)
+        vectors, informed = partners
+        beside[named] = np.where(informed[:, None], vectors[:, -tower.width :], np.float32(0.0))
+    carried = {name: [values[row] for row in rows.tolist()] for name, values in columns.items()}
+    given = context_values(carried, rows.size, tower.context.names)
+    matrix = matrix.copy()
+    matrix[rows] = tower.embed(accounts[rows, tower.width :], given, beside[rows])
+    return matrix

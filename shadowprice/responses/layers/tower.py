@@ -119,35 +119,6 @@ class ServedTower:
             )
         return found
 
-    def join(
-        self,
-        stored: NDArray[np.float32],
-        context: Mapping[str, Sequence[Any]],
-        partner: NDArray[np.float32],
-        named: NDArray[np.bool_],
-    ) -> NDArray[np.float32]:
-        """Embeddings (n, D) of n requests: the stored one of a request that carries nothing the tower reads.
-
-        Args:
-            stored: (n, 2D), the embedding of each account's stored request, and its own.
-            context: name → n values, None where a request has none.
-            partner: (n, D), the partners' own embeddings, zeros where there is none.
-            named: bool (n,), requests that name a partner.
-        """
-        live = named & self.partner
-        columns = {name: values for name, values in context.items() if name in self.accepts}
-        for values in columns.values():
-            live = live | np.fromiter((value is not None for value in values), np.bool_, len(values))
-        rows, matrix = np.flatnonzero(live), stored[:, : self.width]
-        if not rows.size:
-            return matrix
-        carried = {name: [values[row] for row in rows.tolist()] for name, values in columns.items()}
-        matrix = matrix.copy()
-        matrix[rows] = self.embed(
-            stored[rows, self.width :], context_values(carried, rows.size, self.context.names), partner[rows]
-        )
-        return matrix
-
 
 def save_towers(towers: Mapping[Side, ServedTower], folder: Path) -> None:
     """Write the towers to ``towers.safetensors`` in ``folder``; the file goes where there are none."""

@@ -16,6 +16,7 @@ from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 from shadowprice.limits import Cap, Limits
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices, exclusive_share, others_rate
 from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer
@@ -47,7 +48,7 @@ def campaign_with(*caps: Cap, hours: int = 48, limit: int = 9_000) -> Campaign:
 def curves_of(campaign: Campaign, accounts: Sequence[str], partners: Sequence[str], seed: int = 0) -> Curves:
     response = np.sort(np.random.default_rng(seed).uniform(0.05, 0.9, (3, len(accounts))), axis=0)
     bare = Curves(np.array([0, 50, 100]), response.astype(np.float32), np.arange(1.0, len(accounts) + 1))
-    return campaign.coverage().mark("customer", bare, accounts, partners)
+    return campaign.coverage().mark(SideRequests("customer", accounts, partners), bare)
 
 
 def capped(mean: float, most: float) -> float:

@@ -29,7 +29,7 @@ from shadowprice.errors import Unavailable
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
-from shadowprice.policy import SideRequests
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.responses.layers.own import ServedEncoder, save_encoders
 from shadowprice.responses.layers.request import embed_requests
 from shadowprice.responses.layers.tower import stored_defaults

@@ -24,13 +24,14 @@ from shadowprice.campaign import SIDES, Budget
 from shadowprice.curves import Curves
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import columns_file
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.pacing.replay.day import Accounts, Day
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
-from shadowprice.policy import Policy, SideRequests
+from shadowprice.policy import Policy
 from shadowprice.responses.layers.heads import save_heads
 
 APPS = 'has(context.c_channel) && context.c_channel == "app"'
@@ -179,10 +180,10 @@ def test_each_caller_gives_what_the_policy_answers_to_the_request_alone(case, tm
             continue
         column, wanted = served[row]
         made, alone = wanted.decided, own.decision
-        level, share, reason = int(alone.level[0]), alone.propensity[0], own.reasons()[0]
+        level, share, reason = int(alone.level[0]), alone.propensity[0], own.reasons[0]
         assert (made.decision.level[column], replayed.level[row]) == (level, level)
         assert (made.decision.propensity[column], replayed.propensity[row]) == (share, share)
-        assert (wanted.reasons[column], replayed.reason[row]) == (reason, reason)
+        assert (made.reasons[column], replayed.reason[row]) == (reason, reason)
         assert (made.treated.arm[column], replayed.arm[row]) == (own.treated.arm[0],) * 2
         assert (made.groups[column], made.unpaid[column]) == (own.groups[0], own.unpaid[0])
         np.testing.assert_array_equal(estimated[request], case.alone(row, 0.5).policy.propensities()[:, 0])
@@ -201,7 +202,7 @@ def test_each_caller_gives_what_the_policy_answers_to_the_request_alone(case, tm
 def test_the_cases_have_every_reason_and_several_prices(kit, tmp_path) -> None:
     cases = [Case(seed, kit, tmp_path) for seed in range(16)]
     answers = [each.alone(row) for each in cases for row in range(COUNT)]
-    assert {"ineligible" if each is None else each.reasons()[0] for each in answers} == {
+    assert {"ineligible" if each is None else each.reasons[0] for each in answers} == {
         *("ineligible", "holdout", "explored", "optimal"),
     }
     assert {len(each.campaign.priced) for each in cases} >= {1, 2, 3, 4}
