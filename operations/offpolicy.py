@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -212,11 +212,11 @@ class _Priced:
 
     def at(self, price: float, further: Sequence[float] | None = None) -> Callable[[str], Target]:
         """Return the policy at a price of the main budget, and at those (K − 1,) of further ones."""
-        policy = replace(self.policy, prices=[price, *(self.policy.prices[1:] if further is None else further)])
+        policy, prices = self.policy, [price, *(self.policy.prices[1:] if further is None else further)]
 
         def target(side: str) -> Target:
             ids = self.requests.loc[self.requests["side"] == side, "request_id"].tolist()
-            made = policy.decide(self.choices[side], ids)
+            made = self.choices[side].decide(prices, policy.tie_share, ids)
             return _with_model(policy.campaign, side, made.policy.propensities(), self.curves)
 
         return target

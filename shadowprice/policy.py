@@ -134,10 +134,6 @@ class Policy:
         allowed = asked.allowed if treated is None else treated.allowed(len(response), asked.allowed)
         return Choices.of(self.campaign, asked.requests.side, response, bits, allowed)
 
-    def decide(self, choices: Choices, request_ids: Ids) -> Decision:
-        """Choose levels at the prices, without arms and exploration."""
-        return choices.decide(self.prices, self.tie_share, request_ids)
-
     def answer(
         self,
         asked: Eligible,

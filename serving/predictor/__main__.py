@@ -107,7 +107,8 @@ def _warm_up(config: Config, served: _Served) -> None:
         return Features(
             open_reader(workspace.features_dir, bundle.model_version, config.feature_reader, widths),
             default,
-            bundle.cold_starts,
+            bundle.encoders,
+            bundle.towers,
             cache_seconds=config.cache_seconds,
             max_age_seconds=config.feature_max_age_seconds,
         )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from serving.predictor.features import ColdStart
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
@@ -32,14 +30,6 @@ class Bundle:
     model_version: str
     towers: Mapping[Side, ServedTower] = field(default_factory=dict)
     encoders: Mapping[Side, ServedEncoder] = field(default_factory=dict)
-
-    @property
-    def cold_starts(self) -> dict[Side, ColdStart]:
-        """Side → how an account without an embedding is encoded."""
-        return {
-            side: ColdStart(encoder.reads, partial(encoder.stored, self.towers.get(side)))
-            for side, encoder in self.encoders.items()
-        }
 
 
 def read_version(folder: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from feature_repo.names import CONFIG_FILE
 from serving.http.limits import MAX_REMEMBERED
 from serving.predictor.recent import Recent
 from shadowprice.campaign import Side
+from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.request import account_vectors
+from shadowprice.responses.layers.tower import ServedTower
 
 logger = logging.getLogger("serving")
 
@@ -51,17 +53,6 @@ class LoopReader(EmbeddingReader, Protocol):
 
     async def fetch_profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
         """Asynchronous ``profiles``."""
-
-
-class ColdStart(NamedTuple):
-    """Encoding of accounts without an embedding from their own features.
-
-    reads   columns that the encoder reads
-    encode  from column → n values, and n, the vectors float32 (n, D) that stand for the accounts
-    """
-
-    reads: tuple[str, ...]
-    encode: Callable[[Mapping[str, Sequence[Any]], int], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +106,7 @@ class Features:
     An account without an embedding costs a second read, that of its features, where the model can encode them.
 
     default          side → float32 (D,), the embedding of an account nothing is known of
-    cold_starts      side → how an account without an embedding is encoded; a side that is missing has the default
+    encoders         side → encodes accounts without an embedding, for its tower; a side that is missing has the default
     cache_seconds    how long an embedding that was read is used without asking the store; 0: not at all
     max_age_seconds  an embedding computed, or a profile taken longer ago counts as unknown, remembered or not. Feast
                      does not apply a time to live to online reads.
@@ -125,7 +116,8 @@ class Features:
         self,
         reader: EmbeddingReader,
         default: Mapping[Side, NDArray[np.float32]],
-        cold_starts: Mapping[Side, ColdStart] = MappingProxyType({}),
+        encoders: Mapping[Side, ServedEncoder] = MappingProxyType({}),
+        towers: Mapping[Side, ServedTower] = MappingProxyType({}),
         *,
         cache_seconds: float = 0.0,
         max_age_seconds: float = math.inf,
@@ -134,7 +126,7 @@ class Features:
         self._reader = reader
         self._loop_reader = reader if isinstance(reader, LoopReader) else _OnThreads(reader)
         self._default = default
-        self._cold_starts = cold_starts
+        self._encoders, self._towers = encoders, towers
         self._max_age = max_age_seconds
         self._clock = clock
         self._recent: Recent[Known] | None = Recent(cache_seconds, MAX_REMEMBERED) if cache_seconds > 0 else None
@@ -155,7 +147,7 @@ class Features:
         cold = self._cold(asked, kept)
         if not cold:
             return self._complete(asked, kept, None)
-        profiles = await self.profiles(side, cold, self._reads(side))
+        profiles = await self.profiles(side, cold, self._encoders[side].reads)
         return self._complete(asked, replace(kept, failed=profiles is None), profiles)
 
     def read(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
@@ -166,7 +158,7 @@ class Features:
         if not cold:
             return self._complete(asked, kept, None)
         try:
-            return self._complete(asked, kept, self._reader.profiles(side, cold, self._reads(side)))
+            return self._complete(asked, kept, self._reader.profiles(side, cold, self._encoders[side].reads))
         except Exception:  # as in _from_store
             self._complain()
             return self._complete(asked, replace(kept, failed=True), None)
@@ -179,9 +171,6 @@ class Features:
         except Exception:  # as in _from_store
             self._complain()
             return None
-
-    def _reads(self, side: Side) -> tuple[str, ...]:
-        return self._cold_starts[side].reads
 
     def _asked(self, side: Side, account_ids: Sequence[str]) -> _Asked:
         now = self._clock()
@@ -218,7 +207,7 @@ class Features:
 
     def _cold(self, asked: _Asked, kept: Embeddings) -> list[str]:
         """Accounts whose own features are to be read."""
-        if kept.failed or asked.side not in self._cold_starts or kept.known.all():
+        if kept.failed or asked.side not in self._encoders or kept.known.all():
             return []
         return [asked.names[row] for row in np.flatnonzero(~kept.known)]
 
@@ -227,7 +216,8 @@ class Features:
         side, names = asked.side, asked.names
         known, computed_at, encoded = kept.known, kept.computed_at, None
         if profiles is not None:
-            encoded = self._cold_starts[side].encode(profiles.columns, len(profiles.snapshot_at))
+            n, tower = len(profiles.snapshot_at), self._towers.get(side)
+            encoded = self._encoders[side].stored(tower, profiles.columns, n)
             encoded[~self._young(asked, profiles.snapshot_at)] = np.nan
         matrix, informed = account_vectors(kept.matrix, known, self._default[side], encoded)
         if not known.all():

@@ -78,19 +78,15 @@ class Coverage:
     @property
     def faults(self) -> int:
         """Evaluations so far that failed although all values were known."""
-        conditions = [each.condition for each in self.rules]
-        conditions += [each.condition for each in self.budgets if each.condition is not None]
-        return sum(each.faults for each in conditions)
+        return sum(each.faults for each in _conditions([*self.budgets, *self.rules]))
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner."""
         found: dict[Any, set[str]] = {side: set() for side in SIDES}
-        given = [(each.condition, each.side) for each in self.budgets if each.condition is not None]
-        for condition, of in [*given, *((each.condition, each.side) for each in self.rules)]:
-            for side in SIDES if of is None else (of,):
-                if side in self.offers:
-                    found[side].update(columns_of([condition], "account"))
-                    found[other_side(side)].update(columns_of([condition], "partner"))
+        for side in self.offers:
+            conditions = _conditions([*self.budgets, *self.rules], side)
+            found[side].update(columns_of(conditions, "account"))
+            found[other_side(side)].update(columns_of(conditions, "partner"))
         return {side: sorted(names) for side, names in found.items()}
 
     def reading(self, folder: Path) -> Coverage:
@@ -110,22 +106,19 @@ class Coverage:
 
     def context_names(self, side: str) -> list[str]:
         """Return the names of the context values that rules and budgets with a price read of requests of a side."""
-        return columns_of(self._conditions(side), "context")
+        return columns_of(_conditions([*self._priced(side), *self.rules], side), "context")
 
     def _priced(self, side: str) -> list[GroupBudget]:
         """Budgets with a price that may count requests of a side."""
         return [each for each in self.budgets if each.side in (None, side) and each.arm is None]
 
-    def _conditions(self, side: str) -> list[Condition]:
-        """Conditions of rules, and of budgets with a price, of requests of a side."""
-        rules = [each.condition for each in self.rules if each.side in (None, side)]
-        return [*(each.condition for each in self._priced(side) if each.condition is not None), *rules]
-
     def reads_partner(self, side: str) -> bool:
         """Return whether rules, caps or budgets with a price tell requests of a side apart by their partner."""
         if any(each.per == "partner" and each.side in (None, side) for each in self.caps):
             return True
-        return any(each.partners for each in self._priced(side)) or bool(columns_of(self._conditions(side), "partner"))
+        priced = self._priced(side)
+        conditions = _conditions([*priced, *self.rules], side)
+        return any(each.partners for each in priced) or bool(columns_of(conditions, "partner"))
 
     def bits(self, asked: SideRequests) -> NDArray[np.uint32]:
         """uint32 (n,): bit k is set where budget k counts the request. O(n · budgets)."""
@@ -218,3 +211,9 @@ class Coverage:
         for name in columns_of(conditions, "context"):
             found["context", name] = list(known((context or {}).get(name, [None] * n)))
         return found
+
+
+def _conditions(given: Sequence[GroupBudget | Rule], side: str | None = None) -> list[Condition]:
+    """Conditions of budgets and rules of requests of a side; None: of both."""
+    own = (each.condition for each in given if side is None or each.side in (None, side))
+    return [each for each in own if each is not None]

@@ -8,17 +8,12 @@ exact for every order of arrival.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan
 from shadowprice.errors import InvalidInput
-from shadowprice.policy import Choices
-
-Ids = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic]
-
+from shadowprice.policy import Choices, Ids
 
 CHUNK = 4096
 """Requests that are scored at once; they are scored again when a segment closes to a class of accounts."""

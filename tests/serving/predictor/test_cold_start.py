@@ -96,7 +96,9 @@ def _model(kit, encoders, profiles, tmp_path, towers):
     publish_embeddings(store, embeddings, progress=False)
     default = stored_defaults(bundle.heads, bundle.towers)
     reader = open_reader(tmp_path / "features", kit.model, widths={side: each.size for side, each in default.items()})
-    return ServedModel(kit.model, bundle.heads, Features(reader, default, bundle.cold_starts), bundle.towers)
+    return ServedModel(
+        kit.model, bundle.heads, Features(reader, default, bundle.encoders, bundle.towers), bundle.towers
+    )
 
 
 class Away:

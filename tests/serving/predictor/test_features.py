@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from feature_repo.columns import Profiles
 from serving.predictor import features as module
-from serving.predictor.features import ColdStart, Features, open_reader
+from serving.predictor.features import Features, open_reader
 from serving.predictor.recent import Recent
 from shadowprice.errors import NotFound, Unavailable
 
@@ -182,9 +183,11 @@ def test_a_store_that_hangs_is_given_up(kind, hang, monkeypatch):
 
 
 COLD = {
-    "customer": ColdStart(
-        ("x_age",),
-        lambda columns, n: np.array([[age or 0, 2 * (age or 0)] for age in columns["x_age"]], np.float32).reshape(n, 2),
+    "customer": SimpleNamespace(
+        reads=("x_age",),
+        stored=lambda _, columns, n: np.array(
+            [[age or 0, 2 * (age or 0)] for age in columns["x_age"]], np.float32
+        ).reshape(n, 2),
     )
 }
 

@@ -105,7 +105,7 @@ class Case:
         if not eligible.rows.size:
             return None
         if tie_share is not None:
-            return policy.decide(policy.choices(eligible, self.curve[row]), ids)
+            return policy.choices(eligible, self.curve[row]).decide(policy.prices, share, ids)
         return policy.answer(eligible, self.curve[row], ids, self.treated.take([row]))
 
 
