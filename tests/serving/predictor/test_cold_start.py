@@ -17,7 +17,7 @@ from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import create
 from operations import solve
 from operations.solve import Solver
-from serving.predictor import context
+from serving.predictor import context, features
 from serving.predictor.active import Active, ServedModel
 from serving.predictor.bundle import load_bundle
 from serving.predictor.context import read_requests
@@ -31,7 +31,7 @@ from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.responses.layers.own import ServedEncoder, save_encoders
-from shadowprice.responses.layers.request import embed_requests
+from shadowprice.responses.layers.request import account_vectors, embed_requests
 from shadowprice.responses.layers.tower import stored_defaults
 
 BARS = Rule(name="bars", expression='partner.c_kind == "bar"', side="customer")
@@ -229,12 +229,18 @@ def test_the_solve_embeds_requests_by_the_function_of_the_service_and_has_its_cu
         ("new", "", None),
     ]
     accounts, partners, baskets = map(list, zip(*asked, strict=True))
-    calls = []
-    for module in (solve, context):
-        embed = module.embed_requests
-        monkeypatch.setattr(module, "embed_requests", lambda *asked, embed=embed: calls.append(embed) or embed(*asked))
+    calls = set()
+    both = {(solve, embed_requests), (solve, account_vectors), (context, embed_requests), (features, account_vectors)}
+    for module, function in both:
+        assert getattr(module, function.__name__) is function
+
+        def counted(*asked, function=function, module=module):
+            calls.add((module, function))
+            return function(*asked)
+
+        monkeypatch.setattr(module, function.__name__, counted)
     read = asyncio.run(read_requests(served, SideRequests("customer", accounts, partners, {"x_basket": baskets})))
     found = Solver(tmp_path).curves("customer", np.array(accounts), np.array(partners), {"x_basket": baskets})
     np.testing.assert_array_equal(found.response, served.heads["customer"].response(read.matrix))
     assert len(np.unique(found.response, axis=1).T) == 5
-    assert calls == [embed_requests, embed_requests]
+    assert calls == both
