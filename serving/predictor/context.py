@@ -81,6 +81,8 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
     """
     side, names, context = asked.side, asked.account_id, asked.context or {}
     features, tower, failed, vectors = model.features, model.towers.get(side), False, None
+    if tower is None:
+        return await features.fetch(side, names)
     named = reads_partners(tower, side, model.heads, asked.partners)
     if named.any():
         read = [asked.partners[row] for row in np.flatnonzero(named).tolist()]
