@@ -161,8 +161,6 @@ def test_before_the_window_the_past_tells_the_contexts_and_without_any_the_rule_
     finally:
         traffic.save(workspace)
     assert not (workspace / "traffic-customer-contexts.parquet").exists()
-    earlier = [{"account_id": "c1", "side": "customer", "partner_id": ""}] * 3
-    assert recent_requests(campaign, earlier)[2] == {}
 
 
 def test_each_context_is_drawn_as_often_as_the_others():
