@@ -7,34 +7,46 @@ interrupted, run has measured, and ``--write`` puts the figures of the last comp
 
 from __future__ import annotations
 
-import argparse
+import sys
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Annotated
+
+import typer
 
 from benchmarks.cells import RESULTS, Cells
 from benchmarks.document import write
 from benchmarks.registry import BENCHMARKS, ON_REQUEST
+from shadowprice.command.failures import Misused
+from shadowprice.command.options import run_program
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description="Run the benchmarks.")
-    usual = [name for name in BENCHMARKS if name not in ON_REQUEST]
-    parser.add_argument("names", nargs="*", default=usual, metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--quick", action="store_true", help="small sizes, in benchmarks/results/quick")
-    parser.add_argument("--keep", action="store_true", help="take measurements that are there already")
-    parser.add_argument("--write", action="store_true", help="only write the documents' tables from the results")
-    given = parser.parse_args()
-    if unknown := set(given.names) - set(BENCHMARKS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose of {', '.join(BENCHMARKS)}")
-    for name in given.names if not given.write else ():
-        print(f"== {name}", flush=True)
-        folder = RESULTS / "quick" if given.quick else RESULTS
-        cells = Cells(folder / f"{name}.json", kept=given.keep)
-        cells.finish(import_module(BENCHMARKS[name]).run(cells, quick=given.quick))
-        print(f"-> {cells.path} ({cells.took:.0f} s)\n", flush=True)
-    if given.write:
+def measure(
+    names: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(BENCHMARKS)}")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="small sizes, in benchmarks/results/quick")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="take measurements that are there already")] = False,
+    only_write: Annotated[
+        bool, typer.Option("--write", help="only write the documents' tables from the results")
+    ] = False,
+) -> None:
+    """Run the benchmarks."""
+    if unknown := set(names or ()) - set(BENCHMARKS):
+        raise Misused(f"unknown: {', '.join(sorted(unknown))}; choose of {', '.join(BENCHMARKS)}")
+    if only_write:
         write(RESULTS)
+        return
+    for name in names or [each for each in BENCHMARKS if each not in ON_REQUEST]:
+        print(f"== {name}", flush=True)
+        folder = RESULTS / "quick" if quick else RESULTS
+        cells = Cells(folder / f"{name}.json", kept=keep)
+        cells.finish(import_module(BENCHMARKS[name]).run(cells, quick=quick))
+        print(f"-> {cells.path} ({cells.took:.0f} s)\n", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(measure, "python -m benchmarks", arguments)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

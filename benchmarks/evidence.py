@@ -6,13 +6,17 @@ times that, and prints how often each verdict is given and how often the interva
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from benchmarks.trials import Shape, TrialFiles, draw
+from shadowprice.command.options import run_program
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.uplift.comparisons import side_evidence
@@ -70,28 +74,32 @@ def _holds(found: Estimate | None, truth: float) -> bool:
     return found is not None and found.low <= truth <= found.high
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description="How often the evidence of a generated trial is right.")
-    parser.add_argument("shapes", nargs="*", default=SHAPES, help=f"of {', '.join(SHAPES)}")
-    parser.add_argument("--draws", type=int, default=200, help="trials of each shape and effect")
-    parser.add_argument("--accounts", type=int, default=0, help="of each trial; 0: those of the real one")
-    given = parser.parse_args()
+def compare(
+    shapes: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(SHAPES)}; all by default")] = None,
+    draws: Annotated[int, typer.Option(help="trials of each shape and effect")] = 200,
+    accounts: Annotated[int, typer.Option(help="of each trial; 0: those of the real one")] = 0,
+) -> None:
+    """Count how often the evidence of a generated trial is right."""
     print("| trial | effect | not identified | identified | wrong way | difference | relative | cost of one extra |")
     print("|---|---|---|---|---|---|---|---|")
-    for shape in given.shapes:
+    for shape in (each for each in SHAPES if not shapes or each in shapes):
         for effect in EFFECTS:
             verdicts, hits = Counter[str](), dict[str, list[bool]]()
-            for seed in range(given.draws):
-                trial = draw(shape, seed=seed, accounts=given.accounts, effect=effect)
+            for seed in range(draws):
+                trial = draw(shape, seed=seed, accounts=accounts, effect=effect)
                 found = evidence_in(trial)
                 verdicts[found.verdict] += 1
                 for name, each in covered(trial, found).items():
                     hits.setdefault(name, []).extend(each)
-            rates = [verdicts[name] / given.draws for name in ("not identified", "identified", "wrong way")]
+            rates = [verdicts[name] / draws for name in ("not identified", "identified", "wrong way")]
             cover = [f"{np.mean(each):.1%} of {len(each)}" if each else "–" for each in hits.values()]
             print(f"| {shape} | {effect:g} | {' | '.join(f'{rate:.1%}' for rate in rates)} | {' | '.join(cover)} |")
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(compare, "python -m benchmarks.evidence", arguments)
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cli.status import status_of
 from serving.account import Places
 from serving.account import erase as erase_account
 from serving.account import export as export_account
+from shadowprice.command.options import AsJson, application, run_program
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 Account = Annotated[str, typer.Argument(help="identifier of the account, as requests and tables have it")]
 Workspaces = Annotated[
     list[Path], typer.Argument(help="folders of runs or campaigns; all campaigns that share a limit together")
@@ -26,10 +26,8 @@ Password = Annotated[
     Path | None,
     typer.Option(help="file with the password of Redis", envvar="SHADOWPRICE_LEDGER_REDIS_PASSWORD_FILE"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 
 
-@app.command()
 def export(
     account: Account,
     workspaces: Workspaces,
@@ -47,7 +45,6 @@ def export(
     _tell(found, as_json, {each["source"]: each["rows"] for each in found["sources"]}, found["not_read"])
 
 
-@app.command()
 def erase(
     account: Account,
     workspaces: Workspaces,
@@ -64,7 +61,6 @@ def erase(
     _tell(found, as_json, found["changed"], found["left"])
 
 
-@app.command()
 def repeat(
     workspaces: Workspaces,
     also: More = None,
@@ -90,6 +86,9 @@ def _tell(found: dict[str, Any], as_json: bool, rows: dict[str, int], left: list
     print(*lines, sep="\n")
 
 
-def main() -> int:
+app = application(export, erase, repeat, no_args_is_help=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`export`, :func:`erase` and :func:`repeat`."""
-    return status_of(app, "shadowprice account")
+    return run_program(app, "shadowprice account", arguments)

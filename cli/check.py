@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.status import status_of
 from shadowprice.campaign import Campaign
+from shadowprice.command.options import application, run_program
 from shadowprice.currency import Currency
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.errors import InvalidTable
@@ -29,10 +29,7 @@ from shadowprice.tables import Tables, campaign_from_tables
 SHOWN_COLUMNS = 5
 """Columns of the evidence that are printed, of those that the report shows."""
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-
-@app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
     outside: Annotated[bool, typer.Option("--outside", help="read files outside of the folder of the mapping")] = False,
@@ -127,6 +124,9 @@ def _print_evidence(console: Console, found: SideEvidence, currency: Currency) -
         console.print("A model of this side does not pass the gate.", soft_wrap=True)
 
 
-def main() -> int:
+app = application(check)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`check`."""
-    return status_of(app, "shadowprice check")
+    return run_program(app, "shadowprice check", arguments)

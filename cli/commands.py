@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """A module with a ``main`` that reads ``sys.argv``.
+    """A module with a ``main`` that takes the arguments and returns the exit status.
 
     module  name of the module
     about   one line of the help

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 import typer
 
 from cli.commands import COMMANDS
-from cli.status import status_of
 
 TYPED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """Variables in which Typer's scripts pass the line that is typed."""
@@ -43,7 +42,12 @@ def _nothing() -> None:
     """Stand for a command whose options are not completed."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Complete the line in the environment, or install or show the script of the shell."""
-    typed = next((os.environ[name] for name in TYPED if name in os.environ), " ".join(sys.argv)).split()
-    return status_of(application(typed[1] if len(typed) > 1 else ""), "shadowprice")
+    typed = next((os.environ[name] for name in TYPED if name in os.environ), "").split()
+    app = application(typed[1] if len(typed) > 1 else "")
+    try:
+        app(list(arguments), prog_name="shadowprice", standalone_mode=False)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0

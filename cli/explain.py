@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.options import number, pairs
-from cli.status import status_of
 from serving.client.client import DecisionClient
 from serving.http.tokens import Tokens
+from shadowprice.command.options import application, run_program
 from shadowprice.currency import USD, Currency
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-
-@app.command()
 def explain(
     account: Annotated[str, typer.Argument(help="identifier of the account that asks")],
     campaign: Annotated[str, typer.Option(help="name of the campaign")],
@@ -84,6 +82,9 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     )
 
 
-def main() -> int:
+app = application(explain)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`explain`."""
-    return status_of(app, "shadowprice explain")
+    return run_program(app, "shadowprice explain", arguments)

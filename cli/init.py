@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from cli.status import status_of
+from shadowprice.command.options import AsJson, application, run_program
 from shadowprice.mapping.proposal import CHECK, propose, write_mapping
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-
-@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="folder that gets mapping.yaml; made where it is missing")],
     trials: Annotated[Path, typer.Option(help="CSV or Parquet file of the offers that were made")],
@@ -27,7 +25,7 @@ def init(
         str, typer.Option(help="code of ISO 4217 of all amounts, USD if left out; or offers: costs are numbers of them")
     ] = "",
     timezone: Annotated[str, typer.Option(help="zone of times that have none, such as Europe/Berlin")] = "UTC",
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read the first rows of the files and write a mapping of their columns, with comments on what to check.
 
@@ -51,6 +49,9 @@ def init(
     console.print(f"next: shadowprice check {path}", markup=False, highlight=False)
 
 
-def main() -> int:
+app = application(init)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`init`."""
-    return status_of(app, "shadowprice init")
+    return run_program(app, "shadowprice init", arguments)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import shadowprice
 from cli.commands import COMMANDS, Command
-from shadowprice.command import AS_JSON, Misused, answer
+from shadowprice.command.failures import AS_JSON, Misused, answer
 from shadowprice.errors import MissingExtra
 
 COMPLETION = Command("cli.completion", "Complete the line of a shell", "cli")
@@ -47,21 +47,16 @@ def refuse(name: str) -> int:
 
 def run(name: str, command: Command, arguments: Sequence[str]) -> int:
     """Run the module of a command with ``arguments``; return the exit status."""
-    title, before = f"shadowprice {name}", sys.argv
-    sys.argv = [title, *arguments]
 
     def work() -> int:
         try:
-            status: int = import_module(command.module).main()
+            status: int = import_module(command.module).main(arguments)
         except ModuleNotFoundError as error:
             install = f"pip install 'shadowprice[{command.extra}]'"
             raise MissingExtra(f"{error.name} is not installed; {install}") from error
         return status
 
-    try:
-        return answer(title, work)
-    finally:
-        sys.argv = before
+    return answer(f"shadowprice {name}", work, as_json=AS_JSON in arguments)
 
 
 def usage() -> str:

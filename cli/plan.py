@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -12,15 +13,12 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from cli.options import numbers
-from cli.status import status_of
 from operations.common.workspace import read_campaign
 from operations.plan import PlanJob, run
+from shadowprice.command.options import application, run_program
 from shadowprice.currency import Currency
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-
-@app.command()
 def plan(
     campaign: Annotated[Path, typer.Argument(help="file of the campaign, or its workspace")],
     accounts: Annotated[int, typer.Option(help="accounts that are assigned, in all arms, asked or not")],
@@ -74,6 +72,9 @@ def plan(
         Console().print(Markdown(page))
 
 
-def main() -> int:
+app = application(plan)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`plan`."""
-    return status_of(app, "shadowprice plan")
+    return run_program(app, "shadowprice plan", arguments)

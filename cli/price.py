@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.status import status_of
 from operations.common.workspace import PRICES, instead_of, override_in, read_campaign
 from shadowprice.campaign import Campaign
+from shadowprice.command.options import AsJson, application, run_program
 from shadowprice.currency import Currency
 from shadowprice.errors import NotFound
 from shadowprice.pacing.budgets.kept import remark
@@ -19,12 +20,9 @@ from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 Workspace = Annotated[Path, typer.Argument(help="folder of the run")]
-AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 
 
-@app.command()
 def show(workspace: Workspace, as_json: AsJson = False) -> None:
     """Show the newest price with its certificate, and who took its model where the gate refused it.
 
@@ -51,7 +49,6 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
         print(f"the flat policy decides, because the gate refused model {refused['model_version']}")
 
 
-@app.command()
 def history(workspace: Workspace, as_json: AsJson = False) -> None:
     """List every sound price, the oldest first, and the faults of damaged files; exit 1 where there are faults."""
     campaign = read_campaign(workspace)
@@ -67,7 +64,6 @@ def history(workspace: Workspace, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
 def rollback(
     workspace: Workspace,
     version: Annotated[int, typer.Argument(help="version of the earlier price; price history lists them", min=1)],
@@ -100,6 +96,9 @@ def line(record: PriceRecord, campaign: Campaign) -> str:
     )
 
 
-def main() -> int:
+app = application(show, history, rollback, no_args_is_help=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`show`, :func:`history` and :func:`rollback`."""
-    return status_of(app, "shadowprice price")
+    return run_program(app, "shadowprice price", arguments)

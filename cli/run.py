@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from cli.status import status_of
-from pipelines import quickstart
-from shadowprice.command import Misused
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+from pipelines.quickstart import OPTIONS, start
+from shadowprice.command.failures import Misused
+from shadowprice.command.options import application, run_program, takes
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@takes(OPTIONS)
 def run(
     context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(help="mapping.yaml, or a folder of canonical tables; may be left out with --resume")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on with the newest run that was interrupted; its finished steps stay")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON, and progress on stderr")] = False,
-) -> None:
-    """Learn, price, serve and replay a day on these files; more options are those of ``shadowprice quickstart``."""
-    if path is None and not resume:
+    **given: Any,
+) -> int:
+    """Learn, price, serve and replay a day on these files."""
+    if path is None and not given["resume"]:
         raise Misused("name mapping.yaml or a folder of tables, or go on with an interrupted run by --resume")
-    named = [] if path is None else ["--dataset", "tables" if path.is_dir() else "mapping", "--data", str(path)]
-    sys.argv = ["shadowprice run", *named, *context.args, *["--resume"] * resume, *["--json"] * as_json]
-    raise typer.Exit(quickstart.main())
+    named = {} if path is None else {"dataset": "tables" if path.is_dir() else "mapping", "data": str(path)}
+    return start(context, given, named)
 
 
-def main() -> int:
+app = application(run)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`run`."""
-    return status_of(app, "shadowprice run")
+    return run_program(app, "shadowprice run", arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,20 +14,18 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.options import number, pairs
-from cli.status import status_of
 from operations.common.workspace import read_campaign
 from operations.whatif import WhatifJob, run
 from shadowprice.campaign import Campaign
+from shadowprice.command.options import application, run_program
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import SAMPLE_ROWS
 from shadowprice.reports.headline import lowest
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 Repeated = list[str] | None
 
 
-@app.command()
 def whatif(
     workspace: Annotated[Path, typer.Argument(help="folder of the run")],
     budget: Annotated[
@@ -140,6 +139,9 @@ def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency) ->
     table.add_row(name, budget, currency.write(spend["value"]), told, f"{currency.unit * price['value']:.4g}")
 
 
-def main() -> int:
+app = application(whatif)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`whatif`."""
-    return status_of(app, "shadowprice whatif")
+    return run_program(app, "shadowprice whatif", arguments)

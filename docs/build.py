@@ -6,17 +6,20 @@ order is that of docs/README.md, which lists each page once.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+
+from shadowprice.command.options import run_program
 
 ROOT = Path(__file__).resolve().parents[1]
 START = "docs/README.md"
@@ -69,11 +72,9 @@ def place(link: str) -> str:
     return str((Path(START).parent / link).as_posix()).replace("docs/../", "")
 
 
-def main() -> int:
-    """Build the site to ``build/site``, or to the folder that is named."""
-    parser = argparse.ArgumentParser(description="Build the site of the documentation")
-    parser.add_argument("folder", nargs="?", default=str(ROOT / "build"), help="gets pages/ and site/")
-    folder = Path(parser.parse_args().folder).resolve()
+def build_site(folder: Annotated[Path, typer.Argument(help="gets pages/ and site/")] = ROOT / "build") -> None:
+    """Build the site of the documentation."""
+    folder = folder.resolve()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     stage(folder / "pages")
     config = load_config(
@@ -85,7 +86,11 @@ def main() -> int:
     )
     build(config)
     print(f"the site is in {folder / 'site'}")
-    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(build_site, "python docs/build.py", arguments)
 
 
 if __name__ == "__main__":

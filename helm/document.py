@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 import yaml
+
+from shadowprice.command.options import run_program
 
 CHART = Path(__file__).resolve().parent / "shadowprice"
 HEAD = """\
@@ -32,13 +35,13 @@ The predictor is ready when the workspace holds the results of a training run (`
 """
 
 
-def main() -> int:
-    """Write README.md; ``--check`` writes nothing and returns 1 when it is out of date."""
+def write(check: Annotated[bool, typer.Option("--check", help="write nothing")] = False) -> int:
+    """Write README.md; 1 under ``--check`` when it is out of date."""
     text = HEAD + "".join(
         f"| `{path}` | `{json.dumps(default)}` | {comment} |\n" for path, default, comment in values()
     )
     readme = CHART / "README.md"
-    if "--check" in sys.argv[1:]:
+    if check:
         return int(not readme.exists() or readme.read_text() != text)
     readme.write_text(text)
     return 0
@@ -79,6 +82,11 @@ def _lines(source: str) -> Iterator[tuple[tuple[str, ...], str]]:
             path.append((indent, body.partition(":")[0]))
             yield tuple(key for _, key in path), " ".join(pending)
             pending = []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(write, "python helm/document.py", arguments)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,18 @@ and one sentence tells that nothing was searched.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+from shadowprice.command.options import run_program
 
 FOLDER = Path(__file__).resolve().parent
 LOCKS = (FOLDER / "requirements.lock", FOLDER / "tools.lock")
@@ -33,17 +36,16 @@ class Unreachable(Exception):
     """The database did not answer; said in one line."""
 
 
-def main() -> int:
-    """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Search an advisory database for the packages of the locks.")
-    parser.add_argument("--advisories", default="", help="address of another OSV database, up to /v1/query")
-    parser.add_argument("--known", type=Path, default=KNOWN, help="file of findings that are accepted")
-    parser.add_argument("locks", nargs="*", type=Path, help="the images' locks by default")
-    given = parser.parse_args()
+def search(
+    locks: Annotated[list[Path] | None, typer.Argument(help="the images' locks by default")] = None,
+    advisories: Annotated[str, typer.Option(help="address of another OSV database, up to /v1/query")] = "",
+    file: Annotated[Path, typer.Option("--known", help="file of findings that are accepted")] = KNOWN,
+) -> int:
+    """Search an advisory database for the packages of the locks."""
     try:
-        pins = sorted({pin for lock in given.locks or LOCKS for pin in PINNED.findall(lock.read_text())})
-        known = accepted(given.known)
-        found = findings(pins, known, given.advisories)
+        pins = sorted({pin for lock in locks or LOCKS for pin in PINNED.findall(lock.read_text())})
+        known = accepted(file)
+        found = findings(pins, known, advisories)
     except Unreachable as error:
         print(f"make audit: the advisory database cannot be reached, so nothing was searched ({error})")
         return 0
@@ -52,9 +54,7 @@ def main() -> int:
         return 2
     for line in found:
         print(line)
-    print(
-        f"make audit: {len(pins)} packages, {len(found)} findings besides {len(known)} that {given.known.name} accepts"
-    )
+    print(f"make audit: {len(pins)} packages, {len(found)} findings besides {len(known)} that {file.name} accepts")
     return 1 if found else 0
 
 
@@ -105,6 +105,11 @@ def findings(pins: Iterable[str], known: Iterable[str], advisories: str) -> list
         for each in told
         for found in each["vulns"]
     ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(search, "python images/audit.py", arguments)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ secret, which is in no layer; folders of this machine are mounted for the time o
 
 from __future__ import annotations
 
-import argparse
+import argparse  # `make images` runs this without any package
 import os
 import re
 import shlex

@@ -6,41 +6,46 @@ The images come from where ``make images`` left them, by buildah; the chart goes
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import machine
+import typer
 from build import ROLES, ROOT, CannotBuild, version
 from helm_python import HelmError, RegistryClient, package
+
+from shadowprice.command.options import run_program
 
 CHART = ROOT / "helm" / "shadowprice"
 
 
-def main() -> int:
-    """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Push images and chart.")
-    parser.add_argument("registry", help="host, or host and path")
-    parser.add_argument("roles", nargs="*", metavar="ROLE", help=f"of {', '.join(ROLES)}; all by default")
-    parser.add_argument("--repository", default="shadowprice", help="an image is <registry>/<repository>/<role>")
-    parser.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
-    parser.add_argument("--compression-level", type=int, help="of the layers; 1 is quick, buildah's own by default")
-    given = parser.parse_args()
+def push(
+    registry: Annotated[str, typer.Argument(help="host, or host and path")],
+    roles: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(ROLES)}; all by default")] = None,
+    repository: Annotated[str, typer.Option(help="an image is <registry>/<repository>/<role>")] = "shadowprice",
+    plain_http: Annotated[bool, typer.Option("--plain-http", help="the registry has no TLS")] = False,
+    compression_level: Annotated[
+        int | None, typer.Option(help="of the layers; 1 is quick, buildah's own by default")
+    ] = None,
+) -> int:
+    """Push images and chart."""
     try:
-        if unknown := sorted(set(given.roles) - set(ROLES)):
+        if unknown := sorted(set(roles or ()) - set(ROLES)):
             raise CannotBuild(f"no image {', '.join(unknown)}; there are {', '.join(ROLES)}")
-        for role in given.roles or ROLES:
-            name = f"{given.repository}/{role}"
-            options = [f"--tls-verify={not given.plain_http}".lower()]
-            if given.compression_level is not None:
-                options.append(f"--compression-level={given.compression_level}")
-            digest = push_image(f"{name}:{version()}", f"{given.registry}/{name}:{version()}", options)
-            print(f"images.{role}.repository={given.registry}/{name}")
+        for role in roles or ROLES:
+            name = f"{repository}/{role}"
+            options = [f"--tls-verify={not plain_http}".lower()]
+            if compression_level is not None:
+                options.append(f"--compression-level={compression_level}")
+            digest = push_image(f"{name}:{version()}", f"{registry}/{name}:{version()}", options)
+            print(f"images.{role}.repository={registry}/{name}")
             print(f"images.{role}.digest={digest}", flush=True)
-        print(f"chart {push_chart(given.registry, given.plain_http)}")
+        print(f"chart {push_chart(registry, plain_http)}")
     except (CannotBuild, HelmError) as error:
         print(f"make push: {error}", file=sys.stderr)
         return 1
@@ -75,6 +80,11 @@ def push_chart(registry: str, plain_http: bool) -> str:
         client.push(archive, remote, plain_http=plain_http)
         found = client.resolve(f"{remote}/{Path(archive).stem.rpartition('-')[0]}:{version()}")
     return f"{remote}/shadowprice@{found['digest']}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(push, "python images/push.py", arguments)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,22 @@ tags. The second half builds and pushes what the tag holds. After a failure the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from build import ROLES, ROOT, CannotBuild
 from helm_python import HelmError
 from provenance import Made, push_statement, sign, statement
 from push import push_chart
+
+from shadowprice.command.options import run_program
 
 VERSIONED = {
     "shadowprice/__init__.py": r'(?<=__version__ = ")[^"]+',
@@ -33,26 +37,25 @@ VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 UNRELEASED = "## [Unreleased]\n"
 
 
-def main() -> int:
-    """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Tag a release, and push its images and chart with their provenance.")
-    parser.add_argument("version", help="three numbers, as in 1.4.0")
-    parser.add_argument("registry", help="host, or host and path")
-    parser.add_argument("--base", default="", help="image to run on, as of make images")
-    parser.add_argument("--builder", default="", help="image to build on, as of make images")
-    parser.add_argument("--key", default="", help="private key of OpenSSH that signs the tag and the provenance")
-    parser.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
-    given = parser.parse_args()
+def release(
+    version: Annotated[str, typer.Argument(help="three numbers, as in 1.4.0")],
+    registry: Annotated[str, typer.Argument(help="host, or host and path")],
+    base: Annotated[str, typer.Option(help="image to run on, as of make images")] = "",
+    builder: Annotated[str, typer.Option(help="image to build on, as of make images")] = "",
+    key: Annotated[str, typer.Option(help="private key of OpenSSH that signs the tag and the provenance")] = "",
+    plain_http: Annotated[bool, typer.Option("--plain-http", help="the registry has no TLS")] = False,
+) -> int:
+    """Tag a release, and push its images and chart with their provenance."""
     try:
-        prepare(given.version, check=True, key=given.key)
+        prepare(version, check=True, key=key)
         started = datetime.now(UTC)
-        run([sys.executable, "images/build.py", "--base", given.base, "--builder", given.builder])
-        how = {"plain_http": given.plain_http, "base": given.base, "key": given.key}
-        push(given.version, given.registry, started=started, **how)
+        run([sys.executable, "images/build.py", "--base", base, "--builder", builder])
+        how = {"plain_http": plain_http, "base": base, "key": key}
+        push(version, registry, started=started, **how)
     except (CannotBuild, HelmError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1
-    print(f"publish the tag: git push --follow-tags origin HEAD v{given.version}")
+    print(f"publish the tag: git push --follow-tags origin HEAD v{version}")
     return 0
 
 
@@ -146,6 +149,11 @@ def run(command: list[str], root: Path = ROOT) -> str:
         end = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
         raise CannotBuild(f"{' '.join(command[:4])} failed:\n{end}")
     return done.stdout
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(release, "python images/release.py", arguments)
 
 
 if __name__ == "__main__":

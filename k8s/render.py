@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 import yaml
 from helm_python import Chart
+
+from shadowprice.command.options import run_program
 
 ROOT = Path(__file__).resolve().parent
 CHART = ROOT.parent / "helm" / "shadowprice"
@@ -37,11 +40,8 @@ def rendered(folder: Path) -> str:
     return HEADER + yaml.safe_dump_all(documents, sort_keys=False, width=120)
 
 
-def main() -> int:
-    """Command line: 1 when a file differs under ``--check``."""
-    parser = argparse.ArgumentParser(description="Render the plain manifests from the chart.")
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
+def write(check: Annotated[bool, typer.Option("--check", help="write nothing")] = False) -> int:
+    """Render the plain manifests from the chart; 1 when a file differs under ``--check``."""
     stale = []
     for folder in RENDERED:
         path, text = folder / "shadowprice.yaml", rendered(folder)
@@ -53,6 +53,11 @@ def main() -> int:
         print(f"not what the chart renders: {', '.join(stale)}; run make manifests", file=sys.stderr)
         return 1
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(write, "python -m k8s.render", arguments)
 
 
 if __name__ == "__main__":

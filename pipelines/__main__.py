@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from operations.common.alarm import retrain_on_alarm
-from pipelines.cluster import add_flags, take_flags
-from pipelines.local import PATHS, PIPELINES, compile_pipelines, run
-from shadowprice.command import Arguments, answer
+from pipelines.cluster import NAMES, Cluster, take
+from pipelines.local import PATHS, PIPELINES, Pipeline, compile_pipelines, run
+from shadowprice.command.options import AsJson, application, options_of, run_program, takes
 from shadowprice.errors import InvalidInput
 
 HOURLY = "0 2 * * * *"
@@ -22,110 +23,128 @@ CRONS = {"resolve": [HOURLY, "0 5-55/5 23 * * *"]}
 minutes in the window's last hour, which is this one where the window is a day from midnight UTC."""
 
 
-def main() -> int:
-    """Command line; returns the exit status."""
-    parser = Arguments(prog="python -m pipelines", description="The pipelines, here or in a cluster.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    compiling = commands.add_parser("compile", help="write <pipeline>.yaml of each")
-    compiling.add_argument("folder", type=Path)
-    running = commands.add_parser("run", help="run a pipeline in this process's environment")
-    running.add_argument("--root", type=Path, help="where artifacts go; <workspace>/pipeline by default")
-    running.add_argument("--image", default="", help="run every step in a container of it, by what DOCKER_HOST names")
-    uploading = commands.add_parser("upload", help="upload a pipeline to a backend")
-    scheduling = commands.add_parser("schedule", help="run a pipeline on a backend at times of a clock")
-    scheduling.add_argument(
-        "--cron",
-        action="append",
-        metavar="CRON",
-        help=f"six fields, the first seconds; UTC; may be given again; {' and '.join(CRONS['resolve'])!r} for resolve, "
-        f"{HOURLY!r} for others",
+Which = Annotated[Pipeline, typer.Argument(help="pipeline")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="parameter of the pipeline")]
+Host = Annotated[str, typer.Option(help="address of the Kubeflow Pipelines API")]
+Name = Annotated[str, typer.Option(help="of the pipeline in the backend; shadowprice-<pipeline> by default")]
+Experiment = Annotated[str, typer.Option(help="experiment of the runs")]
+CLUSTER = options_of(Cluster, **dict.fromkeys(NAMES, ""))
+"""Names of a cluster's objects; those that are left out are of the environment."""
+
+app = application(no_args_is_help=True)
+
+
+@app.command("compile")
+@takes(CLUSTER)
+def compile_here(folder: Path, as_json: AsJson = False, **cluster: str) -> None:
+    """Write <pipeline>.yaml of each pipeline."""
+    take(cluster)
+    compile_pipelines(folder)
+    if as_json:
+        print(json.dumps({name: str(folder / f"{name}.yaml") for name in PIPELINES}))
+
+
+@app.command("run")
+def run_here(
+    pipeline: Which,
+    root: Annotated[Path | None, typer.Option(help="where artifacts go; <workspace>/pipeline by default")] = None,
+    image: Annotated[str, typer.Option(help="run every step in a container of it, by what DOCKER_HOST names")] = "",
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a pipeline in this process's environment."""
+    parameters = dict(map(_parameter, settings or ()))
+    if "workspace" not in parameters:
+        raise InvalidInput("name the folder that outlives the run: --set workspace=FOLDER", field="workspace")
+    root = root or Path(parameters["workspace"]) / "pipeline"
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        took = run(pipeline, root, parameters, image=image)
+    if as_json:
+        seconds = {step: each.seconds for step, each in took.items()}
+        print(json.dumps({"pipeline": pipeline, "root": str(root), "seconds": seconds}))
+
+
+@app.command("upload")
+@takes(CLUSTER)
+def upload_one(pipeline: Which, host: Host, name: Name = "", as_json: AsJson = False, **cluster: str) -> None:
+    """Upload a pipeline to a backend."""
+    from pipelines.backend import upload
+
+    take(cluster)
+    pipeline_id, version_id = upload(host, pipeline, name or f"shadowprice-{pipeline}")
+    told = {"pipeline_id": pipeline_id, "version_id": version_id}
+    print(json.dumps(told) if as_json else " ".join(told.values()))
+
+
+@app.command("schedule")
+@takes(CLUSTER)
+def schedule_one(
+    pipeline: Which,
+    host: Host,
+    name: Name = "",
+    cron: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CRON",
+            help=f"six fields, the first seconds; UTC; may be given again; {' and '.join(CRONS['resolve'])!r} for "
+            f"resolve, {HOURLY!r} for others",
+        ),
+    ] = None,
+    experiment: Experiment = "shadowprice",
+    settings: Settings = None,
+    as_json: AsJson = False,
+    **cluster: str,
+) -> None:
+    """Run a pipeline on a backend at times of a clock."""
+    from pipelines.backend import schedule
+
+    take(cluster)
+    runs = schedule(
+        host,
+        pipeline,
+        name or f"shadowprice-{pipeline}",
+        crons=cron or CRONS.get(pipeline, [HOURLY]),
+        experiment=experiment,
+        parameters=dict(map(_parameter, settings or ())),
     )
-    alarming = commands.add_parser("retrain-on-alarm", help="start a retrain where the watch alarms on the model")
-    alarming.add_argument("--workspace", type=Path, required=True, help="folder with campaign, model and verdict")
-    alarming.add_argument("--hours", type=float, default=24.0, help="least time between two such starts")
-    alarming.add_argument("--host", default="", help="address of the Kubeflow Pipelines API; empty: run it here")
-    alarming.add_argument("--name", default="shadowprice-retrain", help="schedule whose pipeline and parameters it has")
-    for command in (running, uploading, scheduling):
-        command.add_argument("pipeline", choices=PIPELINES)
-    for command in (scheduling, alarming):
-        command.add_argument("--experiment", default="shadowprice")
-    for command in (running, scheduling, alarming):
-        command.add_argument(
-            "--set", action="append", default=[], type=_parameter, metavar="NAME=VALUE", help="of the pipeline"
-        )
-    for command in (uploading, scheduling):
-        command.add_argument("--host", required=True, help="address of the Kubeflow Pipelines API")
-        command.add_argument("--name", help="of the pipeline in the backend; shadowprice-<pipeline> by default")
-    for command in (compiling, uploading, scheduling):
-        add_flags(command)
-    for command in (compiling, running, uploading, scheduling):
-        command.add_argument("--json", action="store_true", help="print the result as JSON")
-    given = parser.parse_args()
-    take_flags(given)
-    return answer("failed", partial(_do, given))
+    print(json.dumps({"recurring_run_ids": runs}) if as_json else " ".join(runs))
 
 
-def _do(given: argparse.Namespace) -> int:
-    if given.command == "compile":
-        compile_pipelines(given.folder)
-        if given.json:
-            print(json.dumps({name: str(given.folder / f"{name}.yaml") for name in PIPELINES}))
-        return 0
-    parameters = dict(getattr(given, "set", []))
-    if given.command == "run":
-        if "workspace" not in parameters:
-            raise InvalidInput("name the folder that outlives the run: --set workspace=FOLDER", field="workspace")
-        root = given.root or Path(parameters["workspace"]) / "pipeline"
-        with redirect_stdout(sys.stderr if given.json else sys.stdout):
-            took = run(given.pipeline, root, parameters, image=given.image)
-        if given.json:
-            seconds = {step: each.seconds for step, each in took.items()}
-            print(json.dumps({"pipeline": given.pipeline, "root": str(root), "seconds": seconds}))
-        return 0
+@app.command("retrain-on-alarm")
+def retrain(
+    workspace: Annotated[Path, typer.Option(help="folder with campaign, model and verdict")],
+    hours: Annotated[float, typer.Option(help="least time between two such starts")] = 24.0,
+    host: Annotated[str, typer.Option(help="address of the Kubeflow Pipelines API; empty: run it here")] = "",
+    name: Annotated[str, typer.Option(help="schedule whose pipeline and parameters it has")] = "shadowprice-retrain",
+    experiment: Experiment = "shadowprice",
+    settings: Settings = None,
+) -> None:
+    """Start a retrain where the watch alarms on the model."""
+    parameters = dict(map(_parameter, settings or ()))
+    if host and parameters:
+        raise InvalidInput("the parameters of a backend's run are those of its schedule", field="set")
 
-    from pipelines.backend import schedule, start_scheduled, upload
+    def start() -> str:
+        if host:
+            from pipelines.backend import start_scheduled
 
-    if given.command == "retrain-on-alarm":
-        if given.host and parameters:
-            raise InvalidInput("the parameters of a backend's run are those of its schedule", field="set")
+            return start_scheduled(host, name, experiment=experiment)
+        run("retrain", workspace / "pipeline", parameters | {"workspace": str(workspace)})
+        return "a run here"
 
-        def start() -> str:
-            if given.host:
-                return start_scheduled(given.host, given.name, experiment=given.experiment)
-            run("retrain", given.workspace / "pipeline", parameters | {"workspace": str(given.workspace)})
-            return "a run here"
+    print(retrain_on_alarm(workspace, hours, start, blocking=not host))
 
-        print(retrain_on_alarm(given.workspace, given.hours, start, blocking=not given.host))
-        return 0
 
-    name = given.name or f"shadowprice-{given.pipeline}"
-    if given.command == "upload":
-        pipeline_id, version_id = upload(given.host, given.pipeline, name)
-        told: dict[str, Any] = {"pipeline_id": pipeline_id, "version_id": version_id}
-    else:
-        crons = given.cron or CRONS.get(given.pipeline, [HOURLY])
-        told = {
-            "recurring_run_ids": schedule(
-                given.host,
-                given.pipeline,
-                name,
-                crons=crons,
-                experiment=given.experiment,
-                parameters=parameters,
-            )
-        }
-    if given.json:
-        print(json.dumps(told))
-    else:
-        print(*(told.get("recurring_run_ids") or told.values()))
-    return 0
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(app, "python -m pipelines", arguments, failure="failed")
 
 
 def _parameter(text: str) -> tuple[str, Any]:
     """``name=value``; a value that is JSON but no text keeps its type, except that of a folder."""
     name, sign, value = text.partition("=")
     if not (name and sign):
-        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+        raise typer.BadParameter(f"{text!r}: write NAME=VALUE")
     try:
         found = json.loads(value)
     except ValueError:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from operations.common.disk import require_space
-from operations.common.job import add_flags
 from operations.evaluate import EvaluateJob
 from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
@@ -26,7 +27,8 @@ from pipelines.days.week import check_days, play_days
 from pipelines.local import PipelineFailed
 from pipelines.local import run as run_pipeline
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
-from shadowprice.command import INTERRUPTED, Arguments, answer
+from shadowprice.command.failures import INTERRUPTED
+from shadowprice.command.options import application, given_in, option, options_of, run_program, takes
 from shadowprice.currency import Currency
 from shadowprice.datasets.inputs import accounts_in, input_files
 from shadowprice.errors import Conflict
@@ -37,7 +39,7 @@ from shadowprice.reports.loop import loop_sentence
 from shadowprice.reports.run import closing_lines
 from shadowprice.storage import from_json, to_json
 
-DATA_SETS = ("world", "tables", "mapping", "o2o", "thornton", "promotion")
+DataSet = Literal["world", "tables", "mapping", "o2o", "thornton", "promotion"]
 ACCOUNT_BYTES, DATA_TIMES, RUN_BYTES = 2000, 5, 20_000_000
 """Need of a run on the disk: for each account, for each byte of the files, and in any case."""
 DAYS = "days"
@@ -125,39 +127,43 @@ def _seconds_of(run: Path, dataset: str) -> dict[str, float]:
         return {}
 
 
-def main() -> int:
-    """Command line; returns the exit status."""
-    return answer("quickstart failed", partial(_main, _parser()))
-
-
-def _parser() -> Arguments:
-    parser = Arguments(description="The whole main job on one machine.")
-    parser.add_argument("--dataset", default="world", choices=DATA_SETS)
-    parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
-    parser.add_argument("--days", default=1, type=int, help="days of a world that drifts, with retrains; 1: none")
-    add_flags(parser, PrepareJob, "data", "options", "seed")
-    add_flags(parser, FeaturizeJob, "weighting", "campaign_fields")
-    add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
+OPTIONS = [
+    option("runs", Path, "where runs are kept", Path("runs")),
+    option("days", int, "days of a world that drifts, with retrains; 1: none", 1),
+    *options_of(PrepareJob, "options", "seed"),
+    *options_of(FeaturizeJob, "weighting", "campaign_fields"),
+    *options_of(TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400),
     # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
-    add_flags(parser, EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False)
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the newest run that was interrupted; other options may be left out",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, and progress on stderr")
-    return parser
+    *options_of(EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False),
+    option("resume", bool, "go on with the newest run that was interrupted; others may be left out", False, "--resume"),
+    option("as_json", bool, "print the result as JSON, and progress on stderr", False, "--json"),
+]
+"""Options of a run, whatever its data set."""
 
 
-def _main(parser: Arguments) -> int:
-    given = vars(parser.parse_args())
-    resume = interrupted(given["runs"]) if given["resume"] else None
+@takes(options_of(PrepareJob, "data"), OPTIONS)
+def command(
+    context: typer.Context,
+    dataset: Annotated[DataSet, typer.Option(help="data set of the run")] = "world",
+    **given: Any,
+) -> int:
+    """Run the whole main job on one machine."""
+    return start(context, given | {"dataset": dataset}, {})
+
+
+def start(context: typer.Context, given: dict[str, Any], named: Mapping[str, str]) -> int:
+    """Run as the command line says, and return the exit status.
+
+    Args:
+        context: of the command.
+        given: values of its options; of a run that goes on those that are not given again are as they were.
+        named: further arguments of the run, such as its data set.
+    """
+    runs, as_json, resumed = given.pop("runs"), given.pop("as_json"), given.pop("resume")
+    resume = interrupted(runs) if resumed else None
     if resume is not None:
-        # What is not given again is as it was.
-        parser.set_defaults(**recorded(resume)["arguments"])
-        given = vars(parser.parse_args())
-    runs, as_json = given.pop("runs"), given.pop("json")
-    given.pop("resume")
+        given = {**recorded(resume)["arguments"], **{name: given[name] for name in given_in(context) & given.keys()}}
+    given |= named
     given["data"] = str(Path(given["data"]).resolve()) if given["data"] else ""
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         try:
@@ -174,6 +180,14 @@ def _main(parser: Arguments) -> int:
     worth, rehearsal = closing_lines(summary)
     print(f"done: {worth}\n{rehearsal}\nsummary: {folder}/summary.html\nreport: {folder}/report.html")
     return 0
+
+
+app = application(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(app, "shadowprice quickstart", arguments, failure="quickstart failed")
 
 
 if __name__ == "__main__":

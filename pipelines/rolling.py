@@ -5,19 +5,21 @@ python -m pipelines.rolling --dataset tables --data FOLDER --first 2026-03-01 --
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from operations.common.job import add_flags
+import typer
+
 from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
+from operations.prepare import PrepareJob
 from operations.train import TrainJob
-from shadowprice.command import Arguments, answer
+from shadowprice.command.options import AsJson, application, option, options_of, run_program, takes
 from shadowprice.datasets import load, names
 from shadowprice.datasets.package import save_dataset
 from shadowprice.evaluation.statistics.windows import WEEK
@@ -69,36 +71,41 @@ def rolling(
     )
 
 
-def main() -> int:
-    """Command line; returns the exit status."""
-    parser = Arguments(prog="python -m pipelines.rolling", description="Judge a recipe by rolling origin.")
-    parser.add_argument("--dataset", default="tables", choices=names())
-    parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
-    parser.add_argument("--first", required=True, type=_date, help="first cut, such as 2026-03-01")
-    parser.add_argument("--last", required=True, type=_date, help="last cut")
-    parser.add_argument("--every-days", default=float(WEEK), type=float, help="days between cuts")
-    parser.add_argument("--judge-days", default=float(WEEK), type=float, help="days judged after each cut")
-    parser.add_argument("--label-delay-days", default=0.0, type=float, help="days until a label is known")
-    add_flags(parser, TrainJob, "recipe", "curve_repair", "calibration", "epochs", "seed", epochs=400)
-    parser.add_argument("--json", action="store_true", help="print the figures of each cut as JSON")
-    given: dict[str, Any] = vars(parser.parse_args())
-    show = to_json if given.pop("json") else as_markdown
-    how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
-
-    def work() -> int:
-        with redirect_stdout(sys.stderr):
-            found = rolling(given.pop("dataset"), given.pop("data"), how=how, **given)
-        print(show(found))
-        return 0
-
-    return answer("rolling failed", work)
-
-
 def _date(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a date such as 2026-03-01") from None
+        raise typer.BadParameter(f"{text!r}: write a date such as 2026-03-01") from None
+
+
+@takes(
+    [option("dataset", Literal[tuple(names())], "data set", "tables")],
+    options_of(PrepareJob, "data"),
+    options_of(TrainJob, "recipe", "curve_repair", "calibration", "epochs", "seed", epochs=400),
+)
+def command(
+    first: Annotated[datetime, typer.Option(parser=_date, metavar="DATE", help="first cut, such as 2026-03-01")],
+    last: Annotated[datetime, typer.Option(parser=_date, metavar="DATE", help="last cut")],
+    every_days: Annotated[float, typer.Option(help="days between cuts")] = WEEK,
+    judge_days: Annotated[float, typer.Option(help="days judged after each cut")] = WEEK,
+    label_delay_days: Annotated[float, typer.Option(help="days until a label is known")] = 0.0,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Judge a recipe by rolling origin."""
+    how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
+    given |= {"every_days": every_days, "judge_days": judge_days, "label_delay_days": label_delay_days}
+    with redirect_stdout(sys.stderr):
+        found = rolling(given.pop("dataset"), given.pop("data"), first=first, last=last, how=how, **given)
+    print(to_json(found) if as_json else as_markdown(found))
+
+
+app = application(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(app, "shadowprice rolling", arguments, failure="rolling failed")
 
 
 if __name__ == "__main__":

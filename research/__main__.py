@@ -6,15 +6,17 @@ on where it stopped. Quick mode writes beside the cache, never over the figures 
 
 from __future__ import annotations
 
-import argparse
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from research.cache import Cache
 from research.index import write_index
@@ -22,33 +24,38 @@ from research.registry import TABLES
 from research.table import QUICK_SEEDS, ROOT, Table
 from research.took import Took
 from research.write import rewrite, write
+from shadowprice.command.failures import Misused
+from shadowprice.command.options import run_program
 
 CACHE = ROOT / "research" / "results"
 RESULTS = ROOT / "docs" / "results"
 
 
-def main() -> int:
-    """Command line; the exit status is 1 when a table failed."""
-    parser = argparse.ArgumentParser(description="Measure the papers' tables.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(TABLES)}; all by default")
-    parser.add_argument("--quick", action="store_true", help=f"small sizes and {QUICK_SEEDS} seeds, minutes in all")
-    parser.add_argument("--seeds", type=int, help="instead of each table's own number")
-    parser.add_argument("--keep", action="store_true", help="take finished results even where their code has changed")
-    parser.add_argument(
-        "--rewrite", action="store_true", help="write the pages again from their figures; measure nothing"
-    )
-    given = parser.parse_args()
-    unknown = [name for name in given.names if name not in TABLES]
+def measure(
+    names: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(TABLES)}; all by default")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"small sizes and {QUICK_SEEDS} seeds, minutes in all")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(help="instead of each table's own number")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="take finished results even where their code has changed")
+    ] = False,
+    pages: Annotated[
+        bool, typer.Option("--rewrite", help="write the pages again from their figures; measure nothing")
+    ] = False,
+) -> int:
+    """Measure the papers' tables."""
+    unknown = [name for name in names or () if name not in TABLES]
     if unknown:
-        parser.error(f"no table is named {', '.join(unknown)}; there are {', '.join(TABLES)}")
-    chosen = {name: TABLES[name] for name in given.names or TABLES}
-    results = CACHE / "quick" if given.quick else RESULTS
-    if given.rewrite:
+        raise Misused(f"no table is named {', '.join(unknown)}; there are {', '.join(TABLES)}")
+    chosen = {name: TABLES[name] for name in names or TABLES}
+    results = CACHE / "quick" if quick else RESULTS
+    if pages:
         for name in chosen:
             rewrite(results, name)
         write_index(results, TABLES)
         return 0
-    failed = reproduce(chosen, Cache(CACHE), results, quick=given.quick, seeds=given.seeds, stale=given.keep)
+    failed = reproduce(chosen, Cache(CACHE), results, quick=quick, seeds=seeds, stale=keep)
     if results.is_dir():
         write_index(results, TABLES)
     return int(bool(failed))
@@ -113,9 +120,14 @@ def _spent() -> tuple[float, float]:
 
 def _measure(name: str, module: str, seeds: list[int], cache: Cache, quick: bool) -> bool:
     command = [sys.executable, "-W", "ignore", "-m", "research.worker", name, module]
-    command += ["--cache", str(cache.folder), "--seeds", *map(str, seeds), *(["--quick"] if quick else [])]
+    command += ["--cache", str(cache.folder), *(["--quick"] if quick else []), *(f"--seeds={seed}" for seed in seeds)]
     done = subprocess.run(command, cwd=ROOT)
     return done.returncode == 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(measure, "python -m research", arguments)
 
 
 if __name__ == "__main__":

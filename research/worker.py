@@ -3,36 +3,45 @@ and the code that it has loaded is the code that the figures depend on."""
 
 from __future__ import annotations
 
-import argparse
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from research.cache import Cache, digests
 from research.table import Table
 from research.took import Stopwatch
+from shadowprice.command.options import run_program
 from shadowprice.progress import ProgressBar
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("name")
-    parser.add_argument("module")
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
-    parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args()
-    table: Table = import_module(given.module).TABLE
-    cache = Cache(given.cache, digests())
-    first = table.seed_numbers(given.quick)[0]
-    with ProgressBar(f"  {given.name}", len(given.seeds), "seed") as shown:
-        for seed in given.seeds:
+def measure(
+    name: str,
+    module: str,
+    seeds: Annotated[list[int], typer.Option()],
+    folder: Annotated[Path, typer.Option("--cache")],
+    quick: Annotated[bool, typer.Option("--quick")] = False,
+) -> None:
+    """Measure the seeds."""
+    table: Table = import_module(module).TABLE
+    cache = Cache(folder, digests())
+    first = table.seed_numbers(quick)[0]
+    with ProgressBar(f"  {name}", len(seeds), "seed") as shown:
+        for seed in seeds:
             watch = Stopwatch()
-            rows = table.run(seed, given.quick)
-            figures = table.figures(seed, given.quick) if table.figures and seed == first else {}
-            cache.write(given.name, seed, given.quick, rows, watch.took(), given.module, figures)
+            rows = table.run(seed, quick)
+            figures = table.figures(seed, quick) if table.figures and seed == first else {}
+            cache.write(name, seed, quick, rows, watch.took(), module, figures)
             shown.advance()
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(measure, "python -m research.worker", arguments)
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

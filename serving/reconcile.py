@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
@@ -16,7 +16,7 @@ import pandas as pd
 
 from serving.client.client import LedgerClient
 from serving.settings import Settings, setting
-from shadowprice.command import answer
+from shadowprice.command.failures import answer
 from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
@@ -144,10 +144,10 @@ class ReconcileSettings(Settings, program="serving.reconcile"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 0 when all agrees, 1 when something differs, 2 when a source does not answer."""
-    given = ReconcileSettings.parse()
-    return answer("cannot reconcile", partial(_compare, given), failed=2)
+    given = ReconcileSettings.parse(arguments)
+    return answer("cannot reconcile", partial(_compare, given), failed=2, as_json=given.json)
 
 
 def _compare(given: ReconcileSettings) -> int:

@@ -34,7 +34,7 @@ from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
 from serving.settings import setting
 from shadowprice.campaign import Campaign
-from shadowprice.command import answer
+from shadowprice.command.failures import answer
 from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
@@ -146,10 +146,10 @@ class RecoverSettings(StoreSettings, program="serving.recover"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Recover and say how much; 2 when it cannot be done."""
-    given = RecoverSettings.parse()
-    return answer("cannot recover", partial(_recover, given), failed=2)
+    given = RecoverSettings.parse(arguments)
+    return answer("cannot recover", partial(_recover, given), failed=2, as_json=given.json)
 
 
 def _recover(given: RecoverSettings) -> int:

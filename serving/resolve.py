@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from operations import measure, publish, solve
 from serving.http.logs import quiet_logs
 from serving.settings import Settings, setting
-from shadowprice.command import answer
+from shadowprice.command.failures import answer
 from shadowprice.errors import Conflict
 
 
@@ -28,13 +29,14 @@ class ResolveSettings(Settings, program="serving.resolve"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Solve the price of the money that is left.
 
     Returns 0 when a price is published or another solver was first, 1 when there is none: the last price stays.
     """
     quiet_logs()
-    return answer("no new price, the last one stays", partial(_resolve, asdict(ResolveSettings.parse())))
+    given = ResolveSettings.parse(arguments)
+    return answer("no new price, the last one stays", partial(_resolve, asdict(given)), as_json=given.json)
 
 
 def _resolve(given: dict[str, Any]) -> int:

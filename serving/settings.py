@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
+from inspect import Parameter
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
-from shadowprice.command import Arguments
+from shadowprice.command.failures import MISUSED, Misused, tell
+from shadowprice.command.options import option, run_program, takes
 
 PREFIX = "SHADOWPRICE_"
 
@@ -37,34 +38,36 @@ class Settings:
 
     @classmethod
     def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read flags, and variables for those that are missing. Exits with the usage when one is missing or wrong."""
-        described = (cls.__doc__ or "").split("\n", 1)[0]
-        parser = Arguments(prog=f"python -m {cls.program}", description=described)
-        hints, settings = get_type_hints(cls), fields(cls)
-        for each in settings:
-            flag, kind = f"--{each.name.replace('_', '-')}", hints[each.name]
+        """Read options, and variables for those that are missing. Exits where one is missing or wrong."""
+        program, hints = f"python -m {cls.program}", get_type_hints(cls)
+        options: list[Parameter] = []
+        found: list[Self] = []
+        for each in fields(cls):
+            text, kind, default = each.metadata["text"], hints[each.name], each.default
+            flags: tuple[str, ...] = ()
             if kind is bool:
-                parser.add_argument(flag, action="store_true", help=each.metadata["text"])
-                continue
-            variable = PREFIX + (each.metadata["variable"] or each.name.upper())
-            default = environment.get(variable, each.default)
-            choices = get_args(kind) if get_origin(kind) is Literal else None
-            if choices and default not in (*choices, MISSING):
-                parser.error(f"{variable} must be one of {', '.join(choices)}")
-            parser.add_argument(
-                flag,
-                help=f"{each.metadata['text']} [{variable}]",
-                default=default,
-                required=default is MISSING,
-                choices=choices,
-                type=_path if kind == Path | None else str if choices else kind,
-            )
-        found = vars(parser.parse_args(arguments))
-        for each in settings:
-            if each.metadata["positive"] and not found[each.name] > 0:
-                parser.error(f"--{each.name.replace('_', '-')} must be positive")
-        return cls(**found)
+                flags = (f"--{each.name}",)
+            else:
+                variable = PREFIX + (each.metadata["variable"] or each.name.upper())
+                text, default = f"{text} [{variable}]", environment.get(variable, default)
+                if get_origin(kind) is Literal and default not in (*get_args(kind), MISSING):
+                    tell(program, Misused(f"{variable} must be one of {', '.join(get_args(kind))}"))
+                    raise SystemExit(MISUSED)
+            options.append(option(each.name, kind, text, default, *flags))
 
+        @takes(options)
+        def read(**given: Any) -> None:
+            for each in fields(cls):
+                if each.metadata["positive"] and not given[each.name] > 0:
+                    raise Misused(f"--{each.name.replace('_', '-')} must be positive")
+            found.append(cls(**given))
+            found[0].check()
 
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
+        read.__doc__ = (cls.__doc__ or "").split("\n", 1)[0]
+        status = run_program(read, program, arguments)
+        if status or not found:
+            raise SystemExit(status)
+        return found[0]
+
+    def check(self) -> None:
+        """Raise :class:`~shadowprice.command.failures.Misused` where settings do not fit together."""

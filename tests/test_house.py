@@ -77,6 +77,9 @@ def test_the_feature_repository_is_pure_feast() -> None:
         ("import shadowprice.responses.layers.heads", ["torch", "pandas", "ray"]),
         ("import shadowprice.pacing.price_store", ["torch", "ray", "feast", "kfp"]),
         ("import feature_repo", ["feast", "torch"]),
+        # The help of a command waits for no package.
+        ("import cli.main", ["typer", "rich", "pandas", "torch"]),
+        ("import operations.__main__", ["typer", "rich", "pandas", "torch"]),
         # What the images of the services leave out.
         ("import serving.resolve, serving.client.check", ["torch", "pandera", "ray", "kfp", "sklearn", "scipy"]),
         ("import serving.ledger.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),

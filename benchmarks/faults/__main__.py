@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.faults.inject import run
+from shadowprice.command.options import run_program
 
 RESULT = Path(__file__).parents[1] / "results" / "faults.json"
 RECOVERY_SECONDS = 5.0
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description="Inject faults and audit.")
-    parser.add_argument("--count", type=int, default=1000)
-    found = run(count=parser.parse_args().count)
+def inject(count: int = 1000) -> int:
+    """Inject faults and audit."""
+    found = run(count=count)
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(found, indent=1))
     counts = ("decisions", "captures", "spent")
@@ -26,6 +25,11 @@ def main() -> int:
     prompt = max(waits) <= RECOVERY_SECONDS
     print(f"audit {'clean' if clean else 'NOT CLEAN'}; recovery within {RECOVERY_SECONDS:.0f} s: {prompt}")
     return 0 if clean and prompt else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(inject, "python -m benchmarks.faults", arguments)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ redeemed, and the other authorizations are released. Other load on the machine d
 
 from __future__ import annotations
 
-import argparse
+import sys
 import tempfile
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -22,6 +23,7 @@ from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.records import Ceiling, Outcome
 from serving.ledger.store import Store
+from shadowprice.command.options import run_program
 
 DECISIONS = 200_000
 REDEEMED = 0.25
@@ -89,14 +91,16 @@ def _serve(store: Store, random: Random) -> None:
     store.release([name for name in names if name not in kept], microseconds(now)).result()
 
 
-def main() -> None:
+def growth(decisions: int = DECISIONS) -> None:
     """Print the bytes per decision, and what a year of 10⁸ needs."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.service.growth", description="Bytes per decision.")
-    parser.add_argument("--decisions", type=int, default=DECISIONS)
-    found = measure(parser.parse_args().decisions)
-    for name, value in found.items():
+    for name, value in measure(decisions).items():
         print(f"{name}: {value:,.0f} bytes a decision, {value * YEAR / 2**30:,.1f} GiB for {YEAR:,}")
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(growth, "python -m benchmarks.service.growth", arguments)
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

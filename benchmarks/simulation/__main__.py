@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
+
+import typer
 
 from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.run import Kind, simulate
+from shadowprice.command.options import run_program
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation", description="Simulate the path of money.")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--operations", type=int, default=1_000_000, help="of all stores together")
-    parser.add_argument("--store", choices=get_args(Kind), help="one store alone")
-    parser.add_argument("--trace", type=Path, help="file that gets every step")
-    given = parser.parse_args()
-    kinds: tuple[Kind, ...] = (given.store,) if given.store else get_args(Kind)
-    lines: list[str] | None = [] if given.trace else None
+def run(
+    seed: int = 0,
+    operations: Annotated[int, typer.Option(help="of all stores together")] = 1_000_000,
+    store: Annotated[Kind | None, typer.Option(help="one store alone")] = None,
+    trace: Annotated[Path | None, typer.Option(help="file that gets every step")] = None,
+) -> int:
+    """Simulate the path of money."""
+    kinds: tuple[Kind, ...] = (store,) if store else get_args(Kind)
+    lines: list[str] | None = [] if trace else None
     try:
         for kind in kinds:
-            found = simulate(given.seed, given.operations // len(kinds), kind, lines=lines)
+            found = simulate(seed, operations // len(kinds), kind, lines=lines)
             print(f"{kind}: {found.operations} operations in {found.seconds:.0f} s, trace {found.trace}")
             print("  " + ", ".join(f"{count} {name}" for name, count in found.counts.most_common()))
     except Violation as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     finally:
-        if lines is not None:
-            given.trace.write_text("".join(lines))
+        if trace is not None and lines is not None:
+            trace.write_text("".join(lines))
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    return run_program(run, "python -m benchmarks.simulation", arguments)
 
 
 if __name__ == "__main__":

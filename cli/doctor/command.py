@@ -12,7 +12,7 @@ import typer
 
 from cli.doctor import bounds, files, machine, services, workspace
 from cli.doctor.finding import Finding, Findings, Target
-from cli.status import status_of
+from shadowprice.command.options import AsJson, application, run_program
 
 CHECKS: Sequence[Callable[[Target], Findings]] = (
     machine.python,
@@ -34,7 +34,6 @@ CHECKS: Sequence[Callable[[Target], Findings]] = (
     services.redis,
 )
 """All checks, in the order of the report."""
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def examine(target: Target) -> list[Finding]:
@@ -53,7 +52,6 @@ def examine(target: Target) -> list[Finding]:
     return found
 
 
-@app.command()
 def doctor(
     place: Annotated[Path | None, typer.Argument(help="workspace, or mapping.yaml")] = None,
     url: Annotated[str, typer.Option(help="address of the predictor")] = "",
@@ -65,7 +63,7 @@ def doctor(
         list[int] | None, typer.Option(min=1, max=65_535, help="port that must be free; may be repeated")
     ] = None,
     free_gb: Annotated[float, typer.Option(help="least free space of the disk")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    as_json: AsJson = False,
     limits: Annotated[bool, typer.Option("--limits", help="print the bounds of the services instead")] = False,
 ) -> None:
     """Check the installation, and what is named; exit 1 where a fault is found."""
@@ -96,6 +94,9 @@ def doctor(
         raise typer.Exit(1)
 
 
-def main() -> int:
+app = application(doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; see :func:`doctor`."""
-    return status_of(app, "shadowprice doctor")
+    return run_program(app, "shadowprice doctor", arguments)

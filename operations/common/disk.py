@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from shadowprice.command import MEND_FULL
+from shadowprice.command.failures import MEND_FULL
 from shadowprice.errors import StorageFailed
 
 LEAST_TOLD = 100_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import math
@@ -12,7 +11,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Self, get_type_hints
 
-from shadowprice.command import deliberate
+from shadowprice.command.failures import deliberate
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
@@ -149,25 +148,6 @@ def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:
     """Write numbers by name as JSON; nothing is written without a path."""
     if path is not None:
         write_whole(path, json.dumps(dict(figures)))
-
-
-def add_flags(parser: argparse.ArgumentParser, job: type[Job], *names: str, **defaults: Any) -> None:
-    """Give a command line a flag for each named field of a job, or for all, with its default, type and meaning."""
-    types = job._types()
-    for field in dataclasses.fields(job):
-        if names and field.name not in names:
-            continue
-        default = None if field.default is dataclasses.MISSING else field.default
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        default = defaults.get(field.name, default)
-        how: dict[str, Any] = {"default": default, "help": field.metadata["text"]}
-        if types[field.name] is bool:
-            how["action"] = argparse.BooleanOptionalAction
-        else:
-            as_json = types[field.name] in (Mapping[str, Any], tuple[str, ...])
-            how["type"] = json.loads if as_json else types[field.name] if types[field.name] in (int, float) else str
-        parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
 
 
 def _plain(value: Any) -> Any:

@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from kfp import local
-from kfp.dsl import executor_main
+from kfp.dsl.executor import Executor
+from kfp.dsl.utils import load_module
 from kfp.local import subprocess_task_handler
 
 from operations.common.job import JOBS
@@ -57,7 +59,7 @@ def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = N
         import_module(f"operations.{step}")
     if step in LEARNING:
         import_module("torch")
-    child = multiprocessing.get_context("fork").Process(target=_execute, args=(source, arguments, env_vars or {}))
+    child = multiprocessing.get_context("fork").Process(target=_execute, args=(source, step, given, env_vars or {}))
     started = time.perf_counter()
     child.start()
     with PeakMemory(child.pid) as peak:
@@ -67,7 +69,7 @@ def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = N
     return int(child.exitcode or 0)
 
 
-def _execute(source: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
+def _execute(source: str, step: str, given: Mapping[str, Any], variables: Mapping[str, str]) -> None:
     # Kubeflow indents its own lines with a stream that stands for stdout; a step writes to the real one.
     sys.stdout = sys.__stdout__
     os.dup2(1, 2)
@@ -75,5 +77,5 @@ def _execute(source: str, arguments: Sequence[str], variables: Mapping[str, str]
     with TemporaryDirectory() as folder:
         module = Path(folder) / "ephemeral_component.py"
         module.write_text(source)
-        sys.argv = ["kfp.dsl.executor_main", "--component_module_path", str(module), *arguments]
-        executor_main.executor_main()
+        function = getattr(load_module(module.stem, folder), step)
+        Executor(executor_input=given, function_to_execute=function).execute()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from components import IMAGE
 from pipelines.local.finished import KEPT, Took, finished
@@ -21,7 +21,8 @@ from shadowprice import errors
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child
 
-PIPELINES = ("train", "retrain", "embed", "resolve", "delivery", "vouchers")
+Pipeline = Literal["train", "retrain", "embed", "resolve", "delivery", "vouchers"]
+PIPELINES: tuple[str, ...] = get_args(Pipeline)
 PATHS = ("workspace", "data")
 """Arguments of pipelines that are folders."""
 

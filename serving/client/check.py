@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from serving.http.tokens import Tokens
 from serving.protocol import UNRECORDED_REASONS
 from serving.settings import Settings, setting
 from shadowprice.campaign import Side
-from shadowprice.command import answer
+from shadowprice.command.failures import answer
 from shadowprice.errors import Unavailable
 
 SOURCE = "deployment-check"
@@ -75,9 +76,9 @@ class CheckSettings(Settings, program="serving.client.check"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: 0 when all is well, 1 with the reason when not."""
-    given = asdict(CheckSettings.parse())
+    given = asdict(CheckSettings.parse(arguments))
     as_json = given.pop("json")
 
     def work() -> int:
@@ -85,7 +86,7 @@ def main() -> int:
         print(json.dumps(asdict(found)) if as_json else found)
         return 0
 
-    return answer("not well", work)
+    return answer("not well", work, as_json=as_json)
 
 
 def _nothing(request: str, side: str) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,12 +58,12 @@ class ConsoleSettings(Settings, program="serving.console"):
     )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     end_with_parent()
     quiet_logs()
     sys.setswitchinterval(SWITCH_SECONDS)
-    settings = ConsoleSettings.parse()
+    settings = ConsoleSettings.parse(arguments)
     try:
         campaign = read_campaign(settings.campaign_file)
         tokens = Tokens.of(settings.token_file)

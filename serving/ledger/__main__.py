@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -75,12 +76,12 @@ class LedgerSettings(StoreSettings, program="serving.ledger"):
         )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     end_with_parent()
     quiet_logs()
     sys.setswitchinterval(SWITCH_SECONDS)
-    settings = LedgerSettings.parse()
+    settings = LedgerSettings.parse(arguments)
     background: list[Background] = []
     ledgers: list[Ledger] = []
     with ExitStack() as opened:

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
 
@@ -42,12 +42,12 @@ logger = logging.getLogger("serving")
 RETRY_SECONDS = 0.5
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     end_with_parent()
     quiet_logs()
     sys.setswitchinterval(SWITCH_SECONDS)
-    config = Config.parse()
+    config = Config.parse(arguments)
     try:
         tokens = Tokens.of(config.token_file)
         check_exposed(config.host, tokens)

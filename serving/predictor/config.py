@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from operations.common.workspace import CAMPAIGN, campaign_files
 from serving.http.limits import MAX_ITEMS
 from serving.predictor.features import ReaderName
 from serving.settings import Settings, setting
+from shadowprice.command.failures import Misused
 
 
 class Workspace(NamedTuple):
@@ -63,22 +61,16 @@ class Config(Settings, program="serving.predictor"):
     calls_per_second: float = setting("most calls of each caller; 0: no limit", 0.0)
     amount_per_hour: float = setting("minor units authorized for each caller at most; 0: no limit", 0.0)
 
-    @classmethod
-    def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read flags and variables. Exits where settings do not fit together."""
-        found = super().parse(arguments, environment)
-        given = {name: getattr(found, name) != Path() for name in Workspace._fields}
+    def check(self) -> None:
+        """Raise :class:`~shadowprice.command.failures.Misused` where settings do not fit together."""
+        given = {name: getattr(self, name) != Path() for name in Workspace._fields}
         lacking = [f"--{name.replace('_', '-')}" for name, there in given.items() if not there]
-        if found.campaigns is None and lacking:
-            print(f"error: give {', '.join(lacking)}, or --campaigns alone", file=sys.stderr)
-            raise SystemExit(2)
-        if found.campaigns is not None and any(given.values()):
-            print("error: give --campaigns or the files of one campaign, not both", file=sys.stderr)
-            raise SystemExit(2)
-        if found.max_instances > MAX_ITEMS:
-            print(f"error: --max-instances must be at most {MAX_ITEMS}; the ledger takes no more", file=sys.stderr)
-            raise SystemExit(2)
-        return found
+        if self.campaigns is None and lacking:
+            raise Misused(f"give {', '.join(lacking)}, or --campaigns alone")
+        if self.campaigns is not None and any(given.values()):
+            raise Misused("give --campaigns or the files of one campaign, not both")
+        if self.max_instances > MAX_ITEMS:
+            raise Misused(f"--max-instances must be at most {MAX_ITEMS}; the ledger takes no more")
 
     def workspaces(self) -> list[Workspace]:
         """Return the files of each campaign.

@@ -1,5 +1,4 @@
 import json
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -22,8 +21,7 @@ def test_every_benchmark_can_be_run(name: str) -> None:
 
 def test_a_benchmark_writes_its_figures(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(command, "RESULTS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "decision", "--quick"])
-    command.main()
+    assert command.main(["decision", "--quick"]) == 0
     rows = json.loads((tmp_path / "quick" / "decision.json").read_text())["decide"]
     assert all(row["per_second"] > 0 for row in rows)
     assert str(tmp_path) in capsys.readouterr().out

@@ -1,6 +1,5 @@
 """What the chart sets is what the services read: their own settings, parsed from the rendered environment."""
 
-import argparse
 import base64
 import json
 import math
@@ -12,9 +11,8 @@ from typing import Any
 import pytest
 from rendering import CHART, merged, pods, render, rendered, values_of
 
-from operations.common.job import add_flags
+from operations.__main__ import main
 from operations.common.workspace import FIELDS, read_campaign
-from operations.watch import WatchJob
 from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import LedgerSettings
 from serving.ledger.durability import ONE_IF_ANY
@@ -207,14 +205,15 @@ def test_exploration_and_arms_of_the_values_reach_every_process_that_reads_the_c
         read_campaign(tmp_path)
 
 
-def test_the_watch_reads_the_ledgers_log_and_takes_its_settings_as_the_job_does() -> None:
+def test_the_watch_reads_the_ledgers_log_and_takes_its_settings_as_the_job_does(monkeypatch) -> None:
     values = merged(merged(MINIMAL, "resolve.by", "none"), "watch", {"enabled": True, "matureHours": 6, "rate": 0.01})
     spec = pod(values, "CronJob")
     [container] = spec["containers"]
     assert container["args"][:4] == ["python", "-m", "operations", "watch"]
-    parser = argparse.ArgumentParser()
-    add_flags(parser, WatchJob)
-    job = WatchJob(**vars(parser.parse_args(container["args"][4:])))
+    jobs: list[Any] = []
+    monkeypatch.setattr("operations.common.job_command.run_here", jobs.append)
+    assert main(container["args"][3:]) == 0
+    [job] = jobs
     assert (job.mature_hours, job.rate, job.tolerance) == (6, 0.01, 0.2)
     assert mounted(spec, job.log) == "spring-ledger"
     assert mounted(spec, job.page) == mounted(spec, job.workspace / "watch.json") == "spring-workspace"

@@ -18,13 +18,12 @@ import cli.main as command
         ("shadowprice price ro", ["rollback"]),
         ("shadowprice ledger rec", ["reconcile", "recover"]),
         ("shadowprice init --cu", ["--customers", "--currency"]),
-        ("shadowprice pipelines comp", []),
+        ("shadowprice pipelines comp", ["compile"]),
     ],
 )
 def test_a_line_of_bash_is_completed(
     line: str, found: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["shadowprice"])
     monkeypatch.setenv("_SHADOWPRICE_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))

@@ -20,8 +20,8 @@ from operations.common import disk
 from operations.common.disk import require_space
 from pipelines import quickstart
 from pipelines.run_folder import RunFolder
-from shadowprice.command import answer, deliberate
-from shadowprice.errors import Conflict, InvalidTable, NotFound, StorageFailed, Unavailable
+from shadowprice.command.failures import answer, deliberate
+from shadowprice.errors import Conflict, NotFound, StorageFailed, Unavailable
 
 NOWHERE = "/nowhere/at/all"
 CALLS = (
@@ -185,7 +185,9 @@ def test_a_large_need_that_is_met_is_told(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("kind", ["broken table", "unknown column", "unknown option"])
-def test_a_run_whose_data_are_refused_leaves_no_folder(kind: str, examples: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_run_whose_data_are_refused_leaves_no_folder(
+    kind: str, examples: Path, tmp_path: Path, monkeypatch, capfd
+) -> None:
     """Its first step finds what no look at the arguments can."""
 
     def refused(name: str, *, root: Path, **_: object) -> None:
@@ -193,12 +195,11 @@ def test_a_run_whose_data_are_refused_leaves_no_folder(kind: str, examples: Path
         raise quickstart.PipelineFailed(name, "prepare", f"InvalidTable: {kind}", "", root / "train.log")
 
     monkeypatch.setattr(quickstart, "run_pipeline", refused)
-    arguments = vars(quickstart._parser().parse_args(["--dataset", "tables", "--data", str(examples)]))
-    for name in ("runs", "json", "resume"):
-        arguments.pop(name)
-    with pytest.raises(InvalidTable, match=kind):
-        quickstart.quickstart(tmp_path / "runs", arguments)
-    assert list((tmp_path / "runs").iterdir()) == []
+    runs = tmp_path / "runs"
+    told = ["--dataset", "tables", "--data", str(examples), "--runs", str(runs), "--json"]
+    assert quickstart.main(told) == 1
+    assert json.loads(capfd.readouterr().out)["error"] == {"type": "InvalidTable", "message": kind}
+    assert list(runs.iterdir()) == []
 
 
 def test_a_run_that_is_at_work_is_not_resumed_beside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +241,7 @@ def test_an_error_of_the_code_is_not_taken_for_one_of_the_system() -> None:
 
 def test_a_reader_that_has_seen_enough_ends_a_command_without_a_complaint() -> None:
     code = subprocess.run(
-        ["bash", "-c", "set -o pipefail; python -c 'from shadowprice.command import answer\n"
+        ["bash", "-c", "set -o pipefail; python -c 'from shadowprice.command.failures import answer\n"
          "import sys\nsys.exit(answer(\"x\", lambda: [print(\"y\" * 99) for _ in range(9999)] and 0))' | head -n 1"],
         capture_output=True,
         text=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -39,27 +39,23 @@ def test_an_unknown_command_is_named(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("name", ["ready", "resolve", "ledger reconcile", "ledger recover", "ledger"])
-def test_the_help_of_a_command_is_that_of_its_module(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["shadowprice"])
+def test_the_help_of_a_command_is_that_of_its_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main([*name.split(), "--help"])
     assert ended.value.code == 0
-    assert f"usage: python -m {command.COMMANDS[name].module.removesuffix('.__main__')}" in capsys.readouterr().out
+    assert f"Usage: python -m {command.COMMANDS[name].module.removesuffix('.__main__')}" in capsys.readouterr().out
 
 
 def called(monkeypatch: pytest.MonkeyPatch, error: BaseException | None = None) -> list[list[str]]:
     """Put a module in place of every command's; return the arguments that it is called with."""
     calls: list[list[str]] = []
 
-    def main() -> int:
-        calls.append(list(sys.argv))
+    def main(arguments: Sequence[str]) -> int:
+        calls.append(list(arguments))
         if error is not None:
             raise error
         return 3
 
-    monkeypatch.setattr(sys, "argv", ["shadowprice"])
     monkeypatch.setattr(command, "import_module", lambda name: SimpleNamespace(main=main))
     return calls
 
@@ -67,7 +63,7 @@ def called(monkeypatch: pytest.MonkeyPatch, error: BaseException | None = None) 
 def test_arguments_and_exit_status_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = called(monkeypatch)
     assert command.main(["job", "train", '{"workers": 2}']) == 3
-    assert calls == [["shadowprice job", "train", '{"workers": 2}']]
+    assert calls == [["train", '{"workers": 2}']]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from operations import __main__ as command
-from operations.common.job import JOBS, Job, add_flags, job_class, run_here
+from operations.common.job import JOBS, Job, job_class, run_here
 from operations.common.kind import KINDS, find_kind
 from operations.featurize import FeaturizeJob
 from operations.kinds.base import Kind
@@ -88,15 +87,6 @@ def test_a_field_that_is_wrong_is_named(kind: type[Job], fields: dict[str, Any],
 def test_text_that_is_no_job_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a TrainJob"):
         TrainJob.from_json(text)
-
-
-def test_a_command_line_gets_its_flags_from_the_fields() -> None:
-    parser = argparse.ArgumentParser()
-    add_flags(parser, TrainJob, "recipe", "epochs", epochs=400)
-    add_flags(parser, PrepareJob, "options")
-    given = parser.parse_args(["--recipe", "dnn", "--options", '{"rows": 5}'])
-    assert vars(given) == {"recipe": "dnn", "epochs": 400, "options": {"rows": 5}}
-    assert parser.parse_args([]).options == {}
 
 
 def test_a_job_runs_from_json_and_from_flags_and_says_why_it_fails(tmp_path: Path, capsys) -> None:

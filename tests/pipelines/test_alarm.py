@@ -95,8 +95,7 @@ def test_a_retrain_here_counts_from_its_beginning_and_runs_alone(
         raise PipelineFailed(pipeline, "gate-refused", "", "", Path("retrain.log"))
 
     monkeypatch.setattr("pipelines.__main__.run", refuses)
-    monkeypatch.setattr(sys, "argv", ["pipelines", *command[3:-1]])
-    assert [main() for _ in range(3)] == [1, 0, 0]
+    assert [main(command[3:-1]) for _ in range(3)] == [1, 0, 0]
     assert beside == ["the watch alarms on model m1; another process runs or starts a retrain\n"]
     assert capsys.readouterr().out.count("a retrain was started at") == 2
 
@@ -114,8 +113,7 @@ def test_the_charts_command_runs_what_the_schedule_runs(
         places = {"--workspace": str(workspace), "--host": backend.url}
         flags = [each.partition("=") for each in pod["containers"][0]["args"][3:]]
         arguments = [f"{name}{sign}{places.get(name, value)}" for name, sign, value in flags]
-        monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
-        assert main() == 1
+        assert main(arguments) == 1
         assert "has no schedule 'shadowprice-retrain'" in capsys.readouterr().err
         assert not (workspace / STARTED).exists()
         with pytest.raises(NotFound):
@@ -123,7 +121,7 @@ def test_the_charts_command_runs_what_the_schedule_runs(
         given = {"crons": ["0 0 3 * * 1"], "experiment": "shadowprice", "parameters": parameters}
         schedule(backend.url, "retrain", "shadowprice-retrain", **given)
         for _ in range(2):
-            assert main() == 0
+            assert main(arguments) == 0
         [run] = backend.runs.values()
         [planned] = backend.recurring.values()
     assert run["runtime_config"]["parameters"] == parameters

@@ -1,14 +1,13 @@
 """Uploading and scheduling against a server that answers as the Kubeflow Pipelines API does."""
 
 import json
-import sys
 
 import pytest
 from kfp_backend import Backend, serving
 from rendering import CHART, values_of
 
 from pipelines.__main__ import main
-from pipelines.cluster import HELP, variable
+from pipelines.cluster import NAMES, variable
 from pipelines.local import PIPELINES
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::DeprecationWarning")
@@ -18,15 +17,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Runs ``python -m pipelines`` in this process; gives its status, output and errors."""
     # The command line sets these for the compiler; what it sets is taken back after the test.
-    for name in HELP:
+    for name in NAMES:
         monkeypatch.setenv(variable(name), "")
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
-        try:
-            status = main()
-        except SystemExit as stopped:
-            status = int(stopped.code or 0)
+        status = main(arguments)
         told = capsys.readouterr()
         return status, told.out, told.err
 

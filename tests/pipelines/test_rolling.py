@@ -29,11 +29,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_cut_is_printed_with_its_figures(folder: Path, capsys, monkeypatch) -> None:
+def test_every_cut_is_printed_with_its_figures(folder: Path, capsys) -> None:
     given = ["--data", str(folder), "--first", "2026-03-18", "--last", "2026-03-25", "--judge-days", "5"]
     given += ["--recipe", "gbdt", "--calibration", "rolling"]
-    monkeypatch.setattr("sys.argv", ["rolling", *given])
-    assert rolling.main() == 0
+    assert rolling.main(given) == 0
     lines = capsys.readouterr().out.strip().splitlines()
     assert len(lines) == 2 + 2 * 2
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
@@ -44,24 +43,20 @@ def test_every_cut_is_printed_with_its_figures(folder: Path, capsys, monkeypatch
         assert int(cell[3]) > 30
         assert 0 < float(cell[4]) < 2
         assert float(cell[-1]) == 0
-    monkeypatch.setattr("sys.argv", ["rolling", *given, "--json"])
-    assert rolling.main() == 0
+    assert rolling.main([*given, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     told = [[f"{cut['origin']['at']:.10}", side, each] for cut in found for side, each in cut["sides"].items()]
     assert [(at, side) for at, side, _ in told] == [(cell[0], cell[2]) for cell in cells]
     assert [f"{each['predicted']:.4g}" for _, _, each in told] == [cell[4] for cell in cells]
 
 
-def test_what_cannot_be_judged_is_refused_before_anything_is_loaded(capsys, monkeypatch) -> None:
+def test_what_cannot_be_judged_is_refused_before_anything_is_loaded(capsys) -> None:
     at = datetime(2026, 3, 16, tzinfo=UTC)
     with pytest.raises(NotFound, match="magic"):
         rolling.rolling("tables", "nowhere", first=at, last=at, how=Training("magic"))
     with pytest.raises(InvalidInput, match="judge_days"):
         rolling.rolling("tables", "nowhere", first=at, last=at, judge_days=0, how=Training())
-    monkeypatch.setattr("sys.argv", ["rolling", "--first", "2026-03-16", "--last", "2026-03-01"])
-    assert rolling.main() == 1
+    assert rolling.main(["--first", "2026-03-16", "--last", "2026-03-01"]) == 1
     assert "rolling failed: last" in capsys.readouterr().err
-    monkeypatch.setattr("sys.argv", ["rolling", "--first", "soon", "--last", "2026-03-01"])
-    with pytest.raises(SystemExit):
-        rolling.main()
+    assert rolling.main(["--first", "soon", "--last", "2026-03-01"]) == 2
     assert "write a date" in capsys.readouterr().err

@@ -48,10 +48,9 @@ def command(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     """Runs a command of the chart in this process and gives its exit status, output and errors."""
 
     def run(module: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", [module, *arguments])
         monkeypatch.setattr("serving.resolve.quiet_logs", lambda: None)
         capsys.readouterr()
-        status = import_module(module).main()
+        status = import_module(module).main(arguments)
         return status, *capsys.readouterr()
 
     return run

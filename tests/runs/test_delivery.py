@@ -49,9 +49,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("delivery")
     given = ["workspace=" + str(folder / "run"), "options=" + json.dumps(TINY), "epochs=2"]
     arguments = ["run", "delivery", "--json", *(word for each in given for word in ("--set", each))]
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as told:
-        patch.setattr("sys.argv", ["pipelines", *arguments])
-        assert main() == 0
+    with redirect_stdout(io.StringIO()) as told:
+        assert main(arguments) == 0
     found = json.loads(told.getvalue())
     assert (found["pipeline"], found["root"]) == ("delivery", str(folder / "run" / "pipeline"))
     assert found["seconds"]["train"] > 0

@@ -10,14 +10,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
 
 from operations.common.workspace import REPLAY_PRICES
 from pipelines.days.week import EVERY, WEEK
-from pipelines.quickstart import DATA_SETS
+from pipelines.quickstart import DataSet
 from shadowprice.datasets.o2o import JULY_FILE, LABELED_FILE
 
 pytestmark = pytest.mark.timeout(1500)
@@ -74,10 +74,10 @@ def made(quickstart: Callable[..., Any], arguments: Callable[[str], tuple[str, .
 
 def test_the_table_of_the_readme_names_the_data_sets_of_a_run() -> None:
     table = (ROOT / "README.md").read_text().split("| `DATASET=`")[1].split("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(DATA_SETS)
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(get_args(DataSet))
 
 
-@pytest.mark.parametrize("name", DATA_SETS)
+@pytest.mark.parametrize("name", get_args(DataSet))
 def test_a_data_set_runs_whole(name: str, made: Callable[[str], Any]) -> None:
     folder, summary = made(name)
     assert summary["dataset"] == name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -84,10 +83,9 @@ def make_workspace(tmp_path: Path, starts_at: datetime) -> Path:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    def run(main: Callable[[], int], *arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["command", *map(str, arguments)])
-        return main()
+def command() -> Callable[..., int]:
+    def run(main: Callable[..., int], *arguments: object) -> int:
+        return main(list(map(str, arguments)))
 
     return run
 

@@ -10,13 +10,17 @@ import os
 import sqlite3
 import sys
 import uuid
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from serving.ledger.sqlite.database import SCHEMA_VERSION, open_for_reading
 from serving.ledger.traffic import QUARTER
-from shadowprice.command import Arguments
-from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError, Unavailable
+from shadowprice.command.options import run_program
+from shadowprice.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 TALLY = """
 SELECT side, level, reason, COUNT(*), SUM(incentive), SUM(incentive * most_units)
@@ -122,18 +126,13 @@ def audit(ledger: Path) -> None:
         raise Unavailable(f"ledger {ledger}: {error}") from error
 
 
-def main() -> int:
-    """Copy and say how much; 1 when there is no sound copy."""
-    parser = Arguments(prog="python -m serving.ledger.sqlite.backup", description="Copy the ledger database.")
-    parser.add_argument("ledger", type=Path, help="the ledger's sqlite file; it may be in use")
-    parser.add_argument("copy", type=Path, help="a file that does not exist")
-    given = parser.parse_args()
-    try:
-        backup(given.ledger, given.copy)
-    except ShadowpriceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    with closing(open_for_reading(given.copy)) as database:
+def copy_audited(
+    ledger: Annotated[Path, typer.Argument(help="the ledger's sqlite file; it may be in use")],
+    copy: Annotated[Path, typer.Argument(help="a file that does not exist")],
+) -> None:
+    """Copy the ledger database."""
+    backup(ledger, copy)
+    with closing(open_for_reading(copy)) as database:
         decisions, outcomes, spent = (
             database.execute(f"SELECT {what}").fetchone()[0]
             for what in (
@@ -142,8 +141,12 @@ def main() -> int:
                 "COALESCE(SUM(spent - refunded), 0) FROM settlement",
             )
         )
-    print(f"{given.copy}: {decisions} decisions, {outcomes} outcomes, {spent} minor units spent; audited")
-    return 0
+    print(f"{copy}: {decisions} decisions, {outcomes} outcomes, {spent} minor units spent; audited")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Copy and say how much; 1 when there is no sound copy."""
+    return run_program(copy_audited, "python -m serving.ledger.sqlite.backup", arguments, failure="error")
 
 
 if __name__ == "__main__":

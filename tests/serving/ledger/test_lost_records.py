@@ -206,9 +206,7 @@ def test_a_redis_of_the_same_epoch_with_fewer_records_is_refused_by_the_witness(
         opened(server, campaign, witness=witness)
 
 
-def test_a_redis_that_lost_records_serves_again_once_it_is_recovered(
-    server, admin, opened, kit, tmp_path, monkeypatch, capsys
-):
+def test_a_redis_that_lost_records_serves_again_once_it_is_recovered(server, admin, opened, kit, tmp_path, capsys):
     campaign = kit.campaign(limit=BUDGET)
     witness, file = tmp_path / "ledger.witness", tmp_path / "campaign.json"
     file.write_text(json.dumps(campaign.to_dict()))
@@ -220,8 +218,7 @@ def test_a_redis_that_lost_records_serves_again_once_it_is_recovered(
     with pytest.raises(Conflict, match="went back"):
         opened(server, campaign, witness=witness)
     places = ["--campaign-file", str(file), "--redis", server.url, "--log-dir", str(tmp_path / "log")]
-    monkeypatch.setattr("sys.argv", ["recover", *places, "--witness", str(witness)])
-    assert main() == 0
+    assert main([*places, "--witness", str(witness)]) == 0
     assert "4 decisions" in capsys.readouterr().out
     ledger = opened(server, campaign, witness=witness)
     assert ledger.money() == (BUDGET, 0)

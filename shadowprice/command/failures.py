@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import os
@@ -11,7 +10,6 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import NoReturn
 
 from shadowprice.errors import InvalidInput, InvalidTable, NotFound, ShadowpriceError, StorageFailed, Unavailable
 
@@ -34,23 +32,14 @@ class Misused(InvalidInput):
     """The arguments of a command are wrong."""
 
 
-class Arguments(argparse.ArgumentParser):
-    """Parser of arguments that tells what is wrong with them as :func:`answer` does, and ends the process."""
-
-    def error(self, message: str) -> NoReturn:
-        """Tell the fault and end the process."""
-        tell(self.prog, Misused(f"{message}; {self.prog} --help describes the options"))
-        self.exit(MISUSED)
-
-
-def answer(name: str, work: Callable[[], int], *, failed: int = 1, as_json: bool | None = None) -> int:
-    """Run a command and return its exit status; a failure is told in one line, or as JSON under ``--json``.
+def answer(name: str, work: Callable[[], int], *, failed: int = 1, as_json: bool = False) -> int:
+    """Run a command and return its exit status; a failure is told in one line, or as JSON.
 
     Args:
         name: of the command, which begins the line.
         work: does it and returns the status.
         failed: status of a failure; that of wrong arguments is 2.
-        as_json: whether a failure is told as JSON; None: by the arguments of the process.
+        as_json: whether a failure is told as JSON.
 
     Faults of tables have a line each. An error that is neither deliberate nor one of the system is raised.
     """
@@ -71,9 +60,9 @@ def answer(name: str, work: Callable[[], int], *, failed: int = 1, as_json: bool
         return MISUSED if isinstance(found, Misused) else failed
 
 
-def tell(name: str, error: ShadowpriceError, as_json: bool | None = None) -> None:
+def tell(name: str, error: ShadowpriceError, as_json: bool = False) -> None:
     """Write an error as :func:`answer` does."""
-    if AS_JSON in sys.argv if as_json is None else as_json:
+    if as_json:
         print(json.dumps({"error": as_dict(error)}))
     else:
         print(f"{name}: {error}", file=sys.stderr)
