@@ -7,7 +7,11 @@ from components import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def embed(training: Input[Dataset], workspace: str, metrics: Output[Metrics]) -> None:
+def embed(
+    training: Input[Dataset],
+    workspace: str,
+    metrics: Output[Metrics],
+) -> None:
     """Run an :class:`operations.embed.EmbedJob`."""
     arguments = dict(locals())
     from components.run import run_component

@@ -17,10 +17,7 @@ def evaluate(
     evaluation: Output[Artifact],
     worth: Input[Artifact] = None,
     workspace: str = "",
-    beat_incumbent: bool = True,
-    beat_uniform: bool = True,
-    limits: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    override: dict = {},  # noqa: B006
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> bool:
     """Run a :class:`operations.evaluate.EvaluateJob` and return whether the model may be used."""
     arguments = dict(locals())

@@ -11,10 +11,8 @@ def featurize(
     tables: Input[Dataset],
     training: Output[Dataset],
     workspace: str,
-    weighting: str = "none",
-    campaign_fields: dict = {},  # noqa: B006 - read from the compiled component, never changed
     keep_campaign: bool = False,
-    workers: int = 0,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     ray_job: str = "",
 ) -> None:
     """Run a :class:`operations.featurize.FeaturizeJob`, in this container or as the Ray job of a ConfigMap."""

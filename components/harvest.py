@@ -13,8 +13,7 @@ def harvest(
     metrics: Output[Metrics],
     workspace: str,
     log: str = "",
-    mature_hours: int = -1,
-    recent_days: int = 0,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.harvest.HarvestJob`."""
     arguments = dict(locals())

@@ -13,10 +13,7 @@ def lift(
     features: Input[Dataset],
     result: Output[Artifact],
     page: Output[Markdown],
-    segment: str = "",
-    baseline: str = "",
-    side: str = "",
-    mature_hours: int = -1,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.lift.LiftJob`."""
     arguments = dict(locals())

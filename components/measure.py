@@ -7,7 +7,11 @@ from components import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def measure(state: Output[Artifact], workspace: str, ledger_url: str, metrics_urls: list, prometheus_url: str) -> None:
+def measure(
+    state: Output[Artifact],
+    workspace: str,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+) -> None:
     """Run a :class:`operations.measure.MeasureJob`."""
     arguments = dict(locals())
     from components.run import run_component

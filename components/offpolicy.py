@@ -13,13 +13,7 @@ def offpolicy(
     result: Output[Artifact],
     page: Output[Markdown],
     workspace: str = "",
-    arm: str = "",
-    price: float = -1.0,
-    budget: int = -1,
-    level: int = -1,
-    estimator: str = "",
-    side: str = "",
-    mature_hours: int = -1,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.offpolicy.OffpolicyJob`."""
     arguments = dict(locals())

@@ -14,8 +14,7 @@ def plan(
     accounts: int,
     prior: dict,
     precision: dict,
-    side: str = "customer",
-    salt: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.plan.PlanJob`."""
     arguments = dict(locals())

@@ -13,10 +13,7 @@ def promote(
     model: Input[Model] = None,
     evaluation: Input[Artifact] = None,
     log: str = "",
-    stages: list = ["100:-0.2", "1000:0"],  # noqa: B006 - kfp reads the default from the signature
-    rate: float = 0.05,
-    most_days: int = 28,
-    mature_hours: int = -1,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> str:
     """Run a :class:`operations.promote.PromoteJob` and return its step."""
     arguments = dict(locals())

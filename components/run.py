@@ -8,26 +8,42 @@ from pathlib import Path
 from typing import Any
 
 from components.ray_job import run_job
-from operations.common.job import job_class
+from operations.common.job import JOBS, job_class
+from shadowprice.errors import InvalidInput
 
 
-def run_component(name: str, arguments: Mapping[str, Any]) -> Any:
+def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = "") -> Any:
     """Build the job called ``name`` from a component's arguments, run it, describe its artifacts and log its figures.
 
     Args:
         name: of the job.
         arguments: by field; an artifact stands for its path. ``metrics`` is the artifact of the figures, and
-            ``ray_job`` the ConfigMap with the RayJob to run in, empty for this container.
+            ``ray_job`` the ConfigMap with the RayJob to run in, empty for this container. ``options`` holds further
+            fields. A dictionary with the name of another job holds that job's options, which are only checked.
+        options_of: another job whose ``options`` these are; those that this job lacks are left out.
 
     Returns:
         What the job returns; None from a Ray job.
+
+    Raises:
+        InvalidInput: a job does not have an option, or it is of a wrong type, or the component sets it itself.
     """
     fields = {field: getattr(value, "path", value) for field, value in arguments.items()}
     ray_job = fields.pop("ray_job", "")
     metrics = arguments.get("metrics")
     if metrics is not None:
         fields["figures"] = fields.pop("metrics")
-    job = job_class(name)(**fields)
+    options: dict[str, Any] = fields.pop("options", {})
+    for other in (each for each in JOBS if isinstance(arguments.get(each), dict)):
+        if later := fields.pop(other):
+            job_class(other).check_options(later)
+    kind = job_class(name)
+    job_class(options_of or name).check_options(options)
+    if options_of:
+        options = {option: value for option, value in options.items() if option in kind.option_names()}
+    if twice := sorted(options.keys() & fields.keys()):
+        raise InvalidInput("is set by the step itself", field=twice[0])
+    job = kind(**fields, **options)
     for field in job.outputs:
         artifact = arguments["metrics" if field == "figures" and metrics is not None else field]
         artifact.metadata["description"] = job.meaning(field)

@@ -15,11 +15,7 @@ def solve(
     state: Input[Artifact] = None,
     model: Input[Model] = None,
     tables: Input[Dataset] = None,
-    workers: int = 0,
-    campaign: str = "",
-    budget: int = 0,
-    requests: int = 0,
-    on_alarm: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     ray_job: str = "",
 ) -> None:
     """Run a :class:`operations.solve.SolveJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""

@@ -11,17 +11,9 @@ def train(
     training: Input[Dataset],
     model: Output[Model],
     metrics: Output[Metrics],
-    recipe: str,
-    epochs: int,
-    seed: int,
     workspace: str,
-    workers: int = 1,
-    curve_repair: str = "",
-    calibration: str = "",
-    precision: str = "float32",
-    device: str = "cpu",
-    loss: str = "",
     tables: Input[Dataset] = None,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     ray_job: str = "",
 ) -> None:
     """Run a :class:`operations.train.TrainJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""

@@ -12,9 +12,7 @@ def watch(
     workspace: str,
     result: Output[Artifact],
     page: Output[Markdown],
-    tolerance: float = 0.2,
-    rate: float = 0.05,
-    mature_hours: int = -1,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.watch.WatchJob`."""
     arguments = dict(locals())

@@ -12,13 +12,8 @@ def whatif(
     workspace: str,
     state: Input[Artifact] = None,
     groups: Input[Dataset] = None,
-    budget: int = 0,
-    levels: dict = {},  # noqa: B006 - read from the compiled component, never changed
-    limits: dict = {},  # noqa: B006
-    caps: dict = {},  # noqa: B006
-    rows: int = 20_000,
     log: Input[Artifact] = None,
-    mature_hours: int = -1,
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.whatif.WhatifJob`."""
     arguments = dict(locals())

@@ -14,14 +14,10 @@ def worth(
     worth: Output[Artifact],
     metrics: Output[Metrics],
     workspace: str = "",
-    recipe: str = "",
-    epochs: int = 0,
-    seed: int = 0,
-    curve_repair: str = "",
-    calibration: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
-    """Run a :class:`operations.worth.WorthJob`."""
+    """Run a :class:`operations.worth.WorthJob` by the options that the model was trained with."""
     arguments = dict(locals())
     from components.run import run_component
 
-    run_component("worth", arguments)
+    run_component("worth", arguments, options_of="train")

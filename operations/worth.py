@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from operations.common.job import Job, option, reads, write_figures, writes
+from operations.common.job import Job, option, option_of, reads, write_figures, writes
 from operations.common.kind import CAMPAIGN
+from operations.train import TrainJob
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.training_set import kind_of
@@ -28,11 +29,11 @@ class WorthJob(Job):
     worth: Path = writes("JSON of the worth, or of the reason why it cannot be told")
     figures: Path | None = writes("file with the differences at the campaign's budget", optional=True)
     workspace: Path | None = option(None, "folder with the columns of accounts that conditions of the campaign read")
-    recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
+    recipe: str = option_of(TrainJob, "recipe")
     epochs: int = option(0, "of each further model, at most; they take 200 at most; 0: 200")
-    seed: int = option(0, "of initialization, dropout and batches")
-    curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
-    calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
+    seed: int = option_of(TrainJob, "seed")
+    curve_repair: str = option_of(TrainJob, "curve_repair")
+    calibration: str = option_of(TrainJob, "calibration")
 
 
 def run(job: WorthJob) -> None:

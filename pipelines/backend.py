@@ -15,6 +15,7 @@ from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
 
 from pipelines.local import compile_pipelines
+from pipelines.parameters import arguments_of
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 CRON_FIELDS = 6
@@ -55,11 +56,11 @@ def schedule(
         host, pipeline, name: as for :func:`upload`; every recurring run has the name.
         crons: six fields each, the first of them seconds; UTC. A recurring run for each.
         experiment: the runs belong to it; made when it is missing.
-        parameters: of the pipeline.
+        parameters: of the pipeline, and options of its jobs by name.
 
     Raises:
-        InvalidInput: a cron has not six fields; the backend would take the first of five for seconds and run every
-            minute.
+        InvalidInput: a parameter is none of the pipeline or its jobs; or a cron has not six fields: the backend would
+            take the first of five for seconds and run every minute.
         Unavailable: the backend does not answer, or refuses; the earlier schedule stays.
     """
     for cron in crons:
@@ -67,9 +68,10 @@ def schedule(
             raise InvalidInput(
                 f"{cron!r} has not {CRON_FIELDS} fields: second minute hour day month weekday", field="cron"
             )
+    arguments = arguments_of(pipeline, parameters)
     pipeline_id, version_id = upload(host, pipeline, name)
     with _speaking_to(host) as client:
-        return _schedule(client, pipeline_id, version_id, name, crons, experiment, parameters)
+        return _schedule(client, pipeline_id, version_id, name, crons, experiment, arguments)
 
 
 def _schedule(

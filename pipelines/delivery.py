@@ -8,6 +8,7 @@ from components.publish import publish
 from components.register import register
 from components.solve import solve
 from components.train import train
+from pipelines.parameters import PARAMETERS
 from pipelines.placement import MOUNT, placed
 
 
@@ -16,14 +17,9 @@ def delivery_pipeline(
     workspace: str = MOUNT,
     dataset: str = "funds",
     data: str = "",
-    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    recipe: str = "esdpm",
-    loss: str = "",
-    epochs: int = 0,
-    seed: int = 0,
-    workers: int = 0,
-    precision: str = "float32",
     ray_job: str = "",
+    prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    train_options: dict = PARAMETERS["delivery"].jobs["train"],
 ) -> None:
     """Learn what deliveries bring, plan them exactly, and serve the plan. Without a certified plan nothing is served.
 
@@ -31,18 +27,13 @@ def delivery_pipeline(
         workspace: folder that outlives the run: feature repo, model served, prices, the plan.
         dataset: funds, or tables with offers of kind fund.
         data: folder of the files, for data sets that read files.
-        options: what the data set takes besides.
-        recipe: esdpm, or another registered model of funds.
-        loss: esj, esj_mass, cragg, ziln or mse in place of the model's own.
-        epochs: at most; 0 leaves it to the model.
-        seed: of the data where generated, and of initialization.
-        workers: Ray workers that train; 0 trains in the component's own process.
-        precision: of the products of a gradient step: float32 or bfloat16.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
+        prepare_options: JSON; python -m operations prepare --help lists the options.
+        train_options: JSON; python -m operations train --help lists the options.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
-    placed(prepared, cpu="1", memory="8Gi", minutes=60)
+    prepared = prepare(dataset=dataset, data=data, options=prepare_options, train=train_options)
+    placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
     featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
@@ -50,12 +41,7 @@ def delivery_pipeline(
         training=featurized.outputs["training"],
         tables=tables,
         workspace=workspace,
-        recipe=recipe,
-        loss=loss,
-        epochs=epochs,
-        seed=seed,
-        workers=workers,
-        precision=precision,
+        options=train_options,
         ray_job=ray_job,
     ).set_caching_options(False)
     placed(trained, cpu="2", memory="16Gi", minutes=480)

@@ -13,8 +13,7 @@ def embed_pipeline(
     workspace: str = MOUNT,
     dataset: str = "tables",
     data: str = "",
-    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    seed: int = 0,
+    prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Publish embeddings of new accounts by the model that is served.
 
@@ -22,10 +21,9 @@ def embed_pipeline(
         workspace: folder with the model that is served and the feature store.
         dataset: that the model was trained on, with newer files.
         data: folder of the files.
-        options: what the data set takes besides.
-        seed: of the data where generated.
+        prepare_options: JSON; python -m operations prepare --help lists the options.
     """
-    prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
+    prepared = prepare(dataset=dataset, data=data, options=prepare_options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     featurized = featurize(tables=prepared.outputs["tables"], workspace=workspace, keep_campaign=True)
     featurized.set_caching_options(False)

@@ -20,19 +20,9 @@ def learn(
     tables: Any,
     workspace: Any,
     *,
-    recipe: Any,
-    epochs: Any,
-    seed: Any,
-    workers: Any,
-    precision: Any,
-    device: Any,
+    train_options: Any,
+    evaluate_options: Any,
     ray_job: Any,
-    limits: Any,
-    override: Any,
-    curve_repair: Any = "",
-    calibration: Any = "",
-    beat_incumbent: Any = True,
-    beat_uniform: Any = True,
     canary: Any = False,
     tell_worth: bool = False,
 ) -> None:
@@ -40,40 +30,18 @@ def learn(
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, recipe, epochs, seed, workers, precision, device, ray_job, curve_repair, calibration, beat_incumbent,
-        beat_uniform, limits, override, canary: parameters of the pipeline, as
+        workspace, train_options, evaluate_options, ray_job, canary: parameters of the pipeline, as
             :func:`pipelines.train.train_pipeline` and :func:`pipelines.retrain.retrain_pipeline` describe them.
         tell_worth: whether the worth step runs.
     """
-    trained = train(
-        training=training,
-        recipe=recipe,
-        epochs=epochs,
-        seed=seed,
-        workers=workers,
-        precision=precision,
-        device=device,
-        curve_repair=curve_repair,
-        calibration=calibration,
-        workspace=workspace,
-        ray_job=ray_job,
-    )
+    trained = train(training=training, workspace=workspace, options=train_options, ray_job=ray_job)
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
     told = {}
     if tell_worth:
         # The columns that conditions read are in the workspace.
-        step = worth(
-            model=model,
-            training=training,
-            tables=tables,
-            workspace=workspace,
-            recipe=recipe,
-            epochs=epochs,
-            seed=seed,
-            curve_repair=curve_repair,
-            calibration=calibration,
-        ).set_caching_options(False)
+        step = worth(model=model, training=training, tables=tables, workspace=workspace, options=train_options)
+        step.set_caching_options(False)
         placed(step, cpu="2", memory="16Gi", minutes=240)
         told = {"worth": step.outputs["worth"]}
     # The model in use changes behind its path.
@@ -82,10 +50,7 @@ def learn(
         training=training,
         tables=tables,
         workspace=workspace,
-        beat_incumbent=beat_incumbent,
-        beat_uniform=beat_uniform,
-        limits=limits,
-        override=override,
+        options=evaluate_options,
         **told,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)

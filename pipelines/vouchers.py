@@ -10,6 +10,7 @@ from components.publish import publish
 from components.register import register
 from components.solve import solve
 from components.train import train
+from pipelines.parameters import PARAMETERS
 from pipelines.placement import MOUNT, placed
 
 
@@ -17,37 +18,23 @@ from pipelines.placement import MOUNT, placed
 def vouchers_pipeline(
     workspace: str = MOUNT,
     data: str = "",
-    test_from: str = "",
-    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    recipe: str = "dmbgn",
-    epochs: int = 30,
-    seed: int = 0,
-    workers: int = 0,
-    precision: str = "float32",
-    campaign: str = "vouchers",
-    budget: int = 100_000,
-    requests: int = 1_000,
     ray_job: str = "",
+    prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    train_options: dict = PARAMETERS["vouchers"].jobs["train"],
+    solve_options: dict = PARAMETERS["vouchers"].jobs["solve"],
 ) -> None:
     """Train on voucher sessions and serve the curves at a certified price.
 
     Args:
         workspace: folder that outlives the run: features, model served, prices.
         data: folder of session and behaviour tables; empty to generate some.
-        test_from: first instant of the test, where data are given.
-        options: of the generator.
-        recipe: name of a response model, such as dmbgn or din.
-        epochs: at most, of the tuning.
-        seed: of generated data, initialization and batches.
-        campaign: name that the predictor serves it under.
-        budget: minor units for the day.
-        requests: expected in the day.
-        workers: Ray workers that train; 0 trains in the component's own process.
-        precision: of the products of a gradient step: float32 or bfloat16.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
+        prepare_options: JSON; python -m operations prepare --help lists the options.
+        train_options: JSON; python -m operations train --help lists the options.
+        solve_options: JSON; python -m operations solve --help lists the options.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    prepared = prepare(dataset="vouchers", data=data, test_from=test_from, seed=seed, options=options)
+    prepared = prepare(dataset="vouchers", data=data, options=prepare_options, train=train_options, solve=solve_options)
     placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
     featurized = placed(featurize(tables=tables, workspace=workspace), cpu="1", memory="16Gi", minutes=60)
@@ -55,11 +42,7 @@ def vouchers_pipeline(
     trained = train(
         training=training,
         tables=tables,
-        recipe=recipe,
-        epochs=epochs,
-        seed=seed,
-        workers=workers,
-        precision=precision,
+        options=train_options,
         workspace=workspace,
         ray_job=ray_job,
     )
@@ -72,9 +55,7 @@ def vouchers_pipeline(
         solved = solve(
             model=bundle,
             workspace=workspace,
-            campaign=campaign,
-            budget=budget,
-            requests=requests,
+            options=solve_options,
             ray_job=ray_job,
         ).set_caching_options(False)
         placed(solved, cpu="1", memory="8Gi", minutes=30)

@@ -13,7 +13,7 @@ from typing import Any
 
 from operations import measure, publish, solve
 from serving.http.logs import quiet_logs
-from serving.settings import Settings, setting
+from serving.settings import Settings, setting, setting_of
 from shadowprice.command.failures import answer
 from shadowprice.errors import Conflict
 
@@ -23,9 +23,9 @@ class ResolveSettings(Settings, program="serving.resolve"):
     """Solve the price again, once."""
 
     workspace: Path = setting("folder with campaign, model, features and prices")
-    ledger_url: str = setting("address of the ledger; empty before the start", "")
-    prometheus_url: str = setting("address of Prometheus; empty: the ledger's metrics", "")
-    on_alarm: str = setting("pacer while the watch alarms, such as constant or pi; empty: the campaign's", "")
+    ledger_url: str = setting_of(measure.MeasureJob, "ledger_url")
+    prometheus_url: str = setting_of(measure.MeasureJob, "prometheus_url")
+    on_alarm: str = setting_of(solve.SolveJob, "on_alarm")
     json: bool = setting("print the result as JSON", False)
 
 

@@ -23,6 +23,12 @@ def setting(text: str, default: Any = MISSING, *, variable: str = "", positive: 
     return field(default=default, metadata={"text": text, "variable": variable, "positive": positive})
 
 
+def setting_of(job: type[Any], name: str) -> Any:
+    """Return a field that means what the option of a job does."""
+    (found,) = (each for each in fields(job) if each.name == name)
+    return setting(found.metadata["text"], found.default)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Base of the settings of a program; the first line of the subclass's docstring describes the program.

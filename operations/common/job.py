@@ -36,6 +36,12 @@ def option(default: Any, text: str) -> Any:
     return dataclasses.field(default=default, metadata={"text": text})
 
 
+def option_of(job: type[Job], name: str) -> Any:
+    """Return a field that means what an option of another job does."""
+    (found,) = (each for each in dataclasses.fields(job) if each.name == name)
+    return option(found.default, found.metadata["text"])
+
+
 def reads(text: str, *, optional: bool = False) -> Any:
     """Return a field that holds the path of a file or folder that the job reads."""
     return _path("reads", text, optional)
@@ -70,6 +76,23 @@ class Job:
     def _types(cls) -> dict[str, Any]:
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Names of the fields that may be left out and hold no path."""
+        types = cls._types()
+        optional = (each for each in dataclasses.fields(cls) if not _is_required(each))
+        return tuple(each.name for each in optional if types[each.name] != Path | None)
+
+    @classmethod
+    def check_options(cls, given: Mapping[str, Any]) -> None:
+        """Raise :class:`~shadowprice.errors.InvalidInput` for an option that the job lacks, or of a wrong type."""
+        types, names = cls._types(), cls.option_names()
+        for name, value in given.items():
+            if name not in names:
+                told = ", ".join(names) or "none"
+                raise InvalidInput(f"is no option of {cls.__name__}; there are: {told}", field=name)
+            _checked(name, value, types[name])
 
     @property
     def name(self) -> str:
@@ -148,6 +171,10 @@ def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:
     """Write numbers by name as JSON; nothing is written without a path."""
     if path is not None:
         write_whole(path, json.dumps(dict(figures)))
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
 
 
 def _plain(value: Any) -> Any:

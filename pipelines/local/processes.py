@@ -55,8 +55,8 @@ def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = N
         return 0
     unmark(folder)
     # The parent imports what later steps use too: each fork has it then.
-    if step in JOBS:
-        import_module(f"operations.{step}")
+    for job in ({step} | given["inputs"].get("parameterValues", {}).keys()) & set(JOBS):
+        import_module(f"operations.{job}")
     if step in LEARNING:
         import_module("torch")
     child = multiprocessing.get_context("fork").Process(target=_execute, args=(source, step, given, env_vars or {}))

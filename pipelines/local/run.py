@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from components import IMAGE
 from pipelines.local.finished import KEPT, Took, finished
 from pipelines.local.step_progress import PROGRESS, StepProgress
+from pipelines.parameters import arguments_of
 from shadowprice import errors
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child
@@ -61,7 +62,7 @@ def run(
     Args:
         pipeline: name of a module of :mod:`pipelines` that has ``<name>_pipeline``.
         root: where artifacts go; the log is ``<root>/<pipeline>.log``.
-        arguments: of the pipeline.
+        arguments: of the pipeline, and options of its jobs by name.
         image: run every step in a container of it (:mod:`pipelines.local.containers`); empty runs them as processes.
         usual: step → seconds it took in an earlier run; what a step that reports no progress is compared with.
         resume: go on with the newest run of the pipeline in ``root``, whose finished steps are not run again; steps in
@@ -70,6 +71,7 @@ def run(
     Each step that takes longer than :data:`~shadowprice.progress.EVERY` seconds shows its progress.
 
     Raises:
+        InvalidInput: neither the pipeline nor one of its jobs has such a parameter, or it is of a wrong type.
         PipelineFailed: a step failed.
     """
     root.mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ def run(
         pipeline,
         str(root),
         artifacts,
-        json.dumps(dict(arguments)),
+        json.dumps(arguments_of(pipeline, arguments)),
         *(["--containers"] if image else []),
     ]
     # Lines of a step come when they are written, not when a buffer is full.

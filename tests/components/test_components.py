@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,27 @@ from typing import Any
 import pytest
 
 from components import run as component
-from operations.common.job import JOBS, Job
+from operations.common.job import JOBS, Job, job_class
+from pipelines.local import PIPELINES
+from pipelines.parameters import PARAMETERS, arguments_of
+from shadowprice.errors import InvalidInput
 
-VALUES: dict[str, Any] = {"str": "", "int": 1, "float": 0.5, "bool": False, "dict": {"rows": 5}, "list": ["http://a"]}
-GIVEN = {"workspace": "/workspace", "ray_job": "spring-ray-job", "dataset": "world", "weighting": "known"}
+VALUES: dict[Any, Any] = {
+    str: "",
+    int: 1,
+    float: 0.5,
+    bool: False,
+    dict: {"rows": 5},
+    Mapping[str, Any]: {"rows": 5},
+    tuple[str, ...]: ["http://a"],
+}
+GIVEN = {"workspace": "/workspace", "ray_job": "spring-ray-job", "dataset": "world"}
+WEIGHTING = {"weighting": "known"}
+LATER = {"harvest", "featurize", "train", "evaluate", "solve"}
+"""Parameters of prepare with the options of later steps."""
+INPUTS = {"workspace", "dataset", "data", "log"}
+SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("publish", "model_version"), ("register", "serve")}
+"""Options that a pipeline or another job sets, and no user of the pipeline."""
 EITHER = {"solve": ["state", "model"]}
 """Inputs of which a job takes exactly one."""
 UNUSED: dict[str, dict[str, Any]] = {"offpolicy": {"arm": "", "price": -1.0, "budget": -1}}
@@ -35,19 +53,30 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out:
         raise Ended
 
     monkeypatch.setattr(component, "run_job", take)
-    function = getattr(import_module(f"components.{name}"), name).python_func
+    function = component_of(name)
     arguments = {
         parameter: GIVEN[parameter]
         if parameter in GIVEN
-        else VALUES[kind.annotation.__name__]
-        if getattr(kind.annotation, "__name__", "") in VALUES
+        else {}
+        if parameter == "options" or (parameter in LATER and name == "prepare")
+        else VALUES[kind.annotation]
+        if kind.annotation in VALUES
         else SimpleNamespace(path=str(tmp_path / parameter), metadata={})
         for parameter, kind in inspect.signature(function).parameters.items()
         if parameter != leave_out
-    } | UNUSED.get(name, {})
+    }
+    if "options" in arguments:
+        kind = job_class("train" if name == "worth" else name)
+        values = {option: VALUES[kind._types()[option]] for option in kind.option_names() if option not in arguments}
+        arguments["options"] = values | UNUSED.get(name, {}) | (WEIGHTING if name == "featurize" else {})
     with pytest.raises(Ended):
         function(**arguments)
     return asked[0], asked[1], arguments
+
+
+def component_of(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(import_module(f"components.{name}"), name).python_func
+    return found
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -58,6 +87,11 @@ def test_a_component_hands_every_argument_to_the_field_of_its_name(
         job, how, arguments = built(name, tmp_path, monkeypatch, left_out)
         assert job.name == name
         json.loads(job.to_json())
+        values = job.values()
+        given = arguments.get("options", {}).items()
+        assert {option: values[option] for option, _ in given if option in values} == {
+            option: value for option, value in given if option in values
+        }
         for field, path in {**job.inputs, **job.outputs}.items():
             assert path == tmp_path / ("metrics" if field == "figures" else field)
         for field in job.outputs:
@@ -68,3 +102,75 @@ def test_a_component_hands_every_argument_to_the_field_of_its_name(
             # The pods of a Ray job see the workspace and nothing else: every other path is declared.
             paths = {field for field, value in vars(job).items() if isinstance(value, Path)}
             assert paths == {*job.inputs, *job.outputs, "workspace"}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_no_component_spells_an_option_of_its_job(name: str) -> None:
+    """Its parameters are artifacts, what a pipeline wires or sets itself, fields without a default, and ``options``."""
+    kind, parameters = job_class(name), inspect.signature(component_of(name)).parameters
+    own = {option for option in kind.option_names() if option in parameters and option not in INPUTS | {"options"}}
+    assert {(name, option) for option in own} <= SET_BY_PIPELINES
+    lacking = (
+        set() if "options" in parameters else {(name, option) for option in kind.option_names()} - SET_BY_PIPELINES
+    )
+    assert lacking == set()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_has_few_inputs_and_a_parameter_for_the_options_of_each_job(name: str) -> None:
+    function = getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline").pipeline_func
+    inputs, jobs = PARAMETERS[name]
+    defaults = {each.name: each.default for each in inspect.signature(function).parameters.values()}
+    assert list(defaults)[-len(jobs) :] == [f"{job}_options" for job in jobs]
+    assert list(defaults)[: -len(jobs)] == list(inputs)
+    assert len(inputs) <= 6
+    assert {job: defaults[f"{job}_options"] for job in jobs} == jobs
+    for job, usual in jobs.items():
+        job_class(job).check_options(usual)
+    taken = {option for job in jobs for option in job_class(job).option_names()}
+    assert taken & {*inputs} <= {"dataset", "data", "log"}
+
+
+def test_an_option_goes_to_every_job_that_has_it_beside_the_pipelines_own_defaults() -> None:
+    found = arguments_of("vouchers", {"workspace": "ws", "seed": 3, "options": {"rows": 5}, "budget": 7})
+    assert found == {
+        "workspace": "ws",
+        "prepare_options": {"seed": 3, "options": {"rows": 5}},
+        "train_options": {"workers": 0, "seed": 3},
+        "solve_options": {"campaign": "vouchers", "budget": 7, "requests": 1_000},
+    }
+    assert arguments_of("train", {"train_options": {"epochs": 4}, "seed": 3})["train_options"] == {
+        "epochs": 4,
+        "seed": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"epoch": 4}, "epoch: the pipeline train and its jobs .* have no such option"),
+        ({"epochs": "many"}, "epochs: must be int"),
+        ({"train_options": {"weighting": "known"}}, "weighting: is no option of TrainJob"),
+        ({"log": "folder"}, "log: .* no such option"),
+    ],
+)
+def test_an_option_that_no_job_has_is_refused_before_a_run(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        arguments_of("train", given)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"options": {"seeds": 3}}, "seeds: is no option of PrepareJob"),
+        ({"options": {"dataset": "tables"}}, "dataset: is set by the step itself"),
+        ({"evaluate": {"limit": {}}}, "limit: is no option of EvaluateJob"),
+    ],
+)
+def test_the_first_step_refuses_options_of_its_own_and_of_later_ones(
+    given: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    tables = SimpleNamespace(path=str(tmp_path / "tables"), metadata={})
+    with pytest.raises(InvalidInput, match=named):
+        component_of("prepare")(tables, "world", "", **given)
+    assert list(tmp_path.iterdir()) == []

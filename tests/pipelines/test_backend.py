@@ -51,7 +51,7 @@ def test_a_schedule_takes_the_place_of_the_earlier_one_and_never_catches_up(comm
             assert int(run["max_concurrency"]) == 1
             assert run["runtime_config"]["parameters"] == {
                 "workspace": "/workspace",
-                "metrics_urls": ["http://l/metrics"],
+                "measure_options": {"metrics_urls": ["http://l/metrics"]},
             }
             assert run["pipeline_version_reference"]["pipeline_version_id"] == versions[-1]
         # Fewer clocks than before leave none of the earlier ones.

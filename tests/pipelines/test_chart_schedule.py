@@ -54,7 +54,7 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
         assert (run["no_catchup"], int(run["max_concurrency"])) == (True, 1)
         assert run["runtime_config"]["parameters"] == {
             "workspace": "/workspace",
-            "ledger_url": "http://spring-ledger.growth.svc:8081",
+            "measure_options": {"ledger_url": "http://spring-ledger.growth.svc:8081"},
             "ray_job": "spring-ray-job",
         }
     spec, platform = backend.packages[run["pipeline_version_reference"]["pipeline_version_id"]]
