@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ import pytest
 
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
+from pipelines.quickstart import OPTIONS
 from shadowprice.command.options import option, options_of, run_program, takes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,3 +104,10 @@ def test_there_is_one_command_line_and_nobody_rewrites_the_arguments_of_the_proc
             if any(ast.unparse(each) == "sys.argv" for each in targets):
                 found.append(f"{name} rewrites sys.argv")
     assert found == []
+
+
+def test_the_quickstart_of_make_names_options_that_the_command_has() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\nquickstart:")[2].partition("\n\n")[0]
+    named = {name.replace("-", "_") for name in re.findall(r" --([a-z-]+)", recipe)}
+    assert named >= {"curve_repair", "weighting"}
+    assert named <= {each.name for each in OPTIONS} | {"dataset", "data"}
