@@ -8,7 +8,6 @@ interrupted, run has measured, and ``--write`` puts the figures of the last comp
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from benchmarks.cells import RESULTS, Cells
 from benchmarks.document import write
 from benchmarks.registry import BENCHMARKS, ON_REQUEST
 from shadowprice.command.failures import Misused
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 
 def measure(
@@ -43,10 +42,7 @@ def measure(
         print(f"-> {cells.path} ({cells.took:.0f} s)\n", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(measure, "python -m benchmarks", arguments)
-
+main = main_of(measure, "python -m benchmarks")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -16,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 from benchmarks.trials import Shape, TrialFiles, draw
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.uplift.comparisons import side_evidence
@@ -96,10 +95,7 @@ def compare(
             print(f"| {shape} | {effect:g} | {' | '.join(f'{rate:.1%}' for rate in rates)} | {' | '.join(cover)} |")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(compare, "python -m benchmarks.evidence", arguments)
-
+main = main_of(compare, "python -m benchmarks.evidence")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from serving.account import Places
 from serving.account import erase as erase_account
 from serving.account import export as export_account
-from shadowprice.command.options import AsJson, application, run_program
+from shadowprice.command.options import AsJson, application, main_of
 
 Account = Annotated[str, typer.Argument(help="identifier of the account, as requests and tables have it")]
 Workspaces = Annotated[
@@ -87,8 +86,4 @@ def _tell(found: dict[str, Any], as_json: bool, rows: dict[str, int], left: list
 
 
 app = application(export, erase, repeat, no_args_is_help=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`export`, :func:`erase` and :func:`repeat`."""
-    return run_program(app, "shadowprice account", arguments)
+main = main_of(app, "shadowprice account")

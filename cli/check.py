@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shadowprice.campaign import Campaign
-from shadowprice.command.options import application, run_program
+from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.errors import InvalidTable
@@ -125,8 +125,4 @@ def _print_evidence(console: Console, found: SideEvidence, currency: Currency) -
 
 
 app = application(check)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`check`."""
-    return run_program(app, "shadowprice check", arguments)
+main = main_of(app, "shadowprice check")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from rich.table import Table
 from cli.options import number, pairs
 from serving.client.client import DecisionClient
 from serving.http.tokens import Tokens
-from shadowprice.command.options import application, run_program
+from shadowprice.command.options import application, main_of
 from shadowprice.currency import USD, Currency
 
 
@@ -83,8 +82,4 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
 
 
 app = application(explain)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`explain`."""
-    return run_program(app, "shadowprice explain", arguments)
+main = main_of(app, "shadowprice explain")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from shadowprice.command.options import AsJson, application, run_program
+from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.mapping.proposal import CHECK, propose, write_mapping
 
 
@@ -50,8 +49,4 @@ def init(
 
 
 app = application(init)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`init`."""
-    return run_program(app, "shadowprice init", arguments)
+main = main_of(app, "shadowprice init")

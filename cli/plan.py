@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from rich.markdown import Markdown
 from cli.options import numbers
 from operations.common.workspace import read_campaign
 from operations.plan import PlanJob, run
-from shadowprice.command.options import application, run_program
+from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
 
 
@@ -73,8 +72,4 @@ def plan(
 
 
 app = application(plan)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`plan`."""
-    return run_program(app, "shadowprice plan", arguments)
+main = main_of(app, "shadowprice plan")

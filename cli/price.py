@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 
 from operations.common.workspace import PRICES, instead_of, override_in, read_campaign
 from shadowprice.campaign import Campaign
-from shadowprice.command.options import AsJson, application, run_program
+from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.currency import Currency
 from shadowprice.errors import NotFound
 from shadowprice.pacing.budgets.kept import remark
@@ -97,8 +96,4 @@ def line(record: PriceRecord, campaign: Campaign) -> str:
 
 
 app = application(show, history, rollback, no_args_is_help=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`show`, :func:`history` and :func:`rollback`."""
-    return run_program(app, "shadowprice price", arguments)
+main = main_of(app, "shadowprice price")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shadowprice.command.options import AsJson, application, run_program
+from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.reports.stored import rewrite_report
 
 
@@ -27,8 +26,4 @@ def report(
 
 
 app = application(report)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`report`."""
-    return run_program(app, "shadowprice report", arguments)
+main = main_of(app, "shadowprice report")

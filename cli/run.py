@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from pipelines.quickstart import OPTIONS, start
 from shadowprice.command.failures import Misused
-from shadowprice.command.options import application, run_program, takes
+from shadowprice.command.options import application, main_of, takes
 
 
 @takes(OPTIONS)
@@ -29,8 +28,4 @@ def run(
 
 
 app = application(run)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`run`."""
-    return run_program(app, "shadowprice run", arguments)
+main = main_of(app, "shadowprice run")

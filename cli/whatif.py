@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,7 @@ from cli.options import number, pairs
 from operations.common.workspace import read_campaign
 from operations.whatif import WhatifJob, run
 from shadowprice.campaign import Campaign
-from shadowprice.command.options import application, run_program
+from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import SAMPLE_ROWS
@@ -140,8 +139,4 @@ def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency) ->
 
 
 app = application(whatif)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`whatif`."""
-    return run_program(app, "shadowprice whatif", arguments)
+main = main_of(app, "shadowprice whatif")

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ import typer
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 ROOT = Path(__file__).resolve().parents[1]
 START = "docs/README.md"
@@ -88,10 +87,7 @@ def build_site(folder: Annotated[Path, typer.Argument(help="gets pages/ and site
     print(f"the site is in {folder / 'site'}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(build_site, "python docs/build.py", arguments)
-
+main = main_of(build_site, "python docs/build.py")
 
 if __name__ == "__main__":
     sys.exit(main())

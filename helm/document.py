@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
 
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 CHART = Path(__file__).resolve().parent / "shadowprice"
 HEAD = """\
@@ -84,10 +84,7 @@ def _lines(source: str) -> Iterator[tuple[tuple[str, ...], str]]:
             pending = []
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(write, "python helm/document.py", arguments)
-
+main = main_of(write, "python helm/document.py")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,13 +11,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 FOLDER = Path(__file__).resolve().parent
 LOCKS = (FOLDER / "requirements.lock", FOLDER / "tools.lock")
@@ -107,10 +107,7 @@ def findings(pins: Iterable[str], known: Iterable[str], advisories: str) -> list
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(search, "python images/audit.py", arguments)
-
+main = main_of(search, "python images/audit.py")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +18,7 @@ import typer
 from build import ROLES, ROOT, CannotBuild, version
 from helm_python import HelmError, RegistryClient, package
 
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 CHART = ROOT / "helm" / "shadowprice"
 
@@ -82,10 +81,7 @@ def push_chart(registry: str, plain_http: bool) -> str:
     return f"{remote}/shadowprice@{found['digest']}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(push, "python images/push.py", arguments)
-
+main = main_of(push, "python images/push.py")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ from helm_python import HelmError
 from provenance import Made, push_statement, sign, statement
 from push import push_chart
 
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 VERSIONED = {
     "shadowprice/__init__.py": r'(?<=__version__ = ")[^"]+',
@@ -151,10 +150,7 @@ def run(command: list[str], root: Path = ROOT) -> str:
     return done.stdout
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(release, "python images/release.py", arguments)
-
+main = main_of(release, "python images/release.py")
 
 if __name__ == "__main__":
     sys.exit(main())

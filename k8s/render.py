@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 import yaml
 from helm_python import Chart
 
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 ROOT = Path(__file__).resolve().parent
 CHART = ROOT.parent / "helm" / "shadowprice"
@@ -55,10 +54,7 @@ def write(check: Annotated[bool, typer.Option("--check", help="write nothing")] 
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(write, "python -m k8s.render", arguments)
-
+main = main_of(write, "python -m k8s.render")
 
 if __name__ == "__main__":
     sys.exit(main())

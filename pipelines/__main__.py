@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ import typer
 from operations.common.alarm import retrain_on_alarm
 from pipelines.cluster import NAMES, Cluster, take
 from pipelines.local import PATHS, PIPELINES, Pipeline, compile_pipelines, run
-from shadowprice.command.options import AsJson, application, options_of, run_program, takes
+from shadowprice.command.options import AsJson, application, main_of, options_of, takes
 from shadowprice.errors import InvalidInput
 
 HOURLY = "0 2 * * * *"
@@ -135,9 +134,7 @@ def retrain(
     print(retrain_on_alarm(workspace, hours, start, blocking=not host))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(app, "python -m pipelines", arguments, failure="failed")
+main = main_of(app, "python -m pipelines", failure="failed")
 
 
 def _parameter(text: str) -> tuple[str, Any]:

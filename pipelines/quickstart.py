@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from pipelines.local import PipelineFailed
 from pipelines.local import run as run_pipeline
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
 from shadowprice.command.failures import INTERRUPTED
-from shadowprice.command.options import application, given_in, option, options_of, run_program, takes
+from shadowprice.command.options import application, given_in, main_of, option, options_of, takes
 from shadowprice.currency import Currency
 from shadowprice.datasets.inputs import accounts_in, input_files
 from shadowprice.errors import Conflict
@@ -183,12 +183,7 @@ def start(context: typer.Context, given: dict[str, Any], named: Mapping[str, str
 
 
 app = application(command)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(app, "shadowprice quickstart", arguments, failure="quickstart failed")
-
+main = main_of(app, "shadowprice quickstart", failure="quickstart failed")
 
 if __name__ == "__main__":
     sys.exit(main())

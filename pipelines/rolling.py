@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
-from shadowprice.command.options import AsJson, application, option, options_of, run_program, takes
+from shadowprice.command.options import AsJson, application, main_of, option, options_of, takes
 from shadowprice.datasets import load, names
 from shadowprice.datasets.package import save_dataset
 from shadowprice.evaluation.statistics.windows import WEEK
@@ -101,12 +100,7 @@ def command(
 
 
 app = application(command)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(app, "shadowprice rolling", arguments, failure="rolling failed")
-
+main = main_of(app, "shadowprice rolling", failure="rolling failed")
 
 if __name__ == "__main__":
     sys.exit(main())

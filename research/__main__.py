@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from research.table import QUICK_SEEDS, ROOT, Table
 from research.took import Took
 from research.write import rewrite, write
 from shadowprice.command.failures import Misused
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 CACHE = ROOT / "research" / "results"
 RESULTS = ROOT / "docs" / "results"
@@ -125,10 +125,7 @@ def _measure(name: str, module: str, seeds: list[int], cache: Cache, quick: bool
     return done.returncode == 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(measure, "python -m research", arguments)
-
+main = main_of(measure, "python -m research")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,6 @@ and the code that it has loaded is the code that the figures depend on."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,7 @@ import typer
 from research.cache import Cache, digests
 from research.table import Table
 from research.took import Stopwatch
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 from shadowprice.progress import ProgressBar
 
 
@@ -38,10 +37,7 @@ def measure(
             shown.advance()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(measure, "python -m research.worker", arguments)
-
+main = main_of(measure, "python -m research.worker")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.faults.inject import run
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 RESULT = Path(__file__).parents[1] / "results" / "faults.json"
 RECOVERY_SECONDS = 5.0
@@ -27,10 +26,7 @@ def inject(count: int = 1000) -> int:
     return 0 if clean and prompt else 1
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(inject, "python -m benchmarks.faults", arguments)
-
+main = main_of(inject, "python -m benchmarks.faults")
 
 if __name__ == "__main__":
     sys.exit(main())

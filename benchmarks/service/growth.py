@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.records import Ceiling, Outcome
 from serving.ledger.store import Store
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 DECISIONS = 200_000
 REDEEMED = 0.25
@@ -97,10 +96,7 @@ def growth(decisions: int = DECISIONS) -> None:
         print(f"{name}: {value:,.0f} bytes a decision, {value * YEAR / 2**30:,.1f} GiB for {YEAR:,}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(growth, "python -m benchmarks.service.growth", arguments)
-
+main = main_of(growth, "python -m benchmarks.service.growth")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -11,7 +10,7 @@ import typer
 
 from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.run import Kind, simulate
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 
 
 def run(
@@ -37,10 +36,7 @@ def run(
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(run, "python -m benchmarks.simulation", arguments)
-
+main = main_of(run, "python -m benchmarks.simulation")
 
 if __name__ == "__main__":
     sys.exit(main())

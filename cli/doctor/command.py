@@ -12,7 +12,7 @@ import typer
 
 from cli.doctor import bounds, files, machine, services, workspace
 from cli.doctor.finding import Finding, Findings, Target
-from shadowprice.command.options import AsJson, application, run_program
+from shadowprice.command.options import AsJson, application, main_of
 
 CHECKS: Sequence[Callable[[Target], Findings]] = (
     machine.python,
@@ -95,8 +95,4 @@ def doctor(
 
 
 app = application(doctor)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; see :func:`doctor`."""
-    return run_program(app, "shadowprice doctor", arguments)
+main = main_of(app, "shadowprice doctor")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from operations.common.workspace import CAMPAIGN, read_campaign
 from serving.local.launch import Deployment, launch
 from serving.local.policy import policy_in_words
 from serving.local.window import open_window
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 from shadowprice.errors import NotFound
 
 
@@ -43,10 +42,7 @@ def serve(
         stop.wait()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
-    return run_program(serve, "python -m serving.local.run", arguments, failure="serve failed")
-
+main = main_of(serve, "python -m serving.local.run", failure="serve failed")
 
 if __name__ == "__main__":
     sys.exit(main())

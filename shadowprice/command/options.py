@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -126,6 +127,11 @@ def run_program(
             return MISUSED
 
     return answer(failure or name, work, failed=failed, as_json=as_json)
+
+
+def main_of(program: Program, name: str, *, failure: str = "", failed: int = 1) -> Callable[..., int]:
+    """Return a function of arguments that runs a program; see :func:`run_program`."""
+    return partial(run_program, program, name, failure=failure, failed=failed)
 
 
 def status_of(program: Program, name: str, arguments: Sequence[str]) -> int:

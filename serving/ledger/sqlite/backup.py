@@ -10,7 +10,6 @@ import os
 import sqlite3
 import sys
 import uuid
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ import typer
 
 from serving.ledger.sqlite.database import SCHEMA_VERSION, open_for_reading
 from serving.ledger.traffic import QUARTER
-from shadowprice.command.options import run_program
+from shadowprice.command.options import main_of
 from shadowprice.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 TALLY = """
@@ -144,10 +143,7 @@ def copy_audited(
     print(f"{copy}: {decisions} decisions, {outcomes} outcomes, {spent} minor units spent; audited")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Copy and say how much; 1 when there is no sound copy."""
-    return run_program(copy_audited, "python -m serving.ledger.sqlite.backup", arguments, failure="error")
-
+main = main_of(copy_audited, "python -m serving.ledger.sqlite.backup", failure="error")
 
 if __name__ == "__main__":
     sys.exit(main())
