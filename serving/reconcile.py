@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pandas as pd
 
 from serving.client.client import LedgerClient
 from serving.settings import Settings, setting
-from shadowprice.command.failures import answer
 from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
@@ -144,13 +142,8 @@ class ReconcileSettings(Settings, program="serving.reconcile"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 0 when all agrees, 1 when something differs, 2 when a source does not answer."""
-    given = ReconcileSettings.parse(arguments)
-    return answer("cannot reconcile", partial(_compare, given), failed=2, as_json=given.json)
-
-
 def _compare(given: ReconcileSettings) -> int:
+    """Print the table; 0 when all agrees, 1 when something differs."""
     lines = _measure(given)
     agree = all(line.agrees for line in lines)
     if given.json:
@@ -171,6 +164,8 @@ def _measure(given: ReconcileSettings) -> list[Line]:
         spend = source.read(given.campaign)
         return reconcile(before, log, spend, ledger.totals())
 
+
+main = ReconcileSettings.main_of(_compare, failure="cannot reconcile", failed=2)
 
 if __name__ == "__main__":
     sys.exit(main())

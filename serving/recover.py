@@ -16,7 +16,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
@@ -34,7 +33,6 @@ from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
 from serving.settings import setting
 from shadowprice.campaign import Campaign
-from shadowprice.command.failures import answer
 from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
@@ -146,12 +144,6 @@ class RecoverSettings(StoreSettings, program="serving.recover"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Recover and say how much; 2 when it cannot be done."""
-    given = RecoverSettings.parse(arguments)
-    return answer("cannot recover", partial(_recover, given), failed=2, as_json=given.json)
-
-
 def _recover(given: RecoverSettings) -> int:
     campaign = read_campaign(given.campaign_file)
     erasures = Erasures(given.campaign_file.parent)
@@ -173,6 +165,8 @@ def _recover(given: RecoverSettings) -> int:
         print("recorded again: {} decisions, {} outcomes, {} corrections".format(*counts))
     return 0
 
+
+main = RecoverSettings.main_of(_recover, failure="cannot recover", failed=2)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from operations import measure, publish, solve
 from serving.http.logs import quiet_logs
 from serving.settings import Settings, setting, setting_of
-from shadowprice.command.failures import answer
 from shadowprice.errors import Conflict
 
 
@@ -29,19 +25,11 @@ class ResolveSettings(Settings, program="serving.resolve"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Solve the price of the money that is left.
-
-    Returns 0 when a price is published or another solver was first, 1 when there is none: the last price stays.
-    """
+def _resolve(settings: ResolveSettings) -> int:
+    """Return 0 when a price is published or another solver was first; any failure is 1, and the last price stays."""
     quiet_logs()
-    given = ResolveSettings.parse(arguments)
-    return answer("no new price, the last one stays", partial(_resolve, asdict(given)), as_json=given.json)
-
-
-def _resolve(given: dict[str, Any]) -> int:
-    workspace, on_alarm = given["workspace"], given.pop("on_alarm")
-    as_json = given.pop("json")
+    given = asdict(settings)
+    workspace, on_alarm, as_json = given["workspace"], given.pop("on_alarm"), given.pop("json")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price"
         try:
@@ -58,6 +46,8 @@ def _resolve(given: dict[str, Any]) -> int:
     print(f"published version {version} for slot {record.slot}: {dict(record.prices)}, gap {record.gap:.1e}")
     return 0
 
+
+main = ResolveSettings.main_of(_resolve, failure="no new price, the last one stays")
 
 if __name__ == "__main__":
     sys.exit(main())

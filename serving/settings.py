@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from inspect import Parameter
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -45,9 +46,28 @@ class Settings:
     @classmethod
     def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
         """Read options, and variables for those that are missing. Exits where one is missing or wrong."""
+        found: list[Self] = []
+        status = cls.run(found.append, arguments, environment)
+        if status or not found:
+            raise SystemExit(status)
+        return found[0]
+
+    @classmethod
+    def main_of(cls, work: Callable[[Self], int], **how: Any) -> Callable[..., int]:
+        """Return a function of arguments that does the work with these settings; ``how`` as for :func:`run_program`."""
+        return partial(cls.run, work, **how)
+
+    @classmethod
+    def run(
+        cls,
+        work: Callable[[Self], int | None],
+        arguments: Sequence[str] | None = None,
+        environment: Mapping[str, str] = os.environ,
+        **how: Any,
+    ) -> int:
+        """Do the work with the settings that are read, and return the exit status."""
         program, hints = f"python -m {cls.program}", get_type_hints(cls)
         options: list[Parameter] = []
-        found: list[Self] = []
         for each in fields(cls):
             text, kind, default = each.metadata["text"], hints[each.name], each.default
             flags: tuple[str, ...] = ()
@@ -58,22 +78,20 @@ class Settings:
                 text, default = f"{text} [{variable}]", environment.get(variable, default)
                 if get_origin(kind) is Literal and default not in (*get_args(kind), MISSING):
                     tell(program, Misused(f"{variable} must be one of {', '.join(get_args(kind))}"))
-                    raise SystemExit(MISUSED)
+                    return MISUSED
             options.append(option(each.name, kind, text, default, *flags))
 
         @takes(options)
-        def read(**given: Any) -> None:
+        def read(**given: Any) -> int | None:
             for each in fields(cls):
                 if each.metadata["positive"] and not given[each.name] > 0:
                     raise Misused(f"--{each.name.replace('_', '-')} must be positive")
-            found.append(cls(**given))
-            found[0].check()
+            found = cls(**given)
+            found.check()
+            return work(found)
 
         read.__doc__ = (cls.__doc__ or "").split("\n", 1)[0]
-        status = run_program(read, program, arguments)
-        if status or not found:
-            raise SystemExit(status)
-        return found[0]
+        return run_program(read, program, arguments, **how)
 
     def check(self) -> None:
         """Raise :class:`~shadowprice.command.failures.Misused` where settings do not fit together."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,6 @@ from serving.http.tokens import Tokens
 from serving.protocol import UNRECORDED_REASONS
 from serving.settings import Settings, setting
 from shadowprice.campaign import Side
-from shadowprice.command.failures import answer
 from shadowprice.errors import Unavailable
 
 SOURCE = "deployment-check"
@@ -76,17 +74,12 @@ class CheckSettings(Settings, program="serving.client.check"):
     json: bool = setting("print the result as JSON", False)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line: 0 when all is well, 1 with the reason when not."""
-    given = asdict(CheckSettings.parse(arguments))
-    as_json = given.pop("json")
-
-    def work() -> int:
-        found = check(**given)
-        print(json.dumps(asdict(found)) if as_json else found)
-        return 0
-
-    return answer("not well", work, as_json=as_json)
+def _check(given: CheckSettings) -> int:
+    values = asdict(given)
+    as_json = values.pop("json")
+    found = check(**values)
+    print(json.dumps(asdict(found)) if as_json else found)
+    return 0
 
 
 def _nothing(request: str, side: str) -> Outcome:
@@ -95,6 +88,8 @@ def _nothing(request: str, side: str) -> Outcome:
         return Outcome(request_id=request, cost=0, observed_at=now, redeemed=False)
     return Outcome(request_id=request, cost=0, observed_at=now, response=0.0)
 
+
+main = CheckSettings.main_of(_check, failure="not well")
 
 if __name__ == "__main__":
     sys.exit(main())
