@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from shadowprice.command.options import main_of
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
 ROOT = Path(__file__).parents[1]
@@ -138,6 +140,13 @@ def _plain(column: Column) -> str:
     return ("Side" if column.name == "side" else kind) + (" | None" if column.optional else "")
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Write the messages."""
     for path, text in sources().items():
         (ROOT / path).write_text(text)
+
+
+main = main_of(write, "python -m serving.generate")
+
+if __name__ == "__main__":
+    sys.exit(main())
