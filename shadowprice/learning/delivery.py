@@ -17,7 +17,6 @@ from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
-from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.training_set import TrainingSet, digest_of
 from shadowprice.progress import ProgressBar
@@ -25,6 +24,7 @@ from shadowprice.responses import make
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.training import TRAINING
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import DeliveryHead, Head
 from shadowprice.responses.registry import model_class, wants
@@ -58,22 +58,18 @@ class DeliveryModel(SidedModel):
         """The numbers of the segments."""
         return {SIDE: tuple(self.model.levels.tolist())}
 
-    def calibrate(
-        self, _snapshots: Sequence[GraphSnapshot], _held_out: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, float]:
+    def calibrate(self, _inputs: Inputs, _held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Nothing: a common factor of all values changes no plan."""
         return {}
 
     def correct(self, side: Side, correction: float) -> None:
         """Nothing, see :meth:`calibrate`."""
 
-    def embed(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float32]]:
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """(n, WIDTH): values, the tolerance, zeros."""
         frame = frames[SIDE]
         found = np.zeros((len(frame), WIDTH), dtype=np.float32)
-        found[:, : len(self.segments)] = self.model.value(self._frame(snapshots, frame)).T
+        found[:, : len(self.segments)] = self.model.value(self._frame(inputs, frame)).T
         found[:, len(self.segments)] = self.tolerance.reindex(frame["account_id"]).fillna(NO_TOLERANCE)
         return {SIDE: found}
 
@@ -108,10 +104,9 @@ class DeliveryModel(SidedModel):
         self.model.save(folder / SIDE)
         write_whole(folder / DELIVERY, json.dumps({"segments": [segment.name for segment in self.segments]}))
 
-    def _frame(self, snapshots: Sequence[GraphSnapshot], frame: pd.DataFrame) -> pd.DataFrame:
-        if self.model.graph is not None:
-            self.model.graph = snapshots
-        return with_features(frame, snapshots, SIDE)
+    def _frame(self, inputs: Inputs, frame: pd.DataFrame) -> pd.DataFrame:
+        self.model.given = replace(self.model.given, snapshots=inputs.snapshots)
+        return with_features(frame, inputs.snapshots, SIDE)
 
 
 def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:
@@ -179,15 +174,18 @@ def learn_delivery(
         checkpointing(out / "checkpoint", stamp=stamp),
         ProgressBar(f"train {model}", training.epochs, "epoch", shown=not has_team()) as shown,
     ):
-        given = {
-            "graph": data.snapshots,
-            "behaviours": actions,
-            "offers": offers,
+        given: dict[str, Any] = {
+            "inputs": Inputs(snapshots=data.snapshots, behaviours=actions, offers=offers),
             "training": training,
             "progress": shown.epoch,
             "loss": loss or None,
         }
-        own = make(model, levels=data.levels[SIDE], seed=seed, **{k: v for k, v in given.items() if k in wants(model)})
+        own = make(
+            model,
+            levels=data.levels[SIDE],
+            seed=seed,
+            **{k: v for k, v in given.items() if k in {"inputs", *wants(model)}},
+        )
         assert isinstance(own, FundModel)
         learnt = pd.concat([data.part(split)[SIDE] for split in ("train", "validation")], ignore_index=True)
         own.fit(with_features(learnt, data.snapshots, SIDE))

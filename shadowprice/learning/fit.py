@@ -69,7 +69,7 @@ def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
     for side in data.rows:
 
         def curves_of(frame: pd.DataFrame, side: Side = side) -> Curves:
-            return model.curves(data.snapshots, {side: frame})[side]
+            return model.curves(data.inputs, {side: frame})[side]
 
         confounders = data.confounders.get(side, ())
         repairs[side] = SideRepair.fit(steps, curves_of, held_out[side], seen[side], confounders, side)

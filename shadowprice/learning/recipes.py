@@ -14,7 +14,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
 from shadowprice.responses.layers.base import layer_class
 from shadowprice.responses.layers.heads import LAYERS
-from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, make, model_class, names, wants
+from shadowprice.responses.registry import make, model_class, names, wants
 from shadowprice.responses.repair.model import NONE, RepairSteps
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
@@ -159,7 +159,7 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
 
 def recipe_names() -> list[str]:
     """Everything that can be trained by name: recipes, joint networks by encoder or layer, response models of rows."""
-    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names(ROWS)} - PARTS)
+    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names("")} - PARTS)
 
 
 def check_recipe(name: str) -> None:
@@ -172,7 +172,7 @@ def check_recipe(name: str) -> None:
     if name in recipe_names():
         return
     require(name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
-    for pipeline, models in (("vouchers", names(SESSIONS)), ("delivery", names(DELIVERIES))):
+    for pipeline, models in (("vouchers", names("sessions")), ("delivery", names("segments"))):
         if name in models:
             raise InvalidInput(f"{name!r} is trained by `python -m pipelines run {pipeline}`", field="recipe")
     raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names()}")

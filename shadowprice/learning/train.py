@@ -57,7 +57,7 @@ def train(
         check_validation(data)
         with checkpointing(checkpoint, stamp=config.stamp):
             separate = fit_separate(data, spec, config)
-        seen = replace(data, snapshots=data.seen_by("train", "validation"))
+        seen = replace(data, inputs=data.seen_by("train", "validation"))
         return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
     model, rows = prepare_joint(data, spec, config.seed)
     return model, fit_joint(model, rows, name, config, checkpoint=checkpoint, report=report)
@@ -74,8 +74,8 @@ def prepare_joint(data: TrainingSet, spec: JointSpec, seed: int) -> tuple[JointM
     """Return an untrained joint network and all its rows."""
     check_validation(data)
     train, validation = data.part("train"), data.part("validation")
-    model = JointModel.prepare(spec, data.seen_by("train"), train, seed)
-    return model, model.data(data.seen_by("train", "validation"), train, validation)
+    model = JointModel.prepare(spec, data.seen_by("train").snapshots, train, seed)
+    return model, model.data(data.seen_by("train", "validation").snapshots, train, validation)
 
 
 def fit_joint(
@@ -101,17 +101,17 @@ def fit_joint(
 
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:
     """One response model per side, fitted on the ``train`` split; each holds out of it what it needs."""
-    snapshots = data.seen_by("train", "validation")
-    config = sized(config, snapshots[-1].nodes)
+    inputs = data.seen_by("train", "validation")
+    config = sized(config, inputs.snapshots[-1].nodes)
     label = f"train {' and '.join(dict.fromkeys(spec.models.values()))}"
     with ProgressBar(label, config.epochs, "epoch", shown=not has_team()) as bar:
 
         def progress(row: dict[str, float]) -> None:  # models are copied, and a function is shared by the copies
             bar.epoch(row)
 
-        given = {"graph": snapshots, "training": config, "progress": progress, **spec.options}
+        given = {"training": config, "progress": progress, **spec.options}
         model = SeparateModels.prepare(spec.models, data.levels, seed=config.seed, **given)
-        model.fit(snapshots, data.part("train"))
+        model.fit(inputs, data.part("train"))
     return model
 
 
@@ -119,7 +119,7 @@ def held_out_loss(model: SidedModel, data: TrainingSet, split: str) -> float:
     """Loss of the rows of one split, added over sides: log loss of customers, squared error of merchants."""
     held_out = data.part(split)
     loss = 0.0
-    for side, curves in model.curves(data.snapshots, held_out).items():
+    for side, curves in model.curves(data.inputs, held_out).items():
         level, y = labels(held_out[side])
         p = at_level(curves, level)
         loss += float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if side == "customer" else metrics.mse(y, p))

@@ -21,6 +21,7 @@ from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.inputs import Inputs
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
@@ -41,7 +42,7 @@ class TrainingSet:
                snapshot_at (unix seconds the request was decided), split, and the context columns
     serving    side → the current request of every account that may be served: account_id and, as
                it has them, partner_id, snapshot_at and the context columns
-    snapshots  the graph at successive instants; a row sees the latest one not after it
+    inputs     what models may read beside rows and requests, such as snapshots of the graph
     levels     side → incentive levels, minor units
     context    side → columns that describe the request rather than the account
     confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
@@ -54,7 +55,7 @@ class TrainingSet:
 
     rows: Mapping[Side, pd.DataFrame]
     serving: Mapping[Side, pd.DataFrame]
-    snapshots: Sequence[GraphSnapshot]
+    inputs: Inputs
     levels: Mapping[Side, tuple[int, ...]]
     context: Mapping[Side, tuple[str, ...]]
     confounders: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
@@ -62,6 +63,15 @@ class TrainingSet:
     unordered: tuple[Side, ...] = ()
     dataset: str = ""
     kind: str = "campaign"
+
+    @property
+    def snapshots(self) -> Sequence[GraphSnapshot]:
+        """The graph at successive instants; a row sees the latest one not after it."""
+        return self.inputs.snapshots
+
+    def seeing(self, snapshots: Sequence[GraphSnapshot]) -> TrainingSet:
+        """Return the set with other snapshots."""
+        return replace(self, inputs=replace(self.inputs, snapshots=snapshots))
 
     def part(self, split: str) -> dict[Side, pd.DataFrame]:
         """Rows of one split of every side."""
@@ -92,13 +102,14 @@ class TrainingSet:
                 found.update(np.ascontiguousarray(array).tobytes())
         return found.hexdigest()
 
-    def seen_by(self, *splits: str) -> Sequence[GraphSnapshot]:
-        """The snapshots that rows of these splits can see: at least the first, none later than the last row."""
+    def seen_by(self, *splits: str) -> Inputs:
+        """The inputs with the snapshots that rows of these splits can see: the first, none later than the last row."""
         latest = max(
             (float(rows["snapshot_at"].max()) for split in splits for rows in self.part(split).values() if len(rows)),
             default=-np.inf,
         )
-        return [snapshot for k, snapshot in enumerate(self.snapshots) if k == 0 or snapshot.at.timestamp() <= latest]
+        seen = [each for k, each in enumerate(self.snapshots) if k == 0 or each.at.timestamp() <= latest]
+        return replace(self.inputs, snapshots=seen)
 
     def partner(self, side: Side) -> bool:
         """Return whether requests of a side name an account of the other side."""
@@ -130,7 +141,7 @@ class TrainingSet:
         return cls(
             rows={side: _read(file_of(folder, "rows", side), share.get(side, 1.0)) for side in present},
             serving={side: _read(file_of(folder, "serving", side)) for side in served},
-            snapshots=[GraphSnapshot.load(snapshot_folder(folder, n)) for n in range(meta["snapshots"])],
+            inputs=Inputs(snapshots=[GraphSnapshot.load(snapshot_folder(folder, n)) for n in range(meta["snapshots"])]),
             **{name: {side: tuple(values) for side, values in meta.get(name, {}).items()} for name in BY_SIDE},
             unordered=tuple(meta.get("unordered", ())),
             dataset=meta.get("dataset", ""),

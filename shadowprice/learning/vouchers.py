@@ -31,11 +31,10 @@ from shadowprice.learning.bundle import Served, write_served
 from shadowprice.learning.training_set import FILE as TRAINING_SET
 from shadowprice.progress import ProgressBar
 from shadowprice.responses import load, make
-from shadowprice.responses.base import FILE, ResponseModel, at_level, labels
+from shadowprice.responses.base import ResponseModel, at_level, labels
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import StoredHead
-from shadowprice.responses.registry import wants
 from shadowprice.responses.repair.repair import Repair
-from shadowprice.responses.state import load_state
 from shadowprice.responses.stored import as_embedding, check_width
 from shadowprice.responses.tabular.network import TabularNetwork
 from shadowprice.responses.training.checkpoint import checkpointing
@@ -95,7 +94,7 @@ def train(
     A checkpoint in ``out`` of the same data is resumed.
     """
     data, log = read_log(prepared, graphs)
-    model = make(name, levels=log.levels, seed=seed, **({"sessions": log} if "sessions" in wants(name) else {}))
+    model = make(name, levels=log.levels, seed=seed, inputs=Inputs(sessions=log))
     if isinstance(model, TabularNetwork):
         model.training = replace(model.training, epochs=epochs, precision=precision)
     with (
@@ -181,5 +180,4 @@ def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Ma
 
 def _load(model: Path, log: SessionLog) -> ResponseModel:
     """The fitted model; one that reads sessions is given the log."""
-    name = str(load_state(model / FILE).meta["name"])
-    return load(model, **({"sessions": log} if "sessions" in wants(name) else {}))
+    return load(model, Inputs(sessions=log))

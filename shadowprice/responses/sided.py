@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.tower import ServedTower
@@ -44,7 +44,10 @@ class Embedded:
 
 
 class SidedModel(ABC):
-    """A fitted model of all sides. Everything served is an embedding of each account and a head that reads it."""
+    """A fitted model of all sides. Everything served is an embedding of each account and a head that reads it.
+
+    A method that is asked about rows takes them with the inputs that the model may read beside them.
+    """
 
     @property
     @abstractmethod
@@ -52,7 +55,7 @@ class SidedModel(ABC):
         """Incentive levels of each side, minor units."""
 
     @abstractmethod
-    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+    def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""
 
     @abstractmethod
@@ -60,16 +63,12 @@ class SidedModel(ABC):
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
 
     @abstractmethod
-    def embed(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float32]]:
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
 
-    def embed_parts(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, Embedded]:
+    def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
         """Embeddings as :meth:`embed` gives them, and where the model has request towers what these joined."""
-        return {side: Embedded(each) for side, each in self.embed(snapshots, frames).items()}
+        return {side: Embedded(each) for side, each in self.embed(inputs, frames).items()}
 
     @abstractmethod
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
@@ -96,9 +95,9 @@ class SidedModel(ABC):
         """The model before its curves were repaired; itself where they were not."""
         return self
 
-    def curves(self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
+    def curves(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
         """Response curves (J, n) of the requests of each side, computed by the exported heads."""
-        embeddings = self.embed(snapshots, frames)
+        embeddings = self.embed(inputs, frames)
         heads = self.heads(embeddings)
         return {side: Curves(heads[side].levels, heads[side].response(embeddings[side])) for side in frames}
 

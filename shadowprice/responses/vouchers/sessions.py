@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.leaks import check_history, check_past
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.state import State
@@ -177,30 +176,29 @@ class SessionModel(MlpModel[Network]):
     """A :class:`SessionNetwork` with the sessions that it reads.
 
     Options beside those of :class:`~shadowprice.responses.tabular.wdl.MlpModel`:
-        sessions: the log (:class:`~shadowprice.graphs.sessions.SessionLog`); its vouchers on offer are the levels. It
-            may be replaced by a later one with the same offers, and is given again on loading.
         history: past redeemed sessions read, the latest.
         other_campaigns: whether past sessions of the target's own campaign are left out, as in S3's code.
+
+    The vouchers on offer of the log among its inputs are the levels; a later log must have the same offers.
 
     A frame's rows name their session (``session_id``) or are the last one of their account; see
     :meth:`SessionLog.locate`.
     """
 
     places = False  # histories are sorted by numpy
+    needs = ("sessions",)
 
     def __init__(
         self,
         levels: Sequence[int],
         seed: int = 0,
         *,
-        sessions: SessionLog | None = None,
         history: int = HISTORY,
         other_campaigns: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, **options)
         require(history > 0, "history", "must be at least 1")
-        self.sessions = sessions
         self.history = history
         self.other_campaigns = other_campaigns
         self.known: tuple[str, ...] = ()
@@ -224,14 +222,12 @@ class SessionModel(MlpModel[Network]):
 
     def log(self) -> SessionLog:
         """The sessions, or a clear refusal."""
-        if self.sessions is None:
-            raise InvalidInput(
-                f"model {self.name!r} reads voucher sessions, none were given; pass sessions=SessionLog.build(tables)",
-                field="sessions",
-            )
-        same = self.sessions.levels == tuple(self.levels.tolist())
+        self.given.require(self.needs, self.name)
+        log = self.given.sessions
+        assert log is not None
+        same = log.levels == tuple(self.levels.tolist())
         require(same, "sessions", "the vouchers on offer must have the model's levels as discounts")
-        return self.sessions
+        return log
 
     def vouchers(self) -> Vouchers:
         """The log's vouchers as training knew them."""
