@@ -7,7 +7,7 @@ from components import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def prepare(tables: Output[Dataset], dataset: str, data: str, seed: int, options: dict, test_from: str = "") -> None:
+def prepare(tables: Output[Dataset], dataset: str, data: str, seed: int, options: dict) -> None:
     """Run a :class:`operations.prepare.PrepareJob`."""
     arguments = dict(locals())
     from components.run import run_component

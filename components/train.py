@@ -21,7 +21,6 @@ def train(
     precision: str = "float32",
     device: str = "cpu",
     loss: str = "",
-    tables: Input[Dataset] = None,
     ray_job: str = "",
 ) -> None:
     """Run a :class:`operations.train.TrainJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""

@@ -48,7 +48,6 @@ def delivery_pipeline(
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     trained = train(
         training=featurized.outputs["training"],
-        tables=tables,
         workspace=workspace,
         recipe=recipe,
         loss=loss,

@@ -1,8 +1,7 @@
-"""The pipeline of vouchers: prepare → featurize → train → evaluate → curves → solve → register → publish."""
+"""The pipeline of vouchers: prepare → featurize → train → evaluate → solve → register → publish."""
 
 from kfp import dsl
 
-from components.curves import curves
 from components.evaluate import evaluate
 from components.featurize import featurize
 from components.prepare import prepare
@@ -17,7 +16,6 @@ from pipelines.placement import MOUNT, placed
 def vouchers_pipeline(
     workspace: str = MOUNT,
     data: str = "",
-    test_from: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     recipe: str = "dmbgn",
     epochs: int = 30,
@@ -34,8 +32,7 @@ def vouchers_pipeline(
     Args:
         workspace: folder that outlives the run: features, model served, prices.
         data: folder of session and behaviour tables; empty to generate some.
-        test_from: first instant of the test, where data are given.
-        options: of the generator.
+        options: of the generator; of files, test_from, the first instant of the test.
         recipe: name of a response model, such as dmbgn or din.
         epochs: at most, of the tuning.
         seed: of generated data, initialization and batches.
@@ -47,14 +44,13 @@ def vouchers_pipeline(
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    prepared = prepare(dataset="vouchers", data=data, test_from=test_from, seed=seed, options=options)
+    prepared = prepare(dataset="vouchers", data=data, seed=seed, options=options)
     placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
     featurized = placed(featurize(tables=tables, workspace=workspace), cpu="1", memory="16Gi", minutes=60)
     training = featurized.outputs["training"]
     trained = train(
         training=training,
-        tables=tables,
         recipe=recipe,
         epochs=epochs,
         seed=seed,
@@ -67,10 +63,8 @@ def vouchers_pipeline(
     model = trained.outputs["model"]
     verdict = placed(evaluate(model=model, training=training, tables=tables), cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="better-than-chance"):  # noqa: E712 - a pipeline condition
-        stored = placed(curves(tables=tables, training=training, model=model), cpu="1", memory="16Gi", minutes=120)
-        bundle = stored.outputs["bundle"]
         solved = solve(
-            model=bundle,
+            model=model,
             workspace=workspace,
             campaign=campaign,
             budget=budget,
@@ -79,7 +73,7 @@ def vouchers_pipeline(
         ).set_caching_options(False)
         placed(solved, cpu="1", memory="8Gi", minutes=30)
         price = solved.outputs["price"]
-        registered = register(model=bundle, workspace=workspace, campaign=price).set_caching_options(False)
+        registered = register(model=model, workspace=workspace, campaign=price).set_caching_options(False)
         placed(registered, cpu="1", memory="8Gi", minutes=30, online_store=True)
         published = publish(price=price, workspace=workspace, model_version=registered.output)
         placed(published.set_caching_options(False), cpu="250m", memory="2Gi", minutes=10, online_store=True)

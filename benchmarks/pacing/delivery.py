@@ -19,9 +19,9 @@ from benchmarks.cells import Cells
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.datasets.funds import STARTS, FundOptions, Funds, draw
 from shadowprice.graphs.build import build_snapshot
-from shadowprice.learning.delivery import SIDE, DeliveryModel
 from shadowprice.learning.delivery_plan import PLAN, plan_delivery
 from shadowprice.responses import make
+from shadowprice.responses.funds.delivered import SIDE, TOLERANCE, DeliveryModel
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
@@ -102,11 +102,11 @@ def measured(users: int) -> dict[str, Any]:
             nodes = pd.concat([own, merchants.assign(side="merchant")], ignore_index=True)
             snapshot = build_snapshot(nodes, edges, STARTS)
         inputs = Inputs(snapshots=[snapshot], behaviours=behaviours)
-        model.given = inputs
         with clock.part("predict"):
             tolerance = account.set_index("account_id")["risk_tolerance"].astype(float)
-            served = DeliveryModel(model, campaign.terms(SIDE).segments, tolerance)
-            asked = account[["account_id"]].assign(snapshot_at=snapshot.at.timestamp())
+            served = DeliveryModel({SIDE: model})
+            served.segments = campaign.terms(SIDE).segments
+            asked = account[["account_id", TOLERANCE]].assign(snapshot_at=snapshot.at.timestamp())
             stored = served.embed(inputs, {SIDE: asked})
             value = served.heads(stored)[SIDE].response(stored[SIDE])
         with clock.part("plan"):

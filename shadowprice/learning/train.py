@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +15,11 @@ from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
+from shadowprice.responses.funds.delivered import DeliveryModel
 from shadowprice.responses.joint.batches import TrainingData
 from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.joint.model import JointModel, JointSpec
+from shadowprice.responses.registry import model_class
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
@@ -40,10 +44,12 @@ def train(
     *,
     checkpoint: Path | None = None,
     report: Progress | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[SidedModel, FitResult]:
     """Train what ``name`` stands for.
 
-    Separate models hold out of ``train`` what each needs, and their validation loss is computed here.
+    Separate models hold out of their rows what each needs. Their validation loss is computed here, and NaN where they
+    have no validation split of their own.
 
     Args:
         data: the training set; its ``train`` and ``validation`` splits are used.
@@ -51,12 +57,16 @@ def train(
         config: of the training loop.
         checkpoint: directory to save to and resume from.
         report: called after every epoch of a joint network, instead of showing the progress.
+        options: further ones of separate models.
     """
     spec = recipe(name, data)
     if isinstance(spec, Separate):
-        check_validation(data)
+        if not spec.own:
+            check_validation(data)
         with checkpointing(checkpoint, stamp=config.stamp):
-            separate = fit_separate(data, spec, config)
+            separate = fit_separate(data, replace(spec, options={**spec.options, **(options or {})}), config)
+        if spec.own:
+            return separate, FitResult(0, 0, np.nan, [])
         seen = replace(data, inputs=data.seen_by("train", "validation"))
         return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
     model, rows = prepare_joint(data, spec, config.seed)
@@ -99,10 +109,24 @@ def fit_joint(
             return fit_rows(model.network, rows, config, progress)
 
 
+def configured(spec: JointSpec | Separate, config: TrainingConfig) -> TrainingConfig:
+    """The configuration that a recipe trains with: with 0 epochs as many as it takes by default.
+
+    Separate models with an :attr:`~shadowprice.learning.recipes.Separate.own` configuration take epochs, precision and
+    seed of ``config`` alone.
+    """
+    own = config
+    if isinstance(spec, Separate) and spec.own:
+        require(config.device == "cpu", "device", "must be cpu: no model of vouchers or funds is written for a GPU")
+        own = getattr(model_class(next(iter(spec.models.values()))), "TRAINING", config)
+    epochs = config.epochs or own.epochs or TrainingConfig.epochs
+    return replace(own, epochs=epochs, precision=config.precision, seed=config.seed, stamp=config.stamp)
+
+
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:
-    """One response model per side, fitted on the ``train`` split; each holds out of it what it needs."""
+    """One response model per side, fitted on the splits of ``spec``; each holds out of them what it needs."""
     inputs = data.seen_by("train", "validation")
-    config = sized(config, inputs.snapshots[-1].nodes)
+    config = configured(spec, config) if spec.own else sized(config, inputs.snapshots[-1].nodes)
     label = f"train {' and '.join(dict.fromkeys(spec.models.values()))}"
     with ProgressBar(label, config.epochs, "epoch", shown=not has_team()) as bar:
 
@@ -110,8 +134,9 @@ def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> S
             bar.epoch(row)
 
         given = {"training": config, "progress": progress, **spec.options}
-        model = SeparateModels.prepare(spec.models, data.levels, seed=config.seed, **given)
-        model.fit(inputs, data.part("train"))
+        made = DeliveryModel if inputs.segments else SeparateModels
+        model = made.prepare(spec.models, data.levels, seed=config.seed, **given)
+        model.fit(inputs, data.part(*spec.learned))
     return model
 
 

@@ -30,12 +30,10 @@ class Entry:
 
     @property
     def about(self) -> str:
-        """The input that its rows are about, one of :data:`SUBJECTS`; empty where it learns from labeled requests."""
-        return next((name for name in SUBJECTS if name in self.reads), "")
+        """The input that its rows are about, sessions or segments; empty where it learns from labeled requests."""
+        return next((name for name in ("sessions", "segments") if name in self.reads), "")
 
 
-SUBJECTS = ("sessions", "segments")
-"""Inputs that a data set as a whole is about: its models read them, and no other data set has them."""
 GRAPH = ("snapshots",)
 SESSIONS = ("sessions",)
 FUNDS = ("segments", "snapshots", "behaviours", "offers")

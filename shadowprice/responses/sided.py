@@ -14,15 +14,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
+from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.tower import ServedTower
 
-NETWORK, SEPARATE, REPAIRED = "network.safetensors", "separate.json", "repair.json"
+NETWORK, SEPARATE, REPAIRED, DELIVERED = "network.safetensors", "separate.json", "repair.json", "segments.json"
 KINDS = {
     REPAIRED: "shadowprice.responses.repair.model:RepairedModel",
+    DELIVERED: "shadowprice.responses.funds.delivered:DeliveryModel",
     SEPARATE: "shadowprice.responses.separate:SeparateModels",
     NETWORK: "shadowprice.responses.joint.model:JointModel",
 }
@@ -94,6 +97,26 @@ class SidedModel(ABC):
     def unrepaired(self) -> SidedModel:
         """The model before its curves were repaired; itself where they were not."""
         return self
+
+    def figures(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[str, float]:
+        """Figures of the predictions of customers' labeled rows, one number each.
+
+        Raises:
+            InvalidInput: there is no row.
+        """
+        from shadowprice.evaluation import metrics  # serving reads this module and has no scipy
+
+        rows = labeled["customer"]
+        require(len(rows), "split", "there is no test row; choose an earlier test_from")
+        level, y = labels(rows)
+        p = at_level(self.curves(inputs, {"customer": rows})["customer"], level)
+        return {
+            "auc": float(metrics.auc(y, p)),
+            "logloss": float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6))),
+            "mean_response": float(y.mean()),
+            "mean_prediction": float(p.mean()),
+            "test_sessions": float(y.size),
+        }
 
     def curves(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
         """Response curves (J, n) of the requests of each side, computed by the exported heads."""

@@ -10,8 +10,8 @@ import pytest
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses import make, names
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.inputs import Inputs
-from shadowprice.responses.registry import MODELS, SUBJECTS, model_class
+from shadowprice.responses.inputs import SUBJECTS, Inputs
+from shadowprice.responses.registry import MODELS, model_class
 
 LEVELS = [20, 50, 100]
 
