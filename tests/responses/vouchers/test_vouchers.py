@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER
-from shadowprice.responses import make
+from shadowprice.responses import load, make
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.tabular.minibatch import fit_module
 from shadowprice.responses.training import TrainingConfig
@@ -282,3 +283,18 @@ def test_dmbgn_finds_the_match_that_din_and_dnn_do_not_see_and_not_more_than_the
         p = model.curve(test).response[own] if name == "dnn_offer" else model.at(test)
         auc[name] = metrics.auc(test["response"], p)
     assert auc["truth"] > auc["dmbgn"] > max(auc["din"], auc["dnn_offer"]) + 0.1
+
+
+def test_a_model_answers_for_the_sessions_it_is_given_and_for_later_ones(tmp_path: Path) -> None:
+    """Read back without sessions, given the log of its training, then one whose sessions have other places."""
+    (data, log), model = small(), fitted()
+    model.save(tmp_path)
+    again, asked = load(tmp_path), log.requests(np.arange(30))
+    with pytest.raises(InvalidInput, match="sessions: is missing"):
+        again.curve(asked)
+    again.given = Inputs(sessions=log)
+    np.testing.assert_array_equal(again.curve(asked).response, model.curve(asked).response)
+    session = data.tables.session.iloc[::-1].reset_index(drop=True)
+    turned = SessionLog.build(SessionTables(session, data.tables.behaviour))
+    again.given = Inputs(sessions=turned)
+    np.testing.assert_allclose(again.curve(asked).response, model.curve(asked).response, atol=1e-6)
