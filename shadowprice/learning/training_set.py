@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,11 +16,9 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import require_one_of
-from shadowprice.documents import read_json
-from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.responses.inputs import MANIFEST, Inputs
+from shadowprice.responses.inputs import MANIFEST, Inputs, read_manifest
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
@@ -133,7 +130,7 @@ class TrainingSet:
         With ``accounts`` the labeled rows are those of about so many accounts of each side at most, in that memory.
         Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
         """
-        meta = _meta(folder)
+        meta = read_manifest(folder, FILE)
         present: list[Side] = [side for side in SIDES if file_of(folder, "rows", side).exists()]
         served: list[Side] = [side for side in SIDES if file_of(folder, "serving", side).exists()]
         share = {side: accounts / max(_length(file_of(folder, "serving", side)), 1) for side in served if accounts}
@@ -217,14 +214,3 @@ def remove_meta(folder: Path) -> None:
     """Take a training set away before its files are written anew: an interruption leaves none, and no mixture."""
     for name in (FILE, MANIFEST):
         (folder / name).unlink(missing_ok=True)
-
-
-def _meta(folder: Path) -> dict[str, Any]:
-    path = folder / FILE
-    if not path.exists():
-        raise NotFound(f"no training set in {folder}; run the featurize step first")
-    try:
-        found: dict[str, Any] = read_json(path)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot be read: {error}; run the featurize step again", field=str(path)) from error
-    return found

@@ -123,9 +123,9 @@ def snapshot_folder(folder: Path, number: int) -> Path:
     return folder / f"snapshot-{number:03d}"
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return which inputs are in ``folder``; raise :class:`NotFound` or :class:`InvalidInput` where nothing says so."""
-    path = folder / MANIFEST
+def read_manifest(folder: Path, name: str = MANIFEST) -> dict[str, Any]:
+    """Read a JSON file of a training set, or raise :class:`NotFound` or :class:`InvalidInput`."""
+    path = folder / name
     if not path.exists():
         raise NotFound(f"no training set in {folder}; run the featurize step first")
     try:
