@@ -101,7 +101,9 @@ def measured(users: int) -> dict[str, Any]:
             own = account.drop(columns="risk_tolerance").assign(side=SIDE)
             nodes = pd.concat([own, merchants.assign(side="merchant")], ignore_index=True)
             snapshot = build_snapshot(nodes, edges, STARTS)
-        inputs = Inputs(snapshots=[snapshot], behaviours=behaviours)
+        with clock.part("behaviour"):
+            model.given = inputs = Inputs(snapshots=[snapshot], behaviours=behaviours)
+            model.history()
         with clock.part("predict"):
             tolerance = account.set_index("account_id")["risk_tolerance"].astype(float)
             served = DeliveryModel({SIDE: model})

@@ -61,7 +61,6 @@ def model(graph) -> SeparateModels:
     made = SeparateModels.prepare(
         {"customer": "dnn", "merchant": "linear"},
         LEVELS,
-        inputs=graph,
         training=TrainingConfig(epochs=50, learning_rate=1e-2),
     )
     made.fit(graph, rows(graph.snapshots[0]))

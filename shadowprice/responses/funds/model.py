@@ -247,8 +247,8 @@ class FundModel(ModuleModel[FundNetwork]):
             last_of_offer=self.offer_spread,
         )
 
-    def _history(self) -> EventHistory:
-        """The behaviours given, sorted once."""
+    def history(self) -> EventHistory:
+        """The behaviours given, sorted once. O(events log events)."""
         behaviours = self.given.behaviours
         assert behaviours is not None
         if self._events is None or self._events[0] is not behaviours:
@@ -268,5 +268,5 @@ class FundModel(ModuleModel[FundNetwork]):
         if self.scaling is not None:
             node = torch.from_numpy(request_rows(frame, self.given.snapshots, self.scaling, "customer").node)
         if self.acted:
-            events = self._history().before(frame["account_id"], frame["snapshot_at"].to_numpy(dtype=np.float64))
+            events = self.history().before(frame["account_id"], frame["snapshot_at"].to_numpy(dtype=np.float64))
         return fund_rows(frame, self.inputs, events, node, self.unit)
