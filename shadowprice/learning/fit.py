@@ -24,7 +24,7 @@ from shadowprice.on_ray.parts import on_actors
 from shadowprice.responses.base import labels
 from shadowprice.responses.inputs import about_in
 from shadowprice.responses.registry import model_class
-from shadowprice.responses.repair.model import RepairedModel, RepairSteps, SideRepair
+from shadowprice.responses.repair.model import NONE, RepairedModel, RepairSteps, SideRepair
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
@@ -97,6 +97,7 @@ def fit_bundle(
         config: of the training loop; with 0 epochs as many as the recipe takes by default.
         workers: Ray workers; 0 trains in this process, and so do models that take no gradient steps, such as trees.
     """
+    RepairSteps.named(how.curve_repair or NONE)  # a wrong name is refused before anything is read
     about = about_in(training)
     how.check(about)
     require(workers >= 0, "workers", "must be 0 (this process) or a number of Ray workers")
