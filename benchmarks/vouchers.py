@@ -18,6 +18,7 @@ from shadowprice.datasets.vouchers import generate
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import build_graphs
 from shadowprice.responses import make
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.training import TrainingConfig
 
 BATCHES = (256, 1024)
@@ -63,14 +64,11 @@ def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
             def fit(end: Callable[[object], None]) -> None:
                 torch.set_num_threads(threads)
                 options: dict[str, Any] = {"training": training, "held_out": HELD_OUT, "progress": end}
-                make(name, levels=log.levels, **options, **given).fit(frame)
+                make(name, levels=log.levels, inputs=Inputs(sessions=log), **options, **given).fit(frame)
 
             return fit
 
-        jobs = {
-            label: job(name, {"sessions": log, **options} if name != "dnn_offer" else options)
-            for label, (name, options) in MODELS.items()
-        }
+        jobs = {label: job(name, options) for label, (name, options) in MODELS.items()}
         took = cells.of(f"epochs in turn on {threads}, steps of {batch}", lambda: in_turns(jobs))
         # What is done once is in the first.
         return {label: np.asarray(each[1:]) for label, each in took.items()}

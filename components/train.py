@@ -12,7 +12,6 @@ def train(
     model: Output[Model],
     metrics: Output[Metrics],
     workspace: str,
-    tables: Input[Dataset] = None,
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     ray_job: str = "",
 ) -> None:

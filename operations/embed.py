@@ -68,7 +68,7 @@ def run(job: EmbedJob) -> dict[Side, int]:
     new = {side: _absent(data.serving[side], folder / EMBEDDINGS, side) for side in heads}
     found: dict[Side, Served] = {}
     rows = {side: frame for side, frame in new.items() if len(frame)}
-    for side, each in model.embed_parts(data.snapshots, rows).items() if rows else ():
+    for side, each in model.embed_parts(data.inputs, rows).items() if rows else ():
         names = rows[side]["account_id"].to_numpy(dtype=str)
         found[side] = Served(names, each.request, heads[side], each.own, towers.get(side))
     with tempfile.TemporaryDirectory() as draft:

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from operations.common.job import Job, option, reads, write_figures, writes
-from operations.common.kind import CAMPAIGN, find_kind
-from shadowprice.errors import InvalidInput
-from shadowprice.learning.training_set import kind_of
+from operations.common.workspace import MODEL
+from shadowprice.checks import require
+from shadowprice.evaluation.policy.gate import limits_of
+from shadowprice.evaluation.policy.mending import Override
+from shadowprice.reports.evaluation import evaluate_bundle, evaluate_subject
+from shadowprice.responses.inputs import about_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +39,26 @@ def run(job: EvaluateJob) -> bool:
     """Write the evaluation and return whether the model may be used: the gate is passed, or overridden.
 
     Raises:
-        InvalidInput: limits or an override that cannot be, or that models of this kind do not have.
+        InvalidInput: limits or an override that cannot be, or that models of sessions or segments do not have.
     """
-    kind = kind_of(job.training)
-    if kind != CAMPAIGN and (job.limits or job.override):
-        raise InvalidInput(f"models of kind {kind!r} have no limits and no override", field="limits, override")
-    passed, figures = find_kind(kind).evaluate(job)
+    if about := about_in(job.training):
+        none = f"models of {about} have no limits and no override"
+        require(not job.limits and not job.override, "limits, override", none)
+        passed, figures = evaluate_subject(job.model, job.training, job.summary)
+    else:
+        passed, figures = evaluate_bundle(
+            job.model,
+            job.training,
+            job.tables,
+            out=job.evaluation,
+            page=job.page,
+            summary=job.summary,
+            incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
+            beat_uniform=job.beat_uniform,
+            limits=limits_of(job.limits),
+            override=Override.of(job.override),
+            columns=job.workspace,
+            worth=job.worth,
+        )
     write_figures(job.figures, figures)
-    return bool(passed)
+    return passed

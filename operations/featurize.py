@@ -21,13 +21,12 @@ from feature_repo.offline import training_frames, write_interactions, write_prof
 from feature_repo.store import Online, configured_online, create
 from operations.common.disk import require_space, written
 from operations.common.job import Job, option, reads, required, writes
-from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
-from operations.common.kind import DELIVERY, VOUCHERS
 from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign, read_columns
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.checks import require
-from shadowprice.datasets.package import kind_of, load_dataset
+from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.vouchers import sessions_of
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions_queries
 from shadowprice.graphs.build import build_snapshot, snapshot_times
@@ -37,14 +36,15 @@ from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups
 from shadowprice.learning.labeling import context_of, write_labeled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
-from shadowprice.learning.training_set import file_of, remove_meta, snapshot_folder, write_meta
-from shadowprice.learning.vouchers import build
+from shadowprice.learning.sessions import session_set
+from shadowprice.learning.training_set import TrainingSet, file_of, remove_meta, write_meta
 from shadowprice.limits.attributes import columns_file
 from shadowprice.on_ray.parts import on_actors
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
+from shadowprice.responses.inputs import Inputs, snapshot_folder
 from shadowprice.responses.joint.inputs import with_features
-from shadowprice.tables import Tables, campaign_from_tables
+from shadowprice.tables import Tables, behaviours, campaign_from_tables, offer_features
 from shadowprice.tables.database import BATCH, parquet_parts, write_batches
 
 SCRATCH = ".scratch"
@@ -87,11 +87,13 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     Returns:
         Rows per side and split, accounts, ties, snapshots, rows left out and effective rows, or sizes of the graphs.
     """
-    if kind_of(job.tables) == VOUCHERS:
-        return build(job.tables, job.training)
+    dataset = load_dataset(job.tables)
+    if dataset.sessions is not None:
+        data = session_set(sessions_of(dataset))
+        data.save(job.training)
+        return _sizes(data)
     # Features, labeled rows and snapshots are three times the tables, and sums of interactions lie beside them.
     require_space(job.training, 4 * written(job.tables), job.name)
-    dataset = load_dataset(job.tables)
     if job.keep_campaign:
         campaign = read_campaign(job.workspace)
     else:
@@ -142,16 +144,15 @@ def _featurize(
     served = {side: snapshots[-1].accounts_of(side) for side in sides}
     for side, accounts in served.items():
         write_serving(tables, side, accounts, snapshots[-1].at, file_of(job.training, "serving", side))
+    _inputs(tables, campaign, snapshots).save_others(job.training)
     write_meta(
         job.training,
-        snapshots=len(snapshots),
         levels={side: campaign.terms(side).levels for side in sides},
         context=context,
         confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in sides},
         offers={side: terms.offers for side, terms in campaign.sides.items() if terms.amounts},
         unordered=[side for side, terms in campaign.sides.items() if not terms.ordered],
         dataset=dataset.name,
-        kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
     )
     fit_traffic(campaign, tables, served).save(workspace)
     for side in SIDES:
@@ -167,6 +168,29 @@ def _featurize(
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
     }
+
+
+def _inputs(tables: Tables, campaign: Campaign, snapshots: Sequence[GraphSnapshot]) -> Inputs:
+    """Inputs of models beside the rows; those of a delivery have actions of accounts and features of offers too."""
+    delivered: list[Side] = [side for side, terms in campaign.sides.items() if terms.segments]
+    if not delivered:
+        return Inputs(snapshots=snapshots)
+    (side,) = delivered
+    return Inputs(
+        snapshots=snapshots,
+        behaviours=behaviours(tables, side),
+        offers=offer_features(tables, side),
+        segments=campaign.sides[side].segments,
+    )
+
+
+def _sizes(data: TrainingSet) -> Mapping[str, Any]:
+    """Numbers of sessions, of those in each part, of their graphs' nodes, and of vouchers."""
+    rows, log = data.rows["customer"], data.inputs.sessions
+    assert log is not None
+    parts = {f"sessions_{name}": float((rows["split"] == name).sum()) for name in ("train", "purged", "test")}
+    sizes = {"sessions": float(len(rows)), "nodes": float(log.graphs.row.size), "vouchers": len(log.offered)}
+    return sizes | parts
 
 
 @contextmanager

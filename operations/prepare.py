@@ -9,13 +9,11 @@ from typing import Any
 
 from operations.common.disk import require_space
 from operations.common.job import Job, option, writes
-from operations.common.kind import VOUCHERS
 from shadowprice.currency import Currency
 from shadowprice.datasets.inputs import input_files
 from shadowprice.datasets.package import prepare
 from shadowprice.datasets.registry import Dataset
 from shadowprice.evidence.faults import refuse_faults
-from shadowprice.learning.vouchers import prepare as prepare_vouchers
 from shadowprice.tables import campaign_from_tables
 
 
@@ -28,7 +26,6 @@ class PrepareJob(Job):
     data: str = option("", "folder of the files, or the mapping, for data sets that read files")
     seed: int = option(0, "of the data where generated, initialization and dropout")
     options: Mapping[str, Any] = option({}, "options of the data set, as JSON")
-    test_from: str = option("", "first instant of the test, for voucher sessions from files")
 
 
 def run(job: PrepareJob) -> Mapping[str, str]:
@@ -38,8 +35,6 @@ def run(job: PrepareJob) -> Mapping[str, str]:
         InvalidTable: the tables break a rule, their propensities do not fit their shares, or too many rows would be
             lost.
     """
-    if job.dataset == VOUCHERS:
-        return prepare_vouchers(job.tables, job.data, job.test_from, job.seed, job.options).notes
     if job.data:
         # The tables, and what is sorted on the way.
         files = input_files(job.dataset, job.data, job.options)
@@ -48,5 +43,7 @@ def run(job: PrepareJob) -> Mapping[str, str]:
 
 
 def _check(dataset: Dataset) -> None:
+    if dataset.sessions is not None:
+        return  # they were checked as they were read
     campaign = campaign_from_tables(dataset.tables)
     refuse_faults(dataset.tables, campaign, Currency.of(dataset.currency), dataset.split, dataset.confounders)

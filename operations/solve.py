@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feature_repo.online import OnlineReader
+from operations.common.first_price import Day, Solved, plan_delivery, start_campaign
 from operations.common.job import Job, option, reads, required, write_figures, writes
-from operations.common.kind import CAMPAIGN, find_kind
 from operations.common.to_come import requests_to_come
 from operations.common.workspace import (
     CANARY_PRICE,
@@ -48,7 +48,7 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
-from shadowprice.responses.layers.heads import Head, load_heads
+from shadowprice.responses.layers.heads import DeliveryHead, Head, StoredHead, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
@@ -59,7 +59,7 @@ class SolveJob(Job):
     """Solve the price of a budget; a solve that is not certified fails, and the last good price stays.
 
     With ``state`` the price is that of the remaining budget, for the model that is registered. With ``model`` it is the
-    first one of a model that is not registered yet, by the kind of data set that the model was trained on.
+    first one of a model that is not registered yet: that of a plan, or of a campaign that starts.
     """
 
     price: Path = writes("folder of the price record, sealed and not yet published, and of a plan where there is one")
@@ -85,20 +85,6 @@ class SolveJob(Job):
             raise InvalidInput("must be 0 (this process) or a number of Ray actors", field="workers")
 
 
-@dataclass(frozen=True)
-class Solved:
-    """Result of a solve.
-
-    record   price record, sealed and not yet published
-    figures  name → number; those of the record where empty
-    text     Markdown for a reader; that of the record where empty
-    """
-
-    record: PriceRecord
-    figures: Mapping[str, float] = field(default_factory=dict)
-    text: str = ""
-
-
 def run(job: SolveJob) -> PriceRecord:
     """Solve and write the price record.
 
@@ -115,8 +101,7 @@ def run(job: SolveJob) -> PriceRecord:
             trial = _solve_canary(job, state, executor)
             found = Solved(record, text=_page(job, record))
     else:
-        assert job.model is not None
-        found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
+        found = _first_price(job)
     record = found.record
     job.price.mkdir(parents=True, exist_ok=True)
     write_whole(job.price / PRICE, record.to_json())
@@ -129,6 +114,18 @@ def run(job: SolveJob) -> PriceRecord:
         rows = [f"| {name} | {value:.6g} |" for name, value in own.items()]
         write_whole(job.summary, found.text or "\n".join(["| figure | value |", "|---|---|", *rows, ""]))
     return record
+
+
+def _first_price(job: SolveJob) -> Solved:
+    """The price of a model that is not registered yet, by its head: of values of segments, or of stored curves."""
+    assert job.model is not None
+    head = load_heads(job.model).get("customer")
+    if isinstance(head, DeliveryHead):
+        return plan_delivery(job.model, job.tables, job.workspace, job.price)
+    if not isinstance(head, StoredHead) or not job.campaign:
+        raise InvalidInput(f"{job.model}: a campaign is priced from its state; measure first", field="state")
+    day = Day(job.campaign, job.budget, job.requests)
+    return start_campaign(job.model, head, job.workspace, job.price, day)
 
 
 def _page(job: SolveJob, record: PriceRecord) -> str:

@@ -7,9 +7,13 @@ from pathlib import Path
 
 from operations.common.disk import require_space
 from operations.common.job import Job, option, reads, write_figures, writes
-from operations.common.kind import find_kind
+from operations.common.workspace import CAMPAIGN, read_campaign
 from shadowprice.errors import InvalidInput
-from shadowprice.learning.training_set import kind_of, served_accounts
+from shadowprice.learning.bundle import read_meta
+from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.recipes import Training
+from shadowprice.learning.training_set import served_accounts
+from shadowprice.responses.training import TrainingConfig
 
 ACCOUNT_BYTES = 700
 """Of the vectors of an account: those of its request and its own."""
@@ -17,15 +21,17 @@ ACCOUNT_BYTES = 700
 
 @dataclass(frozen=True, kw_only=True)
 class TrainJob(Job):
-    """Train with early stop. The kind of training set decides which models there are."""
+    """Fit a recipe with early stop, calibrate it, repair its curves and write its bundle.
+
+    The campaign's policy decides which recipes there are, and so does what the training set is about.
+    """
 
     training: Path = reads("folder of the training set")
-    tables: Path | None = reads("folder of the prepared tables; voucher sessions and deliveries need it", optional=True)
     model: Path = writes("folder of the model; a checkpoint in it is resumed")
     figures: Path | None = writes("file of the figures of training", optional=True)
     workspace: Path | None = option(None, "folder with the campaign, and the volume that pods of a Ray job mount too")
     recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
-    epochs: int = option(0, "at most; training stops early; 0 leaves it to the kind of data set")
+    epochs: int = option(0, "at most; training stops early; 0 leaves it to the recipe")
     seed: int = option(0, "of initialization, dropout and batches")
     workers: int = option(1, "Ray workers; 0 trains without Ray, and 2 or more also embed a large graph")
     curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
@@ -39,10 +45,15 @@ class TrainJob(Job):
         if self.workers < 0:
             raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
         if self.epochs < 0:
-            raise InvalidInput("must be 0 (the kind's own) or a number of epochs", field="epochs")
+            raise InvalidInput("must be 0 (the recipe's own) or a number of epochs", field="epochs")
 
 
 def run(job: TrainJob) -> None:
     """Train and write the model and the figures."""
     require_space(job.model, ACCOUNT_BYTES * served_accounts(job.training), job.name)
-    write_figures(job.figures, find_kind(kind_of(job.training)).train(job))
+    how = Training(job.recipe, job.curve_repair, job.calibration, job.loss)
+    if job.workspace is not None and (job.workspace / CAMPAIGN).exists():
+        how = how.of_policy(read_campaign(job.workspace).policy)
+    config = TrainingConfig(seed=job.seed, precision=job.precision, device=job.device, epochs=job.epochs)
+    fit_bundle(job.training, job.model, how, config, workers=job.workers)
+    write_figures(job.figures, read_meta(job.model)["metrics"])

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from operations.common.job import Job, option, option_of, reads, write_figures, writes
-from operations.common.kind import CAMPAIGN
 from operations.train import TrainJob
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.learning.recipes import Training
-from shadowprice.learning.training_set import kind_of
 from shadowprice.learning.worth.bundle import worth_of_bundle
+from shadowprice.responses.inputs import about_in
 from shadowprice.responses.training import TrainingConfig
 
 
@@ -40,11 +39,10 @@ def run(job: WorthJob) -> None:
     """Write the worth and its figures.
 
     Raises:
-        InvalidInput: the training set is of another kind than a campaign's.
+        InvalidInput: the training set is about sessions or segments.
     """
-    kind = kind_of(job.training)
-    if kind != CAMPAIGN:
-        raise InvalidInput(f"models of kind {kind!r} have no budget to compare with a flat mixture", field="training")
+    about = about_in(job.training)
+    require(not about, "training", f"models of {about} have no budget to compare with a flat mixture")
     config = TrainingConfig(seed=job.seed)
     found = worth_of_bundle(
         job.model,

@@ -39,7 +39,6 @@ def delivery_pipeline(
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     trained = train(
         training=featurized.outputs["training"],
-        tables=tables,
         workspace=workspace,
         options=train_options,
         ray_job=ray_job,

@@ -34,7 +34,7 @@ PARAMETERS: Mapping[str, Parameters] = {
         ("workspace", "data", "ray_job"),
         {
             "prepare": {},
-            "train": {"workers": 0},
+            "train": {"workers": 0, "epochs": 30},
             "solve": {"campaign": "vouchers", "budget": 100_000, "requests": 1_000},
         },
     ),

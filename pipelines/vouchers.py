@@ -1,8 +1,7 @@
-"""The pipeline of vouchers: prepare → featurize → train → evaluate → curves → solve → register → publish."""
+"""The pipeline of vouchers: prepare → featurize → train → evaluate → solve → register → publish."""
 
 from kfp import dsl
 
-from components.curves import curves
 from components.evaluate import evaluate
 from components.featurize import featurize
 from components.prepare import prepare
@@ -41,7 +40,6 @@ def vouchers_pipeline(
     training = featurized.outputs["training"]
     trained = train(
         training=training,
-        tables=tables,
         options=train_options,
         workspace=workspace,
         ray_job=ray_job,
@@ -50,17 +48,15 @@ def vouchers_pipeline(
     model = trained.outputs["model"]
     verdict = placed(evaluate(model=model, training=training, tables=tables), cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="better-than-chance"):  # noqa: E712 - a pipeline condition
-        stored = placed(curves(tables=tables, training=training, model=model), cpu="1", memory="16Gi", minutes=120)
-        bundle = stored.outputs["bundle"]
         solved = solve(
-            model=bundle,
+            model=model,
             workspace=workspace,
             options=solve_options,
             ray_job=ray_job,
         ).set_caching_options(False)
         placed(solved, cpu="1", memory="8Gi", minutes=30)
         price = solved.outputs["price"]
-        registered = register(model=bundle, workspace=workspace, campaign=price).set_caching_options(False)
+        registered = register(model=model, workspace=workspace, campaign=price).set_caching_options(False)
         placed(registered, cpu="1", memory="8Gi", minutes=30, online_store=True)
         published = publish(price=price, workspace=workspace, model_version=registered.output)
         placed(published.set_caching_options(False), cpu="250m", memory="2Gi", minutes=10, online_store=True)

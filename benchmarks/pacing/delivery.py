@@ -19,11 +19,11 @@ from benchmarks.cells import Cells
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.datasets.funds import STARTS, FundOptions, Funds, draw
 from shadowprice.graphs.build import build_snapshot
-from shadowprice.learning.delivery import SIDE, DeliveryModel
 from shadowprice.learning.delivery_plan import PLAN, plan_delivery
 from shadowprice.responses import make
+from shadowprice.responses.funds.delivered import SIDE, TOLERANCE, DeliveryModel
 from shadowprice.responses.funds.model import FundModel
-from shadowprice.responses.funds.rows import EventHistory
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.training import TrainingConfig
 
@@ -57,9 +57,7 @@ def fitted() -> FundModel:
     model = make(
         "esdpm",
         levels=range(FUNDS),
-        graph=[drawn.graph()],
-        behaviours=drawn.behaviours(),
-        offers=drawn.offers,
+        inputs=Inputs(snapshots=[drawn.graph()], behaviours=drawn.behaviours(), offers=drawn.offers),
         training=TrainingConfig(learning_rate=5e-3, epochs=3, batch_rows=1024),
     )
     assert isinstance(model, FundModel)
@@ -104,13 +102,14 @@ def measured(users: int) -> dict[str, Any]:
             nodes = pd.concat([own, merchants.assign(side="merchant")], ignore_index=True)
             snapshot = build_snapshot(nodes, edges, STARTS)
         with clock.part("behaviour"):
-            model.history = EventHistory(behaviours, FUNDS)
+            model.given = inputs = Inputs(snapshots=[snapshot], behaviours=behaviours)
+            model.history()
         with clock.part("predict"):
             tolerance = account.set_index("account_id")["risk_tolerance"].astype(float)
-            served = DeliveryModel(model, campaign.terms(SIDE).segments, tolerance)
-            served.model.graph = [snapshot]
-            asked = account[["account_id"]].assign(snapshot_at=snapshot.at.timestamp())
-            stored = served.embed([snapshot], {SIDE: asked})
+            served = DeliveryModel({SIDE: model})
+            served.segments = campaign.terms(SIDE).segments
+            asked = account[["account_id", TOLERANCE]].assign(snapshot_at=snapshot.at.timestamp())
+            stored = served.embed(inputs, {SIDE: asked})
             value = served.heads(stored)[SIDE].response(stored[SIDE])
         with clock.part("plan"):
             ids = account["account_id"].to_numpy(dtype=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -12,6 +11,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 from shadowprice.tables import campaign_from_tables, labeled
 
 
@@ -20,7 +20,7 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
     dataset = load(name, seed=seed, **options)
     found = training_set_of(dataset)
     if shuffle:
-        found = replace(found, snapshots=[snapshot.shuffled(seed) for snapshot in found.snapshots])
+        found = found.seeing([snapshot.shuffled(seed) for snapshot in found.snapshots])
     return dataset, found
 
 
@@ -46,7 +46,7 @@ def training_set_of(dataset: Dataset) -> TrainingSet:
     return TrainingSet(
         rows,
         serving,
-        [snapshot],
+        Inputs(snapshots=[snapshot]),
         {side: terms[side].levels for side in rows},
         {side: context_columns(frame) for side, frame in rows.items()},
         offers={side: terms[side].offers for side in rows if terms[side].amounts},

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from operations.common.job import run_here
-from operations.common.kind import CAMPAIGN
 from operations.common.workspace import read_campaign
 from operations.evaluate import EvaluateJob
 from operations.register import RegisterJob
@@ -16,9 +15,9 @@ from pipelines.local import run
 from serving.local.policy import shares_in_words
 from shadowprice.campaign import FLAT
 from shadowprice.errors import ShadowpriceError
-from shadowprice.learning.training_set import kind_of
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.stored import store_report
+from shadowprice.responses.inputs import about_in
 
 FOLDER = "flat"
 """Folder of what is made, in the pipeline folder of a run."""
@@ -45,7 +44,7 @@ def refusal(folder: Path, training_run: Path, found: ReportData, seed: int) -> s
 def _way(folder: Path, training_run: Path, seed: int) -> str:
     """Register and price the flat policy; return how it is served, or why it is not there."""
     training, tables = training_run / "featurize" / "training", training_run / "prepare" / "tables"
-    if kind_of(training) != CAMPAIGN or read_campaign(folder).policy == FLAT:
+    if about_in(training) or read_campaign(folder).policy == FLAT:
         return ""
     started, place = time.perf_counter(), folder / "pipeline" / FOLDER
     evaluation, page = place / "evaluation", place / "page"

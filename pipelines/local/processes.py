@@ -26,7 +26,7 @@ from operations.common.job import JOBS
 from pipelines.local.finished import KEPT, Took, finished, mark, unmark
 from pipelines.local.memory import PeakMemory
 
-LEARNING = {"train", "worth", "evaluate", "curves"}
+LEARNING = {"train", "worth", "evaluate"}
 """Steps that import torch where they run."""
 
 

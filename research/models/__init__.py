@@ -8,6 +8,7 @@ from typing import Any
 
 from shadowprice import responses
 from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.inputs import Inputs
 
 MODELS: Mapping[str, str] = {
     "cfrnet": "uplift.cfrnet:CfrNetModel",
@@ -20,14 +21,17 @@ MODELS: Mapping[str, str] = {
 """Name → module below this package, and class."""
 
 
-def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> ResponseModel:
+def make(
+    name: str, *, levels: Sequence[int], seed: int = 0, inputs: Inputs | None = None, **options: Any
+) -> ResponseModel:
     """Build the model called ``name``, of this package or of the product; arguments and errors are those of the latter.
 
     >>> make("dragonnet", levels=[0, 100]).ordered
     False
     """
     if name not in MODELS:
-        return responses.make(name, levels=levels, seed=seed, **options)
+        return responses.make(name, levels=levels, seed=seed, inputs=inputs, **options)
     module, cls = MODELS[name].split(":")
     model: ResponseModel = getattr(import_module(f"research.models.{module}"), cls)(levels, seed=seed, **options)
+    model.given = inputs or Inputs()
     return model

@@ -70,7 +70,7 @@ def learned(data: TrainingSet, recipe: str, config: TrainingConfig) -> Mapping[S
     """Curves of all accounts that are served, as the training step makes them."""
     model, _ = train(data, recipe, config, report=_quiet)
     calibrate(model, data)
-    return model.curves(data.snapshots, data.serving)
+    return model.curves(data.inputs, data.serving)
 
 
 def served(setting: Setting) -> float:
@@ -95,7 +95,7 @@ def without_noise(dataset: Dataset, data: TrainingSet) -> TrainingSet:
     for side, frame in data.rows.items():
         curves = true_curves(dataset.truth, side, frame["account_id"], len(data.levels[side]))
         rows[side] = frame.assign(response=curves[frame["level"].to_numpy(dtype=np.int64), np.arange(len(frame))])
-    return TrainingSet(rows, data.serving, data.snapshots, data.levels, data.context, data.confounders)
+    return TrainingSet(rows, data.serving, data.inputs, data.levels, data.context, data.confounders)
 
 
 def _isotonic(predicted: Any, truth: Any) -> Any:

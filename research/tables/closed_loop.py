@@ -31,6 +31,7 @@ from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.responses import make
 from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.inputs import Inputs
 
 ACCOUNTS, DAILY, TRIAL = 1_000, 3_000, 8_000
 CENTS = 40
@@ -220,7 +221,7 @@ def passes(candidate: ResponseModel, current: ResponseModel, rows: pd.DataFrame,
     data = TrainingSet(
         rows={"customer": rows.assign(partner_id=None, weight=1.0).reset_index(drop=True)},
         serving={},
-        snapshots=[],
+        inputs=Inputs(),
         levels={"customer": CUSTOMER_LEVELS},
         context={"customer": ()},
     )

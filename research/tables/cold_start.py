@@ -53,13 +53,13 @@ def run(seed: int, quick: bool) -> Rows:
         context = draw_context(graph, customer, random)
         truth = world.respond(context.moves(graph, graph.influence(world.rho)[customer], world.context))
         asked, (snapshot,) = requests(graph, customer, context), data.snapshots
-        alone = without_ties(snapshot, graph.ids[new])
+        alone = data.seeing([without_ties(snapshot, graph.ids[new])]).inputs
         believed = {
             MEAN: at_mean(model, before, asked, context=False),
             CONTEXT: at_mean(model, before, asked, context=True),
-            OWN: model.curves([alone], {"customer": asked})["customer"].response,
-            TIES: model.curves([snapshot], {"customer": asked})["customer"].response,
-            KNOWN: full.curves([snapshot], {"customer": asked})["customer"].response,
+            OWN: model.curves(alone, {"customer": asked})["customer"].response,
+            TIES: model.curves(data.inputs, {"customer": asked})["customer"].response,
+            KNOWN: full.curves(data.inputs, {"customer": asked})["customer"].response,
         }
         cost, budget = _cost(truth), CENTS * customer.size
         best = attainable([Choices(truth, cost, truth, cost)], budget).best
@@ -79,7 +79,7 @@ def without(data: TrainingSet, names: NDArray[np.str_]) -> TrainingSet:
     customers = data.rows["customer"]
     rows = {**data.rows, "customer": customers[~customers["account_id"].isin(names)].reset_index(drop=True)}
     (snapshot,) = data.snapshots
-    return replace(data, rows=rows, snapshots=[kept(snapshot, ~np.isin(snapshot.account_id, names))])
+    return replace(data, rows=rows).seeing([kept(snapshot, ~np.isin(snapshot.account_id, names))])
 
 
 def kept(snapshot: GraphSnapshot, nodes: NDArray[np.bool_]) -> GraphSnapshot:
@@ -105,15 +105,14 @@ def without_ties(snapshot: GraphSnapshot, names: NDArray[np.str_]) -> GraphSnaps
 
 def at_mean(model: JointModel, data: TrainingSet, asked: pd.DataFrame, *, context: bool) -> NDArray[np.float32]:
     """Curves (J, n) as the service computes them for accounts without an embedding."""
-    (snapshot,) = data.snapshots
     customers = data.rows["customer"].drop_duplicates("account_id")
-    known = model.embed_parts([snapshot], {"customer": customers})["customer"]
+    known = model.embed_parts(data.inputs, {"customer": customers})["customer"]
     head = model.heads({"customer": known.request})["customer"]
     assert known.tower is not None
     if not context:
         return head.response(np.tile(head.default_embedding, (len(asked), 1)))
     names, place = np.unique(asked["partner_id"].to_numpy(dtype=str), return_inverse=True)
-    merchants = model.embed_parts([snapshot], {"merchant": pd.DataFrame({"account_id": names})})["merchant"].request
+    merchants = model.embed_parts(data.inputs, {"merchant": pd.DataFrame({"account_id": names})})["merchant"].request
     tower = known.tower
     mean = np.tile(tower.default_own, (len(asked), 1))
     return head.response(tower.embed(mean, request_values(asked, tower.context.names), merchants[place]))

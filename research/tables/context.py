@@ -53,7 +53,7 @@ def run(seed: int, quick: bool) -> Rows:
     judged = attainable([Choices(truth, cost, truth, cost)], budget)
     rows: dict[str, dict[str, float]] = {}
     for name, (each, frame) in frames.items():
-        believed = each.curves(data.snapshots, {"customer": frame})["customer"].response.astype(np.float64)
+        believed = each.curves(data.inputs, {"customer": frame})["customer"].response.astype(np.float64)
         choices = Choices(believed, np.array(CUSTOMER_LEVELS)[:, None] * believed, truth, cost)
         value = value_at_cost([choices], budget)
         rows[name] = {

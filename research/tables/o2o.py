@@ -104,7 +104,7 @@ def losses(model: SidedModel, data: TrainingSet) -> NDArray[np.float64]:
     """Return the log loss (n,) of each test row at the level given."""
     frame = data.part("test")["customer"]
     level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
-    curves = model.curves(data.snapshots, {"customer": frame})["customer"]
+    curves = model.curves(data.inputs, {"customer": frame})["customer"]
     p = np.clip(curves.response[level, np.arange(y.size)].astype(np.float64), 1e-6, 1 - 1e-6)
     return np.asarray(-(y * np.log(p) + (1 - y) * np.log1p(-p)))
 

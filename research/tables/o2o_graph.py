@@ -20,7 +20,7 @@ def run(seed: int, quick: bool) -> Rows:
     config = TrainingConfig(seed=seed, epochs=20 if quick else 400)
     graph, _ = train(data, GRAPH, config, report=lambda row: None)  # noqa: ARG005
     trees = SeparateModels.prepare({"customer": TREES}, data.levels, seed=seed)
-    trees.fit(data.snapshots, data.part("train"))
+    trees.fit(data.inputs, data.part("train"))
     rows: dict[str, dict[str, float]] = {}
     for name, model in ((GRAPH, graph), (TREES, trees)):
         rows[name] = figures(model, data)

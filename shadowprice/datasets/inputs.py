@@ -15,7 +15,7 @@ from shadowprice.mapping import read_mapping
 from shadowprice.mapping.description import Source
 
 HEAD = 1 << 16
-FOLDERS = ("tables", "o2o", "funds")
+FOLDERS = ("tables", "o2o", "funds", "vouchers")
 """Data sets whose ``data`` is a folder."""
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from shadowprice.datasets.folder import open_tables, write_tables
+from shadowprice.datasets.folder import open_tables, read_sessions, write_tables
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.datasets.split import Split
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.progress import Stages
+from shadowprice.tables import Tables
 
 META = "dataset.json"
 TRUTH = "truth.parquet"
@@ -43,11 +44,6 @@ def prepare(
     return dataset
 
 
-def kind_of(folder: Path) -> str:
-    """Kind of the data set in ``folder``, ``campaign`` or ``vouchers``, or :class:`NotFound`."""
-    return str(read_meta(folder).get("kind", "campaign"))
-
-
 def read_meta(folder: Path) -> dict[str, Any]:
     """Content of dataset.json of a prepared folder, or :class:`NotFound`."""
     if not (folder / META).exists():
@@ -66,7 +62,7 @@ def _whole(value: Any) -> Any:
 def save_dataset(dataset: Dataset, folder: Path) -> None:
     """Write ``folder``: tables/, dataset.json and, where the truth is known, truth.parquet."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_tables(dataset.tables, folder / "tables")
+    write_tables(dataset.sessions or dataset.tables, folder / "tables")
     if isinstance(dataset.truth, pd.DataFrame):
         dataset.truth.to_parquet(folder / TRUTH, index=False)
     elif dataset.truth is not None:
@@ -84,10 +80,12 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
 def load_dataset(folder: Path) -> Dataset:
     """Read what :func:`save_dataset` wrote, or :class:`NotFound`."""
     meta = read_meta(folder)
-    truth = folder / TRUTH
+    truth, tables = folder / TRUTH, folder / "tables"
+    sessions = read_sessions(tables) if (tables / "session.parquet").exists() else None
     return Dataset(
         name=meta["name"],
-        tables=open_tables(folder / "tables"),
+        tables=open_tables(tables) if sessions is None else Tables({}),
+        sessions=sessions,
         split=Split.from_dict(meta["split"]),
         truth=truth if truth.exists() else None,
         confounders=meta["confounders"],

@@ -10,7 +10,7 @@ from typing import Any
 
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.tables import Tables
+from shadowprice.tables import SessionTables, Tables
 from shadowprice.tables.database import Source
 
 _LOADERS = {
@@ -21,6 +21,7 @@ _LOADERS = {
     "thornton": "shadowprice.datasets.thornton:load",
     "promotion": "shadowprice.datasets.promotion:load",
     "funds": "shadowprice.datasets.funds:load",
+    "vouchers": "shadowprice.datasets.vouchers:load",
 }
 """Name → ``module:function``, imported when asked for. A function takes (data, *, seed, **options)."""
 
@@ -35,6 +36,7 @@ class Dataset:
     truth  account_id, side, level, response: the true expected response at each level, where known; a frame or a
            Parquet file
     notes  what a reader of the report must know: source, what was dropped, fitted or assumed
+    sessions  voucher sessions, where these are the data set: ``tables`` is then empty
     """
 
     name: str
@@ -44,6 +46,7 @@ class Dataset:
     confounders: dict[str, list[str]] = field(default_factory=dict)
     currency: str = "USD"
     notes: dict[str, str] = field(default_factory=dict)
+    sessions: SessionTables | None = None
 
 
 def names() -> list[str]:

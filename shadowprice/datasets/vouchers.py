@@ -24,15 +24,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.datasets.folder import read_sessions
+from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import SessionTables, validate_sessions
+from shadowprice.tables import SessionTables, Tables, validate_sessions
 
 Region = Literal["A", "B", "C"]
 History = Literal["kept", "destroyed"]
@@ -125,6 +127,25 @@ class VoucherData:
         known = session["expires_at"] <= test_from
         part = np.where(collected >= test_from, "test", np.where(known, "train", "purged"))
         return np.where(labeled, part, "purged")
+
+
+def load(data: str | None, *, seed: int = 0, test_from: str = "", **options: Any) -> Dataset:
+    """The sessions in the folder ``data``, tested from ``test_from`` on; without a folder some are generated."""
+    found = read(data, test_from=test_from, **options) if data else generate(seed=seed, **options)
+    split = Split.between(found.test_from, found.test_from, purge=True)
+    return Dataset(name="vouchers", tables=Tables({}), split=split, notes=found.notes, sessions=found.tables)
+
+
+def sessions_of(dataset: Dataset) -> VoucherData:
+    """The sessions of a data set that :func:`load` made.
+
+    Raises:
+        InvalidInput: it has none.
+    """
+    tables, test_from = dataset.sessions, dataset.split.test_from
+    if tables is None or test_from is None:
+        raise InvalidInput("has no voucher sessions", field=dataset.name)
+    return VoucherData(tables, test_from, None, dataset.notes)
 
 
 def generate(*, seed: int = 0, **options: object) -> VoucherData:

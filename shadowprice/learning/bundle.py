@@ -75,7 +75,7 @@ def write_bundle(
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
-    embedded = model.embed_parts(data.snapshots, data.serving)
+    embedded = model.embed_parts(data.inputs, data.serving)
     heads = model.heads({side: each.request for side, each in embedded.items()})
     served = {
         side: Served(

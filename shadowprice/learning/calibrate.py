@@ -26,7 +26,7 @@ def calibrate(model: SidedModel, data: TrainingSet) -> dict[Side, float]:
 
     The validation split is the latest labeled data before the test, so this is also what follows a drift.
     """
-    return model.calibrate(data.snapshots, data.part("validation"))
+    return model.calibrate(data.inputs, data.part("validation"))
 
 
 def calibrate_by_weeks(
@@ -49,7 +49,7 @@ def calibrate_by_weeks(
     for origin in past_weeks(data):
         then = as_of(_learnable(data), origin, hold_out_days=0)
         week = then.part("test")
-        for side, offset in fit(then).offsets(then.snapshots, week).items():
+        for side, offset in fit(then).offsets(then.inputs, week).items():
             offsets[side].append(offset)
             key = "partner_id" if data.partner(side) else "account_id"
             groups[side].append(week[side][key].astype(str).to_numpy(dtype=str))

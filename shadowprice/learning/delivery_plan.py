@@ -21,8 +21,8 @@ from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
-from shadowprice.learning.delivery import NO_TOLERANCE, SIDE, risk_levels, segments_of, tolerances
 from shadowprice.price import PriceRecord
+from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE, risk_levels
 from shadowprice.responses.layers.heads import DeliveryHead, load_heads
 from shadowprice.tables import Tables
 
@@ -252,6 +252,24 @@ def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], ND
     stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(account_id.size, -1)
     tolerance = stored[:, head.levels.size].astype(np.float64)
     return account_id, head.response(stored), np.where(tolerance > NO_TOLERANCE, tolerance, np.nan)
+
+
+def segments_of(campaign: Campaign) -> tuple[Segment, ...]:
+    """The segments of a delivery.
+
+    Raises:
+        InvalidInput: the campaign delivers nothing.
+    """
+    delivers = SIDE in campaign.sides and campaign.sides[SIDE].segments
+    require(delivers, "offer", "the campaign has no funds to deliver; give offers of kind fund with a demand")
+    return campaign.sides[SIDE].segments
+
+
+def tolerances(tables: Tables) -> pd.Series:
+    """Account → risk tolerance as last known, NaN where never."""
+    own = tables.account[tables.account["side"] == SIDE].sort_values("snapshot_ts", kind="stable")
+    latest = own.drop_duplicates("account_id", keep="last").set_index("account_id")["risk_tolerance"]
+    return latest.astype("Float64").astype(np.float64)
 
 
 def _conversion(tables: Tables, segments: int) -> NDArray[np.float64]:

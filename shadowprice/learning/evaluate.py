@@ -162,8 +162,8 @@ def evaluate(
     for side, frame in test.items():
         newest = f" in the newest {allowed.newest_days:g} days" if allowed.newest_days else ""
         require(len(frame), "split", f"side {side!r} has no test row{newest}")
-    curves = model.curves(data.snapshots, test)
-    before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
+    curves = model.curves(data.inputs, test)
+    before = uncalibrated(model, corrections).curves(data.inputs, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
     checks: list[Check] = []
     identified = True
@@ -187,7 +187,7 @@ def evaluate(
             checks += slope_rule(trial, judged.curve)
         checks.append(risk_rule(side, judged.worst, judged.metrics["base_rate"].value, allowed.ece_share))
         if side == "customer" and ordered:
-            labeled = model.curves(data.snapshots, {side: data.rows[side]})[side]
+            labeled = model.curves(data.inputs, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labeled)
             sides[side] = replace(
                 sides[side], hazard=_mean_hazard(labeled.response, labeled.levels), change_points=points
@@ -228,7 +228,7 @@ def _incumbents(
 ) -> dict[Side, Curves] | str:
     """The incumbent's curves on the test rows, or why there are none to compare."""
     try:
-        theirs = incumbent.curves(data.snapshots, test)
+        theirs = incumbent.curves(data.inputs, test)
     except ShadowpriceError as error:
         return f"the incumbent cannot read these rows: {error}"
     if any(side not in theirs or not np.array_equal(theirs[side].levels, own.levels) for side, own in curves.items()):

@@ -16,14 +16,15 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import RAY, ray_workers
-from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training, flat
+from shadowprice.learning.recipes import ROLLING, VALIDATION, Separate, Training, choose_training, flat
 from shadowprice.learning.recipes import recipe as recipe_of
-from shadowprice.learning.train import fit_separate, held_out_loss, train
+from shadowprice.learning.train import configured, fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.on_ray.parts import on_actors
 from shadowprice.responses.base import labels
+from shadowprice.responses.inputs import about_in
 from shadowprice.responses.registry import model_class
-from shadowprice.responses.repair.model import RepairedModel, RepairSteps, SideRepair
+from shadowprice.responses.repair.model import NONE, RepairedModel, RepairSteps, SideRepair
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
@@ -57,19 +58,20 @@ def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
     Args:
         model: trained, and calibrated if it is to be.
         data: its training set. The validation split, the latest labeled rows that the model was not fitted on, is
-            what the repair is fitted on, and its training split besides for the effect.
+            what the repair is fitted on, and its training split besides for the effect. Sessions have no such split,
+            and their repair is fitted on the test split (decision record 90).
         name: ``none``, or of effect, pooled, by_level, monotone, joined by ``+``.
     """
     steps = RepairSteps.named(name)
     check_repair(steps, data)
     if not steps:
         return model
-    seen, held_out = data.part("train"), data.part("validation")
+    seen, held_out = data.part("train"), data.part("validation" if data.inputs.sessions is None else "test")
     repairs: dict[Side, SideRepair] = {}
     for side in data.rows:
 
         def curves_of(frame: pd.DataFrame, side: Side = side) -> Curves:
-            return model.curves(data.snapshots, {side: frame})[side]
+            return model.curves(data.inputs, {side: frame})[side]
 
         confounders = data.confounders.get(side, ())
         repairs[side] = SideRepair.fit(steps, curves_of, held_out[side], seen[side], confounders, side)
@@ -92,27 +94,29 @@ def fit_bundle(
         out: where the bundle goes; a checkpoint in it is resumed.
         how: recipe and what follows it; empty fields for the data set's own, as
             :func:`~shadowprice.learning.recipes.choose_training` says.
-        config: of the training loop.
+        config: of the training loop; with 0 epochs as many as the recipe takes by default.
         workers: Ray workers; 0 trains in this process, and so do models that take no gradient steps, such as trees.
     """
-    how.check()
+    RepairSteps.named(how.curve_repair or NONE)  # a wrong name is refused before anything is read
+    about = about_in(training)
+    how.check(about)
     require(workers >= 0, "workers", "must be 0 (this process) or a number of Ray workers")
     data = TrainingSet.load(training, LEARNT_ACCOUNTS)
-    how = choose_training(data.dataset, how)
+    how = choose_training(data.dataset, how, about)
     check_repair(RepairSteps.named(how.curve_repair), data)
     if how.recipe == FLAT:
         # As on the page of evidence every row counts: the means by level need no held-out rows.
         data = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
-    config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     spec = recipe_of(how.recipe, data)
+    config = configured(spec, replace(config, stamp=" ".join([how.recipe, how.loss, data.digest()])))
     steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())
-    metrics = ("validation_loss", "epochs", "best_epoch")
     with (
         ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device),
         on_actors(workers, (out / RAY).resolve()),
     ):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
         rates = label_rates(data.part("train"), data.levels)
+        figures = training_figures(model, data, result)
         # Embeddings of all accounts take the memory of the labeled rows, which are not read again.
         data = replace(data, rows={})
         version = write_bundle(
@@ -121,7 +125,7 @@ def fit_bundle(
             out,
             recipe=how.recipe,
             corrections=corrections,
-            metrics={name: getattr(result, name) for name in metrics},
+            metrics=figures,
             label_rates=rates,
         )
     return version, result
@@ -136,14 +140,15 @@ def fit_model(
     the validation loss is the mean over the past weeks that calibration predicts. Arguments are those of
     :func:`fit_bundle`.
     """
-    how.check()
+    how.check(data.inputs.about)
     if how.recipe == FLAT:
         rows = whole(data)
         found = fit_separate(rows, flat(data), config)
         return found, FitResult(0, 0, held_out_loss(found, rows, "train"), []), dict.fromkeys(data.rows, 0.0)
-    if how.calibration == VALIDATION:
-        model, result = train(data, how.recipe, config, checkpoint=checkpoint)
-        corrections = calibrate(model, data)
+    if how.calibration != ROLLING:
+        options = {"loss": how.loss} if how.loss else {}
+        model, result = train(data, how.recipe, config, checkpoint=checkpoint, options=options)
+        corrections = calibrate(model, data) if how.calibration == VALIDATION else {}
         return repair(model, data, how.curve_repair), result, corrections
     spec = recipe_of(how.recipe, data)
     if not isinstance(spec, Separate):
@@ -161,6 +166,21 @@ def fit_model(
     corrections = calibrate_by_weeks(separate, data, of_week)
     loss = sum(losses) / len(losses)
     return repair(separate, data, how.curve_repair), FitResult(0, 0, loss, []), corrections
+
+
+def training_figures(model: SidedModel, data: TrainingSet, result: FitResult) -> dict[str, float]:
+    """Figures of a training: of values of segments those of the test split, else losses and epochs."""
+    if data.inputs.segments:
+        return model.figures(data.inputs, data.part("test"))
+    if data.inputs.sessions is None:
+        return {name: getattr(result, name) for name in ("validation_loss", "epochs", "best_epoch")}
+    inner = model.unrepaired()
+    assert isinstance(inner, SeparateModels)
+    found: dict[str, float] = {}
+    for own in inner.models.values():
+        for prefix, each in zip(("", "pretraining_"), reversed(getattr(own, "results", [])), strict=False):
+            found |= {f"{prefix}validation_loss": each.validation_loss, f"{prefix}epochs": each.epochs}
+    return found
 
 
 def whole(data: TrainingSet) -> TrainingSet:

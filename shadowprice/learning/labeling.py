@@ -112,16 +112,24 @@ def _profiled(first: NDArray[np.float64], at: NDArray[np.float64], times: Sequen
 def write_serving(tables: Tables, side: Side, accounts: NDArray[np.str_], at: datetime, path: Path) -> None:
     """Write the current request of each account of a side: its latest, or one without context.
 
-    ``at`` is the instant whose features it sees. O(n log n) for n requests.
+    ``at`` is the instant whose features it sees. Where accounts have risk tolerances, the newest one is beside it.
+    O(n log n) for n requests.
     """
     names = ["partner_id", *(name for name in tables.columns("exposure") if name.startswith(("x_", "c_")))]
     columns = ", ".join(f'l."{name}"' for name in names)
+    tolerance, known = "", ""
+    if "risk_tolerance" in tables.columns("account"):
+        tolerance = ", CAST(t.risk_tolerance AS DOUBLE) AS risk_tolerance"
+        known = f"""LEFT JOIN (
+            SELECT account_id, risk_tolerance FROM account WHERE side = '{side}'
+            QUALIFY row_number() OVER (PARTITION BY account_id ORDER BY snapshot_ts DESC) = 1
+        ) AS t ON t.account_id = s.account_id"""
     query = f"""
-        SELECT s.account_id, {columns}, CAST({at.timestamp()!r} AS DOUBLE) AS snapshot_at
+        SELECT s.account_id, {columns}, CAST({at.timestamp()!r} AS DOUBLE) AS snapshot_at{tolerance}
         FROM served AS s LEFT JOIN (
             SELECT * FROM exposure WHERE side = '{side}'
             QUALIFY row_number() OVER (PARTITION BY account_id ORDER BY decided_at DESC, {ROW} DESC) = 1
-        ) AS l ON l.account_id = s.account_id
+        ) AS l ON l.account_id = s.account_id {known}
         ORDER BY s.account_id"""
     with tables.connect() as db:
         db.register("served", pa.table({"account_id": pa.array(accounts, pa.string())}))

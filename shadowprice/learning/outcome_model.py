@@ -69,15 +69,15 @@ def fit_outcome_model(data: TrainingSet, seed: int, epochs: int = 0) -> Mapping[
         epochs: at most, as for the model that is served; 0: :data:`MOST_EPOCHS`.
     """
     own = outcome_rows(data)
-    snapshots = [_alone(each) for each in data.snapshots]
+    asked = data.seeing([_alone(each) for each in data.snapshots])
     named = np.unique(np.concatenate([_named(rows) for rows in own.rows.values()]))
-    learnt = replace(own, snapshots=[_alone(each, named) for each in data.snapshots])
+    learnt = own.seeing([_alone(each, named) for each in data.snapshots])
     most = min(epochs or MOST_EPOCHS, MOST_EPOCHS)
     config = TrainingConfig(epochs=most, patience=PATIENCE, seed=seed + SEED_OFFSET)
     with ProgressBar("outcome model", most, "epoch") as shown:
         model, _ = train(learnt, RECIPE, config, report=shown.epoch)
-    model.calibrate(learnt.snapshots, learnt.part("validation"))
-    return model.curves(snapshots, data.serving)
+    model.calibrate(learnt.inputs, learnt.part("validation"))
+    return model.curves(asked.inputs, data.serving)
 
 
 def _named(rows: pd.DataFrame) -> NDArray[np.str_]:

@@ -14,7 +14,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
 from shadowprice.responses.layers.base import layer_class
 from shadowprice.responses.layers.heads import LAYERS
-from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, make, model_class, names, wants
+from shadowprice.responses.registry import MODELS, make, model_class, names, wants
 from shadowprice.responses.repair.model import NONE, RepairSteps
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
@@ -23,6 +23,8 @@ UNORDERED: Mapping[Side, str] = {"customer": "per_level", "merchant": "per_level
 """Response layer of a side whose levels have no order, where none is named."""
 JOINT = "joint_"
 """Prefix of the recipes of joint two-sided networks; a name without it is that of a response model."""
+PIPELINES = {"": "train", "sessions": "vouchers", "segments": "delivery"}
+"""What a data set is about → the pipeline that trains its models."""
 PARTS = frozenset({*LAYERS, "dnn", "dnn_h"})
 """Names that alone would be taken for a joint network, whose recipe is called ``joint_…``."""
 GRAPH_ENCODER = "sgc2"
@@ -31,10 +33,16 @@ GRAPH_ENCODER = "sgc2"
 
 @dataclass(frozen=True)
 class Separate:
-    """A response model of its own for each side, by registered name; each takes the options that it knows."""
+    """A response model of its own for each side, by registered name; each takes the options that it knows.
+
+    own      whether the models keep their own training configuration, but for what a caller sets of it
+    learned  splits that are learned from; each model holds out of them what it needs
+    """
 
     models: Mapping[Side, str]
     options: Mapping[str, Any] = field(default_factory=dict)
+    own: bool = False
+    learned: tuple[str, ...] = ("train",)
 
 
 WITHOUT_ORDER = ("joint_gnn", "gbdt_free", "wdl", "dnn_offer", FLAT)
@@ -49,20 +57,29 @@ class Training:
     recipe        one of :func:`recipe_names`
     curve_repair  steps, see :class:`~shadowprice.responses.repair.model.RepairSteps`
     calibration   ``validation``: on the validation split; ``rolling``: by what past weeks agree on, see
-                  :func:`~shadowprice.learning.calibrate.calibrate_by_weeks`
+                  :func:`~shadowprice.learning.calibrate.calibrate_by_weeks`; ``none``: the level stays
+    loss          of a model of funds, in place of its own
     """
 
     recipe: str = "joint_gnn"
     curve_repair: str = NONE
     calibration: str = VALIDATION
+    loss: str = ""
 
-    def check(self) -> None:
-        """Refuse names that are unknown or do not go together; empty ones are filled in later."""
+    def check(self, about: str = "") -> None:
+        """Refuse names that are unknown or do not go together; empty ones are filled in later.
+
+        Args:
+            about: what the data set is about, see :attr:`~shadowprice.responses.inputs.Inputs.about`.
+        """
         if self.recipe:
-            check_recipe(self.recipe)
+            check_recipe(self.recipe, about)
         steps = RepairSteps.named(self.curve_repair or NONE)
-        if self.calibration not in ("", VALIDATION, ROLLING):
-            raise InvalidInput(f"must be {VALIDATION} or {ROLLING}, got {self.calibration!r}", field="calibration")
+        allowed = ("", NONE) if about else ("", VALIDATION, ROLLING, NONE)
+        told = f"must be {' or '.join(allowed[1:])}, got {self.calibration!r}"
+        require(self.calibration in allowed, "calibration", told)
+        require(not steps or about != "segments", "curve_repair", "values of segments are no curves to repair")
+        require(not self.loss or about == "segments", "loss", "is that of a model of funds, and these rows have none")
         if self.calibration == ROLLING and steps.calibration != "none":
             raise InvalidInput(
                 f"{steps.calibration!r} needs rows that the model has not seen; use calibration={VALIDATION!r} with it",
@@ -89,18 +106,32 @@ DEFAULTS: Mapping[str, Training] = {"o2o": Training("gbdt_free", "effect+monoton
 """Data set → how it is trained where the caller names no recipe; others are trained by ``Training()``."""
 
 
-def choose_training(dataset: str, asked: Training) -> Training:
+ABOUT: Mapping[str, Training] = {
+    # A discount is multiplied by a response, which must be a probability.
+    "sessions": Training("dmbgn", "pooled", NONE),
+    "segments": Training("esdpm", NONE, NONE),
+}
+"""What a data set is about → how it is trained, whichever recipe is named."""
+
+
+def choose_training(dataset: str, asked: Training, about: str = "") -> Training:
     """Fill in the fields that the caller left empty.
 
     Without a recipe, the data set's own way of training; with one, no repair and calibration on the validation split.
+    A data set about sessions or segments is trained as :data:`ABOUT` says.
 
     >>> choose_training("o2o", Training("", "", "")).recipe
     'gbdt_free'
     >>> choose_training("o2o", Training("joint_gnn", "", "")).curve_repair
     'none'
     """
-    own = Training(asked.recipe) if asked.recipe else DEFAULTS.get(dataset, Training())
-    return Training(own.recipe, asked.curve_repair or own.curve_repair, asked.calibration or own.calibration)
+    own = ABOUT.get(about) or (Training(asked.recipe) if asked.recipe else DEFAULTS.get(dataset, Training()))
+    return Training(
+        asked.recipe or own.recipe,
+        asked.curve_repair or own.curve_repair,
+        asked.calibration or own.calibration,
+        asked.loss,
+    )
 
 
 def _spec(data: TrainingSet, encoder: str, *, customer: str = "", interactions: bool = False) -> JointSpec:
@@ -157,25 +188,30 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
 }
 
 
-def recipe_names() -> list[str]:
-    """Everything that can be trained by name: recipes, joint networks by encoder or layer, response models of rows."""
-    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names(ROWS)} - PARTS)
+def recipe_names(about: str = "") -> list[str]:
+    """Everything that can be trained by name: recipes, joint networks by encoder or layer, response models of rows.
+
+    Of sessions all response models of rows and of sessions, of segments those of segments.
+    """
+    if about:
+        return sorted({*names(about), *(names("") if about == "sessions" else ())})
+    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names("")} - PARTS)
 
 
-def check_recipe(name: str) -> None:
+def check_recipe(name: str, about: str = "") -> None:
     """Refuse what cannot be trained by name.
 
     Raises:
         NotFound: nothing of that name.
         InvalidInput: a part of a joint network, or a model of another pipeline; the message says what to ask for.
     """
-    if name in recipe_names():
+    if name in recipe_names(about):
         return
-    require(name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
-    for pipeline, models in (("vouchers", names(SESSIONS)), ("delivery", names(DELIVERIES))):
-        if name in models:
-            raise InvalidInput(f"{name!r} is trained by `python -m pipelines run {pipeline}`", field="recipe")
-    raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names()}")
+    require(about or name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
+    if name in MODELS:
+        told = f"{name!r} is trained by `python -m pipelines run {PIPELINES[MODELS[name].about]}`"
+        raise InvalidInput(f"{told}; choose one of {recipe_names(about)}" if about else told, field="recipe")
+    raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names(about)}")
 
 
 def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
@@ -193,7 +229,7 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
         NotFound, InvalidInput: as :func:`check_recipe`, or a side whose levels have no order would get a model that
             reads one.
     """
-    check_recipe(name)
+    check_recipe(name, data.inputs.about)
     found = _named(name, data)
     for side in data.unordered:
         reason = (
@@ -205,6 +241,10 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
 
 
 def _named(name: str, data: TrainingSet) -> JointSpec | Separate:
+    if data.inputs.about:
+        # Values of segments are not calibrated, so that no row is kept for it.
+        learned = ("train", "validation") if data.inputs.segments else ("train",)
+        return Separate(dict.fromkeys(data.rows, name), own=True, learned=learned)
     if name in RECIPES:
         return RECIPES[name](data)
     if name.startswith(JOINT):

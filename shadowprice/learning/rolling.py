@@ -126,7 +126,7 @@ def as_of(
         rows[side] = frame.assign(split=part)[part != ""].reset_index(drop=True)
     # A later snapshot holds what happened after the cut.
     seen = [snapshot for k, snapshot in enumerate(data.snapshots) if k == 0 or snapshot.at < origin.until]
-    return replace(data, rows=rows, snapshots=seen)
+    return replace(data, rows=rows).seeing(seen)
 
 
 def roll(
@@ -170,7 +170,7 @@ def as_markdown(cuts: Sequence[Cut]) -> str:
 def judge(model: SidedModel, data: TrainingSet) -> dict[Side, Judged]:
     """Judge the predictions of the test rows of every side that the model predicts."""
     test = data.part("test")
-    curves = model.curves(data.snapshots, test)
+    curves = model.curves(data.inputs, test)
     return {side: _judged(side, curves[side], frame, data) for side, frame in test.items()}
 
 

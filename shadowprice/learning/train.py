@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +15,11 @@ from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
+from shadowprice.responses.funds.delivered import DeliveryModel
 from shadowprice.responses.joint.batches import TrainingData
 from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.joint.model import JointModel, JointSpec
+from shadowprice.responses.registry import model_class
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
@@ -40,10 +44,12 @@ def train(
     *,
     checkpoint: Path | None = None,
     report: Progress | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[SidedModel, FitResult]:
     """Train what ``name`` stands for.
 
-    Separate models hold out of ``train`` what each needs, and their validation loss is computed here.
+    Separate models hold out of their rows what each needs. Their validation loss is computed here, and NaN where they
+    have no validation split of their own.
 
     Args:
         data: the training set; its ``train`` and ``validation`` splits are used.
@@ -51,13 +57,17 @@ def train(
         config: of the training loop.
         checkpoint: directory to save to and resume from.
         report: called after every epoch of a joint network, instead of showing the progress.
+        options: further ones of separate models.
     """
     spec = recipe(name, data)
     if isinstance(spec, Separate):
-        check_validation(data)
+        if not spec.own:
+            check_validation(data)
         with checkpointing(checkpoint, stamp=config.stamp):
-            separate = fit_separate(data, spec, config)
-        seen = replace(data, snapshots=data.seen_by("train", "validation"))
+            separate = fit_separate(data, replace(spec, options={**spec.options, **(options or {})}), config)
+        if spec.own:
+            return separate, FitResult(0, 0, np.nan, [])
+        seen = replace(data, inputs=data.seen_by("train", "validation"))
         return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
     model, rows = prepare_joint(data, spec, config.seed)
     return model, fit_joint(model, rows, name, config, checkpoint=checkpoint, report=report)
@@ -74,8 +84,8 @@ def prepare_joint(data: TrainingSet, spec: JointSpec, seed: int) -> tuple[JointM
     """Return an untrained joint network and all its rows."""
     check_validation(data)
     train, validation = data.part("train"), data.part("validation")
-    model = JointModel.prepare(spec, data.seen_by("train"), train, seed)
-    return model, model.data(data.seen_by("train", "validation"), train, validation)
+    model = JointModel.prepare(spec, data.seen_by("train").snapshots, train, seed)
+    return model, model.data(data.seen_by("train", "validation").snapshots, train, validation)
 
 
 def fit_joint(
@@ -99,19 +109,34 @@ def fit_joint(
             return fit_rows(model.network, rows, config, progress)
 
 
+def configured(spec: JointSpec | Separate, config: TrainingConfig) -> TrainingConfig:
+    """The configuration that a recipe trains with: with 0 epochs as many as it takes by default.
+
+    Separate models with an :attr:`~shadowprice.learning.recipes.Separate.own` configuration take epochs, precision and
+    seed of ``config`` alone.
+    """
+    own = config
+    if isinstance(spec, Separate) and spec.own:
+        require(config.device == "cpu", "device", "must be cpu: no model of vouchers or funds is written for a GPU")
+        own = getattr(model_class(next(iter(spec.models.values()))), "TRAINING", config)
+    epochs = config.epochs or own.epochs or TrainingConfig.epochs
+    return replace(own, epochs=epochs, precision=config.precision, seed=config.seed, stamp=config.stamp)
+
+
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:
-    """One response model per side, fitted on the ``train`` split; each holds out of it what it needs."""
-    snapshots = data.seen_by("train", "validation")
-    config = sized(config, snapshots[-1].nodes)
+    """One response model per side, fitted on the splits of ``spec``; each holds out of them what it needs."""
+    inputs = data.seen_by("train", "validation")
+    config = configured(spec, config) if spec.own else sized(config, inputs.snapshots[-1].nodes)
     label = f"train {' and '.join(dict.fromkeys(spec.models.values()))}"
     with ProgressBar(label, config.epochs, "epoch", shown=not has_team()) as bar:
 
         def progress(row: dict[str, float]) -> None:  # models are copied, and a function is shared by the copies
             bar.epoch(row)
 
-        given = {"graph": snapshots, "training": config, "progress": progress, **spec.options}
-        model = SeparateModels.prepare(spec.models, data.levels, seed=config.seed, **given)
-        model.fit(snapshots, data.part("train"))
+        given = {"training": config, "progress": progress, **spec.options}
+        made = DeliveryModel if inputs.segments else SeparateModels
+        model = made.prepare(spec.models, data.levels, seed=config.seed, **given)
+        model.fit(inputs, data.part(*spec.learned))
     return model
 
 
@@ -119,7 +144,7 @@ def held_out_loss(model: SidedModel, data: TrainingSet, split: str) -> float:
     """Loss of the rows of one split, added over sides: log loss of customers, squared error of merchants."""
     held_out = data.part(split)
     loss = 0.0
-    for side, curves in model.curves(data.snapshots, held_out).items():
+    for side, curves in model.curves(data.inputs, held_out).items():
         level, y = labels(held_out[side])
         p = at_level(curves, level)
         loss += float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if side == "customer" else metrics.mse(y, p))

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +16,9 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import require_one_of
-from shadowprice.documents import read_json
-from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.inputs import MANIFEST, Inputs, read_manifest
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
@@ -41,7 +39,7 @@ class TrainingSet:
                snapshot_at (unix seconds the request was decided), split, and the context columns
     serving    side → the current request of every account that may be served: account_id and, as
                it has them, partner_id, snapshot_at and the context columns
-    snapshots  the graph at successive instants; a row sees the latest one not after it
+    inputs     what models may read beside rows and requests, such as snapshots of the graph
     levels     side → incentive levels, minor units
     context    side → columns that describe the request rather than the account
     confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
@@ -49,24 +47,34 @@ class TrainingSet:
     offers     side → identifiers of its offers, where its levels are numbers of offers and not amounts
     unordered  sides whose levels have no order
     dataset    name of the data set it was made from, empty where unknown
-    kind       kind of the data set, which decides what is trained
     """
 
     rows: Mapping[Side, pd.DataFrame]
     serving: Mapping[Side, pd.DataFrame]
-    snapshots: Sequence[GraphSnapshot]
+    inputs: Inputs
     levels: Mapping[Side, tuple[int, ...]]
     context: Mapping[Side, tuple[str, ...]]
     confounders: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
     offers: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
     unordered: tuple[Side, ...] = ()
     dataset: str = ""
-    kind: str = "campaign"
 
-    def part(self, split: str) -> dict[Side, pd.DataFrame]:
-        """Rows of one split of every side."""
-        require_one_of(split, SPLITS, "split")
-        return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
+    @property
+    def snapshots(self) -> Sequence[GraphSnapshot]:
+        """The graph at successive instants; a row sees the latest one not after it."""
+        return self.inputs.snapshots
+
+    def seeing(self, snapshots: Sequence[GraphSnapshot]) -> TrainingSet:
+        """Return the set with other snapshots."""
+        return replace(self, inputs=replace(self.inputs, snapshots=snapshots))
+
+    def part(self, *splits: str) -> dict[Side, pd.DataFrame]:
+        """Rows of every side in the given splits, one split after the other."""
+        for split in splits:
+            require_one_of(split, SPLITS, "split")
+        parts = {side: [rows[rows["split"] == split] for split in splits] for side, rows in self.rows.items()}
+        whole = {side: found[0] if len(found) == 1 else pd.concat(found) for side, found in parts.items()}
+        return {side: rows.reset_index(drop=True) for side, rows in whole.items()}
 
     def newest(self, days: float) -> TrainingSet:
         """Return the set without the test rows that are ``days`` older than the newest row; with 0 days all stay."""
@@ -85,24 +93,25 @@ class TrainingSet:
         found = hashlib.sha256(json.dumps({side: list(map(int, each)) for side, each in self.levels.items()}).encode())
         if self.offers:
             found.update(json.dumps([dict(self.offers), self.unordered]).encode())
-        for rows in self.rows.values():
-            found.update(digest_of(rows))
+        for table in (*self.rows.values(), *self.inputs.tables()):
+            found.update(digest_of(table))
         for snapshot in self.snapshots:
             for array in (snapshot.edge_index, snapshot.edge_features, *snapshot.features.values()):
                 found.update(np.ascontiguousarray(array).tobytes())
         return found.hexdigest()
 
-    def seen_by(self, *splits: str) -> Sequence[GraphSnapshot]:
-        """The snapshots that rows of these splits can see: at least the first, none later than the last row."""
+    def seen_by(self, *splits: str) -> Inputs:
+        """The inputs with the snapshots that rows of these splits can see: the first, none later than the last row."""
         latest = max(
             (float(rows["snapshot_at"].max()) for split in splits for rows in self.part(split).values() if len(rows)),
             default=-np.inf,
         )
-        return [snapshot for k, snapshot in enumerate(self.snapshots) if k == 0 or snapshot.at.timestamp() <= latest]
+        seen = [each for k, each in enumerate(self.snapshots) if k == 0 or each.at.timestamp() <= latest]
+        return replace(self.inputs, snapshots=seen)
 
     def partner(self, side: Side) -> bool:
         """Return whether requests of a side name an account of the other side."""
-        return bool(self.rows[side]["partner_id"].notna().any())
+        return "partner_id" in self.rows[side] and bool(self.rows[side]["partner_id"].notna().any())
 
     def save(self, folder: Path) -> None:
         """Write to ``folder``: parquet, a folder per snapshot, and JSON; :meth:`load` is the inverse."""
@@ -111,10 +120,8 @@ class TrainingSet:
         for kind, frames in (("rows", self.rows), ("serving", self.serving)):
             for side, rows in frames.items():
                 rows.to_parquet(file_of(folder, kind, side), index=False)
-        for number, snapshot in enumerate(self.snapshots):
-            snapshot.save(snapshot_folder(folder, number))
-        kept = {name: getattr(self, name) for name in (*BY_SIDE, "unordered", "dataset", "kind")}
-        write_meta(folder, snapshots=len(self.snapshots), **kept)
+        self.inputs.save(folder)
+        write_meta(folder, **{name: getattr(self, name) for name in (*BY_SIDE, "unordered", "dataset")})
 
     @classmethod
     def load(cls, folder: Path, accounts: int = 0) -> TrainingSet:
@@ -123,18 +130,17 @@ class TrainingSet:
         With ``accounts`` the labeled rows are those of about so many accounts of each side at most, in that memory.
         Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
         """
-        meta = _meta(folder)
+        meta = read_manifest(folder, FILE)
         present: list[Side] = [side for side in SIDES if file_of(folder, "rows", side).exists()]
         served: list[Side] = [side for side in SIDES if file_of(folder, "serving", side).exists()]
         share = {side: accounts / max(_length(file_of(folder, "serving", side)), 1) for side in served if accounts}
         return cls(
             rows={side: _read(file_of(folder, "rows", side), share.get(side, 1.0)) for side in present},
             serving={side: _read(file_of(folder, "serving", side)) for side in served},
-            snapshots=[GraphSnapshot.load(snapshot_folder(folder, n)) for n in range(meta["snapshots"])],
+            inputs=Inputs.load(folder),
             **{name: {side: tuple(values) for side, values in meta.get(name, {}).items()} for name in BY_SIDE},
             unordered=tuple(meta.get("unordered", ())),
             dataset=meta.get("dataset", ""),
-            kind=meta.get("kind", "campaign"),
         )
 
 
@@ -181,26 +187,19 @@ def file_of(folder: Path, kind: str, side: Side) -> Path:
     return folder / f"{kind}-{side}.parquet"
 
 
-def snapshot_folder(folder: Path, number: int) -> Path:
-    """Return the folder of a snapshot."""
-    return folder / f"snapshot-{number:03d}"
-
-
 def write_meta(
     folder: Path,
     *,
-    snapshots: int,
     levels: Mapping[Side, tuple[int, ...]],
     context: Mapping[Side, tuple[str, ...]],
     confounders: Mapping[Side, tuple[str, ...]],
     offers: Mapping[Side, tuple[str, ...]],
     unordered: Sequence[Side],
     dataset: str,
-    kind: str,
 ) -> None:
-    """Write what a training set is besides its rows and snapshots, which must be there: without it there is none."""
-    given = {"snapshots": snapshots, "levels": levels, "context": context, "confounders": confounders, "offers": offers}
-    more = {"unordered": list(unordered), "dataset": dataset, "kind": kind}
+    """Write what a training set is besides its rows and inputs, which must be there: without it there is none."""
+    given = {"levels": levels, "context": context, "confounders": confounders, "offers": offers}
+    more = {"unordered": list(unordered), "dataset": dataset}
     write_whole(folder / FILE, json.dumps({**given, **more}, indent=1))
 
 
@@ -213,20 +212,5 @@ def digest_of(table: pd.DataFrame) -> bytes:
 
 def remove_meta(folder: Path) -> None:
     """Take a training set away before its files are written anew: an interruption leaves none, and no mixture."""
-    (folder / FILE).unlink(missing_ok=True)
-
-
-def kind_of(folder: Path) -> str:
-    """Kind of the data set that the training set in ``folder`` was made of, or :class:`NotFound`."""
-    return str(_meta(folder).get("kind", "campaign"))
-
-
-def _meta(folder: Path) -> dict[str, Any]:
-    path = folder / FILE
-    if not path.exists():
-        raise NotFound(f"no training set in {folder}; run the featurize step first")
-    try:
-        found: dict[str, Any] = read_json(path)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot be read: {error}; run the featurize step again", field=str(path)) from error
-    return found
+    for name in (FILE, MANIFEST):
+        (folder / name).unlink(missing_ok=True)

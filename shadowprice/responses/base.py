@@ -17,7 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.checks import refuse_rows, require
 from shadowprice.curves import Curves, check_levels
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.state import State, save_state
 
 RESERVED = (
@@ -58,9 +58,10 @@ class ResponseModel(ABC):
     by_gradient  it is trained by gradient steps, which several processes can share
     personal    accounts have curves of their own; without, there is one curve for all
     sides       the sides of the market whose response it can learn
+    needs       names of the :class:`~shadowprice.responses.inputs.Inputs` without which it cannot be fitted
 
     ``name`` and ``options`` are set by :func:`~shadowprice.responses.registry.make`; ``side``, the first of
-    ``sides``, by a constructor that takes it; ``graph``, where a model has one, may be replaced by later snapshots
+    ``sides``, by a constructor that takes it; ``given``, the inputs beside the frames, may be replaced by later ones
     before asking for curves.
     """
 
@@ -71,6 +72,7 @@ class ResponseModel(ABC):
     by_gradient: ClassVar[bool] = False
     personal: ClassVar[bool] = True
     sides: ClassVar[tuple[Side, ...]] = ("customer",)
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, levels: Sequence[int], seed: int = 0) -> None:
         self.levels = check_levels(levels, ordered=type(self).ordered)
@@ -78,7 +80,7 @@ class ResponseModel(ABC):
         self.side: Side = self.sides[0]
         self.name = ""
         self.options: Mapping[str, Any] = {}
-        self.graph: Sequence[GraphSnapshot] | None = None
+        self.given = Inputs()
 
     @abstractmethod
     def fit(self, frame: pd.DataFrame) -> Self:
@@ -111,7 +113,7 @@ class ResponseModel(ABC):
     def save(self, folder: Path) -> None:
         """Write the fitted model to ``folder``; :func:`shadowprice.responses.load` reads it.
 
-        Options that are JSON types are kept; others, such as ``graph``, are given again to ``load``.
+        Options that are JSON types are kept; others, and the inputs, are given again to ``load``.
         """
         if not self.name:
             raise InvalidInput("only a model made by name can be saved; use shadowprice.responses.make", field="model")
@@ -126,7 +128,8 @@ class ResponseModel(ABC):
         save_state(State(state.arrays, own), folder / FILE)
 
     def check_frame(self, frame: pd.DataFrame) -> None:
-        """Refuse a training frame that lacks a column, or whose levels or responses cannot be."""
+        """Refuse a training frame that lacks a column, or whose levels or responses cannot be, and missing inputs."""
+        self.given.require(self.needs, self.name)
         for column in ("account_id", "level", "response"):
             require(column in frame, column, "is missing from the training frame")
         for column in frame.columns:

@@ -1,4 +1,4 @@
-"""Response models by name. A new one is a file below this package and an entry in ``MODELS``."""
+"""Response models by name. A new one is a file below this package and an entry in ``MODELS`` with what it reads."""
 
 from __future__ import annotations
 
@@ -7,44 +7,48 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from shadowprice.errors import InvalidInput, MissingExtra, NotFound
 from shadowprice.responses.state import State, load_state
 
 if TYPE_CHECKING:
     from shadowprice.responses.base import ResponseModel
-
-Kind = Literal["rows", "sessions", "deliveries"]
-ROWS: Kind = "rows"
-"""Labeled requests: the campaign pipeline trains these models."""
-SESSIONS: Kind = "sessions"
-"""Labeled requests and a log of voucher sessions: the vouchers pipeline."""
-DELIVERIES: Kind = "deliveries"
-"""Deliveries of offers with amounts: the delivery pipeline."""
+    from shadowprice.responses.inputs import Inputs
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Registered response model: module below this package, class, and kind of data set that it is fitted on."""
+    """Registered response model: module below this package, class, and the inputs it reads beside its rows.
+
+    ``reads`` names fields of :class:`~shadowprice.responses.inputs.Inputs`; a model is given no others.
+    """
 
     module: str
     cls: str
-    kind: Kind = ROWS
+    reads: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """The input that its rows are about, sessions or segments; empty where it learns from labeled requests."""
+        return next((name for name in ("sessions", "segments") if name in self.reads), "")
 
 
+GRAPH = ("snapshots",)
+SESSIONS = ("sessions",)
+FUNDS = ("segments", "snapshots", "behaviours", "offers")
 MODELS: Mapping[str, Entry] = {
-    "hazard": Entry("joint.network_models", "HazardModel"),
-    "cox": Entry("joint.network_models", "CoxModel"),
-    "sbbm": Entry("joint.network_models", "SbbmModel"),
-    "dssm_c": Entry("joint.network_models", "DssmModel"),
-    "gradient_logit": Entry("joint.network_models", "GradientLogitModel"),
-    "flat": Entry("flat.model", "FlatModel"),
-    "linear": Entry("joint.network_models", "LinearModel"),
-    "per_level": Entry("joint.network_models", "PerLevelModel"),
-    "dnn": Entry("joint.network_models", "DnnModel"),
+    "hazard": Entry("joint.network_models", "HazardModel", GRAPH),
+    "cox": Entry("joint.network_models", "CoxModel", GRAPH),
+    "sbbm": Entry("joint.network_models", "SbbmModel", GRAPH),
+    "dssm_c": Entry("joint.network_models", "DssmModel", GRAPH),
+    "gradient_logit": Entry("joint.network_models", "GradientLogitModel", GRAPH),
+    "flat": Entry("flat.model", "FlatModel", GRAPH),
+    "linear": Entry("joint.network_models", "LinearModel", GRAPH),
+    "per_level": Entry("joint.network_models", "PerLevelModel", GRAPH),
+    "dnn": Entry("joint.network_models", "DnnModel", GRAPH),
     "gbdt": Entry("tabular.gbdt", "GbdtModel"),
-    "dnn_h": Entry("joint.network_models", "DnnHistoryModel"),
+    "dnn_h": Entry("joint.network_models", "DnnHistoryModel", GRAPH),
     "dipn": Entry("tabular.dipn", "DipnModel"),
     "isotonic_lr": Entry("tabular.lr", "IsotonicLogisticRegression"),
     "lr": Entry("tabular.lr", "LogisticRegression"),
@@ -61,33 +65,36 @@ MODELS: Mapping[str, Entry] = {
     "din": Entry("vouchers.din", "DinModel", SESSIONS),
     "dmbgn": Entry("vouchers.dmbgn", "DmbgnModel", SESSIONS),
     "dmbgn_pretrained": Entry("vouchers.dmbgn", "DmbgnPretrainedModel", SESSIONS),
-    "esdpm": Entry("funds.named", "EsdpmModel", DELIVERIES),
-    "esdpm_ncg": Entry("funds.named", "EsdpmNcgModel", DELIVERIES),
-    "esmm": Entry("funds.named", "EsmmModel", DELIVERIES),
-    "mmoe": Entry("funds.named", "MmoeModel", DELIVERIES),
-    "shared_bottom": Entry("funds.named", "SharedBottomModel", DELIVERIES),
-    "dnn_c": Entry("funds.named", "DnnConversionModel", DELIVERIES),
-    "dnn_v": Entry("funds.named", "DnnValueModel", DELIVERIES),
-    "mtl_ziln": Entry("funds.named", "ZilnModel", DELIVERIES),
-    "mtl_mse": Entry("funds.named", "SquaredErrorModel", DELIVERIES),
+    "esdpm": Entry("funds.named", "EsdpmModel", FUNDS),
+    "esdpm_ncg": Entry("funds.named", "EsdpmNcgModel", FUNDS),
+    "esmm": Entry("funds.named", "EsmmModel", FUNDS),
+    "mmoe": Entry("funds.named", "MmoeModel", FUNDS),
+    "shared_bottom": Entry("funds.named", "SharedBottomModel", FUNDS),
+    "dnn_c": Entry("funds.named", "DnnConversionModel", FUNDS),
+    "dnn_v": Entry("funds.named", "DnnValueModel", FUNDS),
+    "mtl_ziln": Entry("funds.named", "ZilnModel", FUNDS),
+    "mtl_mse": Entry("funds.named", "SquaredErrorModel", FUNDS),
 }
 EXTRAS = {"lightgbm": "gbdt"}
 """Package → the extra that installs it, where that is not ``learn``."""
 
 
-def names(kind: Kind | None = None) -> list[str]:
-    """Names of all registered response models, or of those of one kind of data set."""
-    return sorted(name for name, entry in MODELS.items() if kind in (None, entry.kind))
+def names(about: str | None = None) -> list[str]:
+    """Names of all registered response models, or of those of data sets ``about`` one input, empty for none."""
+    return sorted(name for name, entry in MODELS.items() if about in (None, entry.about))
 
 
-def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> ResponseModel:
+def make(
+    name: str, *, levels: Sequence[int], seed: int = 0, inputs: Inputs | None = None, **options: Any
+) -> ResponseModel:
     """Build the response model called ``name``.
 
     Args:
         name: one of :func:`names`.
         levels: incentive values in minor units, ascending.
         seed: of initialization and training.
-        options: those of the model, such as ``graph`` (snapshots) of the graph models.
+        inputs: what it may read beside its rows, such as the snapshots of a graph; of these it gets what it reads.
+        options: those of the model.
 
     Raises:
         NotFound: no model of that name.
@@ -95,6 +102,8 @@ def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> 
     """
     model = model_class(name)(levels, seed=seed, **options)
     model.name, model.options = name, options
+    if inputs is not None:
+        model.given = inputs.only(MODELS[name].reads)
     return model
 
 
@@ -124,12 +133,12 @@ def wants(name: str) -> frozenset[str]:
     return frozenset(found - {"self", "levels", "seed"})
 
 
-def load(folder: Path, **options: Any) -> ResponseModel:
+def load(folder: Path, inputs: Inputs | None = None, **options: Any) -> ResponseModel:
     """Read a fitted model that ``model.save(folder)`` wrote.
 
     Args:
         folder: where it was saved.
-        options: those that are not JSON types, such as ``graph``, as they were given to :func:`make`.
+        inputs, options: as of :func:`make`; of the options those that are not JSON types.
 
     Raises:
         NotFound: there is no model in ``folder``.
@@ -140,7 +149,9 @@ def load(folder: Path, **options: Any) -> ResponseModel:
     state = load_state(folder / FILE)
     own = state.meta
     try:
-        model = make(own["name"], levels=own["levels"], seed=own["seed"], **{**own["options"], **options})
+        model = make(
+            own["name"], levels=own["levels"], seed=own["seed"], inputs=inputs, **{**own["options"], **options}
+        )
         fitted = State(state.arrays, own["fitted"])
     except (KeyError, TypeError) as error:
         raise InvalidInput(f"not a file of a fitted model: {error!r}", field=str(folder / FILE)) from error

@@ -15,12 +15,12 @@ from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
-from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.calibration import Offset, hazard_factor, hazard_offset, mean_offset, mean_shift
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import Head, StoredHead
-from shadowprice.responses.registry import load, make, wants
+from shadowprice.responses.registry import MODELS, load, make, wants
 from shadowprice.responses.sided import SEPARATE, SidedModel
 from shadowprice.responses.stored import as_embedding, check_width, stored_head
 from shadowprice.responses.weights import given_weights
@@ -32,9 +32,9 @@ TOP = 1.0 - 1e-6
 class SeparateModels(SidedModel):
     """Registered response models by side.
 
-    A model asks for what it needs by naming it in its constructor: ``side``, ``graph`` (snapshots),
-    ``training`` (a :class:`TrainingConfig`). Features of the account, interaction aggregates and
-    the context of the request are columns of the frame it is given.
+    A model gets the inputs that it is registered to read, and the options that its constructor names: ``side``,
+    ``training`` (a :class:`TrainingConfig`). Features of the account, interaction aggregates and the context of the
+    request are columns of the frame it is given.
     """
 
     def __init__(self, models: Mapping[Side, ResponseModel], corrections: Mapping[Side, float] | None = None) -> None:
@@ -70,41 +70,39 @@ class SeparateModels(SidedModel):
         """Return whether accounts have curves of their own on some side."""
         return any(model.personal for model in self.models.values())
 
-    def fit(self, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame]) -> None:
+    def fit(self, inputs: Inputs, train: Mapping[Side, pd.DataFrame]) -> None:
         """Fit every side's model on its labeled rows. Frames are those of :meth:`JointModel.fit`."""
         for side, model in self.models.items():
             if side not in train or train[side].empty:
                 raise InvalidInput(f"there is no training row of side {side!r}", field="train")
-            model.fit(self._frame(model, side, snapshots, train[side]))
+            model.fit(self._frame(model, side, inputs, train[side]))
 
-    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+    def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Scale the customers' hazards, and shift the merchants' response, where held-out rows ask for it."""
         found: dict[Side, float] = {}
-        for side, before in self._assigned(snapshots, held_out).items():
+        for side, before in self._assigned(inputs, held_out).items():
             frame = held_out[side]
             estimate = hazard_factor if side == "customer" else mean_shift
             found[side] = estimate(before, frame["response"], frame["account_id"].astype(str), given_weights(frame))
             self.correct(side, found[side])
         return found
 
-    def offsets(self, snapshots: Sequence[GraphSnapshot], labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
+    def offsets(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
         """The correction that fits labeled rows best, on the scale of :meth:`correct`, whether or not it is needed."""
         return {
             side: (hazard_offset if side == "customer" else mean_offset)(
                 before, labeled[side]["response"], given_weights(labeled[side])
             )
-            for side, before in self._assigned(snapshots, labeled).items()
+            for side, before in self._assigned(inputs, labeled).items()
         }
 
     def correct(self, side: Side, correction: float) -> None:
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
         self.corrections[side] += correction
 
-    def embed(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float32]]:
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """The curves themselves, (n, WIDTH), zeros behind the levels."""
-        return {side: as_embedding(response) for side, response in self._responses(snapshots, frames).items()}
+        return {side: as_embedding(response) for side, response in self._responses(inputs, frames).items()}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
@@ -135,32 +133,25 @@ class SeparateModels(SidedModel):
         corrections = json.loads(path.read_text())["corrections"]
         return cls({side: load(folder / side) for side in SIDES if side in corrections}, corrections)
 
-    def _frame(
-        self, model: ResponseModel, side: Side, snapshots: Sequence[GraphSnapshot], frame: pd.DataFrame
-    ) -> pd.DataFrame:
-        if "graph" in wants(model.name):
-            model.graph = snapshots
-        return with_features(frame, snapshots, side)
+    def _frame(self, model: ResponseModel, side: Side, inputs: Inputs, frame: pd.DataFrame) -> pd.DataFrame:
+        model.given = inputs.only(MODELS[model.name].reads)
+        return with_features(frame, inputs.snapshots, side)
 
-    def _assigned(
-        self, snapshots: Sequence[GraphSnapshot], labeled: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float64]]:
+    def _assigned(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float64]]:
         """side → cumulative hazard of customers, response of merchants, at each row's own level (n,)."""
-        found = self._responses(snapshots, {side: labeled[side] for side in self.models})
+        found = self._responses(inputs, {side: labeled[side] for side in self.models})
         for side, response in found.items():
             level = labeled[side]["level"].to_numpy(dtype=np.int64)
             own = response[level, np.arange(level.size)]
             found[side] = -np.log1p(-own) if side == "customer" else own
         return found
 
-    def _responses(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float64]]:
+    def _responses(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float64]]:
         """side → corrected response (J, n), within its range."""
         found: dict[Side, NDArray[np.float64]] = {}
         for side, frame in frames.items():
             model = self.models[side]
-            response = model.curve(self._frame(model, side, snapshots, frame)).response.astype(np.float64)
+            response = model.curve(self._frame(model, side, inputs, frame)).response.astype(np.float64)
             if side == "customer":
                 hazard = -np.log1p(-np.clip(response, 0.0, TOP)) * np.exp(self.corrections[side])
                 found[side] = np.clip(-np.expm1(-hazard), 0.0, TOP)

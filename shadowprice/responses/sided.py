@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,15 +14,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.base import at_level, labels
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.tower import ServedTower
 
-NETWORK, SEPARATE, REPAIRED = "network.safetensors", "separate.json", "repair.json"
+NETWORK, SEPARATE, REPAIRED, DELIVERED = "network.safetensors", "separate.json", "repair.json", "segments.json"
 KINDS = {
     REPAIRED: "shadowprice.responses.repair.model:RepairedModel",
+    DELIVERED: "shadowprice.responses.funds.delivered:DeliveryModel",
     SEPARATE: "shadowprice.responses.separate:SeparateModels",
     NETWORK: "shadowprice.responses.joint.model:JointModel",
 }
@@ -44,7 +47,10 @@ class Embedded:
 
 
 class SidedModel(ABC):
-    """A fitted model of all sides. Everything served is an embedding of each account and a head that reads it."""
+    """A fitted model of all sides. Everything served is an embedding of each account and a head that reads it.
+
+    A method that is asked about rows takes them with the inputs that the model may read beside them.
+    """
 
     @property
     @abstractmethod
@@ -52,7 +58,7 @@ class SidedModel(ABC):
         """Incentive levels of each side, minor units."""
 
     @abstractmethod
-    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+    def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""
 
     @abstractmethod
@@ -60,16 +66,12 @@ class SidedModel(ABC):
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
 
     @abstractmethod
-    def embed(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float32]]:
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
 
-    def embed_parts(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, Embedded]:
+    def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
         """Embeddings as :meth:`embed` gives them, and where the model has request towers what these joined."""
-        return {side: Embedded(each) for side, each in self.embed(snapshots, frames).items()}
+        return {side: Embedded(each) for side, each in self.embed(inputs, frames).items()}
 
     @abstractmethod
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
@@ -96,9 +98,29 @@ class SidedModel(ABC):
         """The model before its curves were repaired; itself where they were not."""
         return self
 
-    def curves(self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
+    def figures(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[str, float]:
+        """Figures of the predictions of customers' labeled rows, one number each.
+
+        Raises:
+            InvalidInput: there is no row.
+        """
+        from shadowprice.evaluation import metrics  # serving reads this module and has no scipy
+
+        rows = labeled["customer"]
+        require(len(rows), "split", "there is no test row; choose an earlier test_from")
+        level, y = labels(rows)
+        p = at_level(self.curves(inputs, {"customer": rows})["customer"], level)
+        return {
+            "auc": float(metrics.auc(y, p)),
+            "logloss": float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6))),
+            "mean_response": float(y.mean()),
+            "mean_prediction": float(p.mean()),
+            "test_sessions": float(y.size),
+        }
+
+    def curves(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
         """Response curves (J, n) of the requests of each side, computed by the exported heads."""
-        embeddings = self.embed(snapshots, frames)
+        embeddings = self.embed(inputs, frames)
         heads = self.heads(embeddings)
         return {side: Curves(heads[side].levels, heads[side].response(embeddings[side])) for side in frames}
 

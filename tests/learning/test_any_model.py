@@ -20,7 +20,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.worth.bundle import worth_of_bundle
 from shadowprice.responses.joint.model import JointSpec
 from shadowprice.responses.layers.heads import LAYERS, load_heads
-from shadowprice.responses.registry import ROWS, names
+from shadowprice.responses.registry import names
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
 
@@ -41,7 +41,7 @@ def data(folder: Path) -> TrainingSet:
 
 def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
     joint = {f"joint_{name}" for name in ("gnn", "dnn", "dnn_h", "gat2", "sage", "graphconv", *LAYERS)}
-    assert joint | {*names(ROWS)} - PARTS <= set(recipe_names())
+    assert joint | {*names("")} - PARTS <= set(recipe_names())
     for name in recipe_names():
         found = recipe(name, data)
         assert isinstance(found, JointSpec | Separate)
@@ -79,7 +79,7 @@ def test_it_is_trained_exported_and_served_as_it_predicts(folder: Path, data: Tr
     meta = read_meta(tmp_path)
     assert (meta["model_version"], meta["recipe"]) == (version, name)
     stored, heads = pd.read_parquet(tmp_path / EMBEDDINGS), load_heads(tmp_path)
-    expected = load_sided(tmp_path).curves(data.snapshots, data.serving)
+    expected = load_sided(tmp_path).curves(data.inputs, data.serving)
     for side, head in heads.items():
         own = stored[stored["side"] == side]
         assert own["account_id"].tolist() == data.serving[side]["account_id"].tolist()
@@ -111,7 +111,7 @@ print(json.dumps([response.tolist(), sorted({{"torch", "lightgbm", "sklearn"}} &
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     response, loaded = json.loads(done.stdout)
-    expected = load_sided(tmp_path).curves(data.snapshots, {"customer": data.serving["customer"].head(5)})
+    expected = load_sided(tmp_path).curves(data.inputs, {"customer": data.serving["customer"].head(5)})
     assert loaded == []
     np.testing.assert_allclose(response, expected["customer"].response, atol=1e-6)
 
@@ -135,7 +135,7 @@ def test_the_served_flat_policy_learns_from_every_row_and_a_judged_one_from_none
     assert corrections == {"customer": 0.0, "merchant": 0.0}
     fit_bundle(folder, tmp_path, Training("flat"), TrainingConfig(), workers=0)
     for found, splits in ((model, ["train", "validation"]), (load_sided(tmp_path), ["train", "validation", "test"])):
-        for side, each in found.curves(data.snapshots, data.serving).items():
+        for side, each in found.curves(data.inputs, data.serving).items():
             assert (each.response == each.response[:, :1]).all(), side
             rows = data.rows[side][data.rows[side]["split"].isin(splits)]
             means = rows.groupby("level")["response"].mean()

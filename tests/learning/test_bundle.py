@@ -17,6 +17,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import EMBEDDINGS, ROWS, Served, write_served
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import FILE, HazardHead, load_heads
 from shadowprice.responses.layers.own import FILE as ENCODERS
@@ -83,7 +84,7 @@ def test_a_model_that_reads_requests_is_served_with_its_towers_and_the_accounts_
     )
     np.testing.assert_array_equal(live, np.stack(of["customer"].loc[rows["account_id"], "embedding"]))
     model = JointModel.load(tmp_path)
-    curves = model.curves(data.snapshots, {"customer": rows})["customer"].response
+    curves = model.curves(data.inputs, {"customer": rows})["customer"].response
     np.testing.assert_array_equal(heads["customer"].response(live), curves)
     network = model._embedded(data.snapshots, {"customer": rows})["customer"][0].detach().numpy()
     np.testing.assert_allclose(live, network, atol=1e-4)
@@ -114,7 +115,7 @@ def test_an_account_without_ties_has_the_embedding_of_the_graph_encoder(make_set
             for name in encoder.reads
         }
         asked = pd.DataFrame({"account_id": snapshot.account_id[has]})
-        expected = model.embed_parts([bare], {side: asked})[side]
+        expected = model.embed_parts(Inputs(snapshots=[bare]), {side: asked})[side]
         np.testing.assert_allclose(
             encoder.stored(towers.get(side), raw, len(asked)),
             expected.request if expected.own is None else np.concatenate([expected.request, expected.own], axis=1),

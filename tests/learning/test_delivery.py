@@ -14,9 +14,9 @@ from shadowprice.allocation.exact_sizes import audit
 from shadowprice.campaign import Campaign, Segment, Terms
 from shadowprice.datasets.funds import FundOptions, draw, load
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.learning.delivery import risk_levels, tolerances
-from shadowprice.learning.delivery_plan import DeliveryPlan, plan_delivery
+from shadowprice.learning.delivery_plan import DeliveryPlan, plan_delivery, tolerances
 from shadowprice.price import PriceRecord
+from shadowprice.responses.funds.delivered import risk_levels
 from shadowprice.tables import campaign_from_tables
 
 OPTIONS = {"users": 240, "funds": 4, "deliveries": 4, "merchants": 30}

@@ -13,6 +13,7 @@ from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning import outcome_model
 from shadowprice.learning.outcome_model import fit_outcome_model, outcome_rows
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 
 LEVELS = (0, 50, 100)
 SIZE = 900
@@ -42,7 +43,9 @@ def data() -> TrainingSet:
         }
     )
     serving = {"customer": nodes[["account_id"]].assign(partner_id=None, snapshot_at=snapshot.at.timestamp())}
-    return TrainingSet({"customer": rows}, serving, [snapshot], {"customer": LEVELS}, {"customer": ()})
+    return TrainingSet(
+        {"customer": rows}, serving, Inputs(snapshots=[snapshot]), {"customer": LEVELS}, {"customer": ()}
+    )
 
 
 def changed(data: TrainingSet, split: str) -> TrainingSet:

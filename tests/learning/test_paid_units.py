@@ -10,6 +10,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.separate import SeparateModels
 
 LEVELS = (20, 60)
@@ -36,12 +37,12 @@ def data() -> TrainingSet:
         }
     )
     nobody = {"merchant": rows[["account_id"]].head(5)}
-    return TrainingSet({"merchant": rows}, nobody, [snapshot], {"merchant": LEVELS}, {"merchant": ()})
+    return TrainingSet({"merchant": rows}, nobody, Inputs(snapshots=[snapshot]), {"merchant": LEVELS}, {"merchant": ()})
 
 
 def test_the_share_of_the_units_that_is_paid_is_told_where_units_are_paid(data: TrainingSet) -> None:
     model = SeparateModels.prepare({"merchant": "linear"}, {"merchant": LEVELS})
-    model.fit(data.snapshots, data.part("train"))
+    model.fit(data.inputs, data.part("train"))
 
     def found(terms: Terms | None) -> dict[str, float]:
         campaign = None

@@ -17,6 +17,7 @@ from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.separate import SeparateModels
 
 LEVELS = (10, 50, 100)
@@ -53,13 +54,15 @@ def data() -> TrainingSet:
         }
     )
     only = rows[["account_id"]].head(5)
-    return TrainingSet({"customer": rows}, {"customer": only}, [snapshot], {"customer": LEVELS}, {"customer": ()})
+    return TrainingSet(
+        {"customer": rows}, {"customer": only}, Inputs(snapshots=[snapshot]), {"customer": LEVELS}, {"customer": ()}
+    )
 
 
 @pytest.fixture(scope="module")
 def model(data) -> SeparateModels:
     made = SeparateModels.prepare({"customer": "gbdt"}, {"customer": LEVELS})
-    made.fit(data.snapshots, data.part("train"))
+    made.fit(data.inputs, data.part("train"))
     return made
 
 
@@ -77,7 +80,7 @@ def test_without_a_named_partner_every_interval_is_by_the_merchant_that_is_paid_
     )
     found = evaluate(model, data, replications=150, incumbent=model, campaign=campaign)
     side, test = found.sides["customer"], data.part("test")
-    frame, curves = test["customer"], model.curves(data.snapshots, test)["customer"]
+    frame, curves = test["customer"], model.curves(data.inputs, test)["customer"]
     y, level = frame["response"].to_numpy(), frame["level"].to_numpy()
     p = curves.response[level, np.arange(y.size)]
     merchant = row_partners(frame, "customer", data.snapshots)

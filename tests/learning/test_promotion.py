@@ -15,6 +15,7 @@ from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.separate import SeparateModels
 
 LEVELS = (10, 50, 100)
@@ -53,7 +54,7 @@ def trial(scrambled: bool = False) -> TrainingSet:
     return TrainingSet(
         {"customer": rows},
         {"customer": rows[["account_id"]].head(5)},
-        [snapshot],
+        Inputs(snapshots=[snapshot]),
         {"customer": LEVELS},
         {"customer": ()},
     )
@@ -68,7 +69,7 @@ def traits(data: TrainingSet) -> np.ndarray:
 
 def fitted(data: TrainingSet) -> SeparateModels:
     model = SeparateModels.prepare({"customer": "gbdt"}, {"customer": LEVELS})
-    model.fit(data.snapshots, data.part("train"))
+    model.fit(data.inputs, data.part("train"))
     return model
 
 
@@ -203,7 +204,7 @@ def test_a_confounded_log_is_judged_with_its_balancing_weights(data, good) -> No
     assert "propensity or a balancing weight" in value_check(naive).found
 
     test = rows["split"].to_numpy() == "test"
-    predicted = model.curves(weighed.snapshots, weighed.part("test"))["customer"].response
+    predicted = model.curves(weighed.inputs, weighed.part("test"))["customer"].response
     mine = predicted[level[test], np.arange(test.sum())]
     expected = metrics.mse(response[test], mine, weight=weight[test])
     assert found.sides["customer"].metrics["mse"].value == pytest.approx(expected)
@@ -223,7 +224,7 @@ def test_what_cannot_be_compared_is_not_promoted_and_says_why(data, good, bad) -
     test = rows["split"] == "test"
     few = replace(data, rows={"customer": pd.concat([rows[~test], rows[test].head(45)])})
     other = SeparateModels.prepare({"customer": "gbdt"}, {"customer": (10, 50, 101)})
-    other.fit(data.snapshots, data.part("train"))
+    other.fit(data.inputs, data.part("train"))
     for set_, incumbent, words in (
         (unlogged, bad, "a propensity"),
         (few, bad, "log more exploration"),

@@ -16,6 +16,7 @@ from shadowprice.learning.fit import fit_model
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.rolling import Origin, as_markdown, as_of, origins, roll
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.training import TrainingConfig
 
@@ -65,7 +66,7 @@ def weeks_of(
     return TrainingSet(
         {"customer": frame},
         {"customer": frame[["account_id", "partner_id"]].head(50)},
-        [build_snapshot(nodes, edges, pd.Timestamp(START))],
+        Inputs(snapshots=[build_snapshot(nodes, edges, pd.Timestamp(START))]),
         {"customer": LEVELS},
         {"customer": ()},
         {"customer": ("partner_id",)},
@@ -265,13 +266,13 @@ def test_rolling_calibration_trains_on_the_validation_rows_too() -> None:
 def test_an_effect_that_changes_its_sign_from_week_to_week_leaves_curves_flat() -> None:
     data = weeks_of([0.0] * 7, [0.0, -0.9, 0.9, -0.9, 0.0, 1.8, 0.0], rows=1500)
     model, _, _ = fit_model(data, Training("gbdt", "effect+monotone", "rolling"), CONFIG)
-    curves = model.curves(data.snapshots, data.part("test"))["customer"].response
+    curves = model.curves(data.inputs, data.part("test"))["customer"].response
     assert np.ptp(curves, axis=0).max() < 1e-6
     told = model.describe()["sides"]["customer"]["repair"]["effect"]
     assert told["note"] == "the effect of the incentive is not identified by this log"
     steady = weeks_of([0.0] * 7, [0.8] * 7, rows=1500)
     model, _, _ = fit_model(steady, Training("gbdt", "effect+monotone", "rolling"), CONFIG)
-    curves = model.curves(steady.snapshots, steady.part("test"))["customer"].response.astype(float)
+    curves = model.curves(steady.inputs, steady.part("test"))["customer"].response.astype(float)
     logit = np.log(curves / (1 - curves))
     np.testing.assert_allclose((logit - logit[0]).mean(axis=1), [0.0, 0.8, 1.6], atol=0.3)
     assert model.describe()["sides"]["customer"]["repair"]["effect"]["identified"]

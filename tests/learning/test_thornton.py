@@ -17,6 +17,7 @@ from shadowprice.evaluation.statistics.means import wilson
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses import make, names
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.hazard import HazardLayer
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.repair.repair import Repair
@@ -129,7 +130,7 @@ def made(name: str, rows: pd.DataFrame, levels: np.ndarray, training: TrainingCo
     """A model by name that sees no features."""
     options: dict[str, Any] = {"training": training} if "training" in wants(name) else {}
     if name == "dnn_h":
-        options["graph"] = [snapshot_without_news(rows)]
+        options["inputs"] = Inputs(snapshots=[snapshot_without_news(rows)])
     return make(name, levels=levels.tolist(), seed=0, **options)
 
 

@@ -67,10 +67,10 @@ def test_no_account_is_in_two_splits(data: TrainingSet) -> None:
 def test_training_never_sees_a_snapshot_later_than_its_rows(data: TrainingSet) -> None:
     first = data.snapshots[0]
     later = replace(first, at=first.at + timedelta(days=365))
-    both = replace(data, snapshots=[first, later])
-    assert both.seen_by("train", "validation") == [first]
+    both = data.seeing([first, later])
+    assert both.seen_by("train", "validation").snapshots == [first]
     rows = {side: rows.assign(snapshot_at=later.at.timestamp() + 1) for side, rows in data.rows.items()}
-    assert replace(both, rows=rows).seen_by("train") == [first, later]
+    assert replace(both, rows=rows).seen_by("train").snapshots == [first, later]
 
 
 def test_a_folder_without_a_training_set_is_refused(tmp_path) -> None:
@@ -144,7 +144,7 @@ def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path
     version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", Training("joint_gnn"), QUICK, workers=0)
     assert read_meta(tmp_path / "model")["model_version"] == version
     heads, model = load_heads(tmp_path / "model"), JointModel.load(tmp_path / "model")
-    expected = model.curves(data.snapshots, data.serving)
+    expected = model.curves(data.inputs, data.serving)
     stored = pd.read_parquet(tmp_path / "model" / "embeddings.parquet")
     for side, head in heads.items():
         own = stored[stored["side"] == side]
@@ -155,12 +155,12 @@ def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path
 def test_calibration_finds_a_planted_error_and_can_be_taken_off_again(data: TrainingSet) -> None:
     model, _ = train(data, "joint_dnn", TrainingConfig(epochs=3), report=quiet)
     calibrate(model, data)
-    right = model.curves(data.snapshots, data.serving)["merchant"].response
+    right = model.curves(data.inputs, data.serving)["merchant"].response
     model.network.layer("merchant").correct(1.0)
     found = calibrate(model, data)
     assert found["merchant"] == pytest.approx(-1.0, abs=0.2)
-    np.testing.assert_allclose(model.curves(data.snapshots, data.serving)["merchant"].response, right, atol=0.2)
-    before = uncalibrated(model, found).curves(data.snapshots, data.serving)["merchant"].response
+    np.testing.assert_allclose(model.curves(data.inputs, data.serving)["merchant"].response, right, atol=0.2)
+    before = uncalibrated(model, found).curves(data.inputs, data.serving)["merchant"].response
     np.testing.assert_allclose(before, right + 1.0, atol=0.2)
 
 

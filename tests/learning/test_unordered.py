@@ -52,7 +52,7 @@ def test_decided_offers_bring_more_than_the_best_single_offer_at_equal_cost(tmp_
     trial, campaign, data = emails(tmp_path, 24_000)
     model, _ = train(data, "gbdt_free", TrainingConfig(seed=0))
     test = data.part("test")["customer"]
-    curves = model.curves(data.snapshots, {"customer": test})["customer"]
+    curves = model.curves(data.inputs, {"customer": test})["customer"]
     place = {str(name): at for at, name in enumerate(trial.people["customer"])}
     truth = trial.truth[:, [place[name] for name in test["account_id"]]]
     n, columns = len(test), np.arange(len(test))
@@ -113,7 +113,7 @@ def test_the_gate_asks_neither_for_reversed_pairs_nor_for_a_slope(
 ) -> None:
     _, campaign, data = small
     model, _ = train(data, "gbdt_free", TrainingConfig(seed=0))
-    curves = model.curves(data.snapshots, data.part("test"))["customer"].response
+    curves = model.curves(data.inputs, data.part("test"))["customer"].response
     assert (np.diff(curves, axis=0) < 0).any(), "curves that fall, which are no fault here"
     found = evaluate(model, data, campaign=campaign, replications=20, value_required=False)
     rules = [check.rule for check in found.gate.checks]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +18,13 @@ from shadowprice.datasets import load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import InvalidInput
-from shadowprice.learning.delivery import learn_delivery
 from shadowprice.learning.delivery_plan import read_values
+from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.recipes import Training
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.tables import Tables, campaign_from_tables
+from shadowprice.responses.sided import load_sided
+from shadowprice.responses.training import TrainingConfig
+from shadowprice.tables import Tables
 
 FUND = 5
 NEW = f"fund-{FUND}"
@@ -50,10 +54,7 @@ def workspace(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Pat
     save_dataset(replace(dataset, tables=launched(dataset)), folder / "data")
     places = {"tables": folder / "data", "workspace": folder / "run"}
     run_here(FeaturizeJob(training=folder / "training", **places))
-    learn = TrainJob(
-        training=folder / "training", model=folder / "model", recipe="mtl_ziln", epochs=10, workers=0, **places
-    )
-    run_here(learn)
+    run_here(TrainJob(training=folder / "training", model=folder / "model", recipe="mtl_ziln", epochs=10, workers=0))
     run_here(SolveJob(model=folder / "model", price=folder / "plan", **places))
     return folder
 
@@ -74,14 +75,12 @@ def test_a_new_fund_gets_its_accounts_by_scores_near_the_known_truth(dataset: Da
 
 
 @pytest.mark.timeout(600)
-def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, workspace: Path, tmp_path: Path) -> None:
+def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, tmp_path: Path) -> None:
     tables = launched(dataset)
     plain = tables.replaced(offer=tables.offer.drop(columns=["x_return", "x_lot"]))
     save_dataset(replace(dataset, tables=plain), tmp_path / "data")
-    places = {"tables": tmp_path / "data", "workspace": workspace / "run"}
-    learn = TrainJob(
-        training=workspace / "training", model=tmp_path / "model", recipe="esmm", epochs=1, workers=0, **places
-    )
+    run_here(FeaturizeJob(training=tmp_path / "training", tables=tmp_path / "data", workspace=tmp_path / "run"))
+    learn = TrainJob(training=tmp_path / "training", model=tmp_path / "model", recipe="esmm", epochs=1, workers=0)
     with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labeled delivery nor features"):
         run_here(learn)
     assert not (tmp_path / "model").exists()
@@ -91,12 +90,30 @@ def test_a_checkpoint_of_other_actions_is_not_resumed(tmp_path: Path) -> None:
     found = load("funds", seed=2, users=240, merchants=30, funds=4, deliveries=4)
     save_dataset(found, tmp_path / "data")
     run_here(FeaturizeJob(training=tmp_path / "training", tables=tmp_path / "data", workspace=tmp_path / "run"))
-    data, campaign = TrainingSet.load(tmp_path / "training"), campaign_from_tables(found.tables)
-    assert found.tables.action is not None
-    fewer = found.tables.replaced(action=found.tables.action.iloc[::2].reset_index(drop=True))
+    data = TrainingSet.load(tmp_path / "training")
+    acted = data.inputs.behaviours
+    assert acted is not None
+    fewer = replace(data, inputs=replace(data.inputs, behaviours=acted.iloc[::2].reset_index(drop=True)))
+    places = {name: tmp_path / name for name in ("all", "fewer")}
+    for name, each in (("all", data), ("fewer", fewer)):
+        each.save(places[name])
 
-    def version(tables: Tables, folder: str) -> str:
-        return learn_delivery(data, tables, campaign, tmp_path / folder, model="esdpm", epochs=1)[0]
+    def version(training: Path, folder: str) -> str:
+        how = Training("esdpm", "", "")
+        return fit_bundle(training, tmp_path / folder, how, TrainingConfig(epochs=1), workers=0)[0]
 
-    version(found.tables, "model")
-    assert version(fewer, "model") == version(fewer, "fresh")
+    version(places["all"], "model")
+    assert version(places["fewer"], "model") == version(places["fewer"], "fresh")
+
+
+@pytest.mark.timeout(600)
+def test_a_saved_model_of_funds_gives_the_stored_values_and_its_figures(workspace: Path) -> None:
+    """Read back from disk with the inputs of its training set alone: no table of the data set is opened."""
+    data, model = TrainingSet.load(workspace / "training"), load_sided(workspace / "model")
+    stored = model.embed(data.inputs, data.serving)["customer"]
+    _, value, tolerance = read_values(workspace / "model")
+    np.testing.assert_array_equal(stored[:, : len(value)].T, value)
+    known = data.serving["customer"]["risk_tolerance"].to_numpy(dtype=float)
+    np.testing.assert_array_equal(tolerance, known)
+    told = json.loads((workspace / "model" / "model.json").read_text())["metrics"]
+    assert model.figures(data.inputs, data.part("test")) == told

@@ -13,9 +13,7 @@ import pytest
 
 from operations import __main__ as command
 from operations.common.job import JOBS, Job, job_class, run_here
-from operations.common.kind import KINDS, find_kind
 from operations.featurize import FeaturizeJob
-from operations.kinds.base import Kind
 from operations.measure import MeasureJob
 from operations.offpolicy import OffpolicyJob
 from operations.prepare import PrepareJob
@@ -56,8 +54,8 @@ def test_a_job_is_the_same_after_json_and_every_field_says_what_it_means(name: s
 
 
 def test_paths_may_be_text_whole_numbers_floats_and_what_is_optional_empty() -> None:
-    job = TrainJob(training="a", model="b", workspace="", tables="", epochs=4.0)  # type: ignore[arg-type]
-    assert (job.training, job.workspace, job.tables, job.epochs) == (Path("a"), None, None, 4)
+    job = TrainJob(training="a", model="b", workspace="", figures="", epochs=4.0)  # type: ignore[arg-type]
+    assert (job.training, job.workspace, job.figures, job.epochs) == (Path("a"), None, None, 4)
     assert isinstance(job.epochs, int)
     assert set(job.inputs) == {"training"}
     assert set(job.outputs) == {"model"}
@@ -111,13 +109,6 @@ def test_a_job_names_an_input_that_is_not_there(name: str, tmp_path: Path) -> No
 def test_publishing_a_folder_without_a_price_names_the_file(tmp_path: Path, capsys) -> None:
     assert command.main(["publish", "--price", str(tmp_path), "--workspace", str(tmp_path)]) == 1
     assert f"publish failed: price: there is no {tmp_path / 'price.json'}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_is_there(name: str) -> None:
-    assert isinstance(find_kind(name), Kind)
-    with pytest.raises(NotFound, match="choose one of"):
-        find_kind("magic")
 
 
 def test_the_jobs_of_the_hourly_resolve_need_no_torch() -> None:

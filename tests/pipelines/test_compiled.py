@@ -30,7 +30,7 @@ NAMES = {
 CACHED = {
     "train": {"train"},
     "retrain": {"train"},
-    "vouchers": {"featurize", "train", "evaluate", "curves"},
+    "vouchers": {"featurize", "train", "evaluate"},
 }
 # Who opens the feature store; what is in the library below it cannot.
 STORE = {

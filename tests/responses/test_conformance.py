@@ -40,6 +40,7 @@ from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses import load, make, names
 from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.base import make_layer
 from shadowprice.responses.layers.heads import LAYERS
 from shadowprice.responses.registry import model_class, wants
@@ -132,8 +133,8 @@ def behaviours() -> pd.DataFrame:
 
 def delivered(graph: bool = False) -> dict[str, Any]:
     """Of S2's models: what accounts did, and where wanted what they are tied to."""
-    quick = {"training": TrainingConfig(epochs=6, learning_rate=1e-2, batch_rows=256), "behaviours": behaviours()}
-    return {**quick, "graph": [snapshot("customer")]} if graph else quick
+    inputs = Inputs(snapshots=[snapshot("customer")] if graph else [], behaviours=behaviours())
+    return {"training": TrainingConfig(epochs=6, learning_rate=1e-2, batch_rows=256), "inputs": inputs}
 
 
 @cache
@@ -174,13 +175,13 @@ def sessions() -> SessionLog:
 SIDE: dict[str, Side] = {"linear": "merchant"}
 """Models whose rows are not customers'."""
 OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
-    "dnn_h": lambda side: {"graph": [snapshot(side)]},
+    "dnn_h": lambda side: {"inputs": Inputs(snapshots=[snapshot(side)])},
     **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
     "bi_dfcl": lambda side: short(4),
     **dict.fromkeys(
         ("din", "dmbgn", "dmbgn_pretrained"),
         lambda side: {
-            "sessions": sessions(),
+            "inputs": Inputs(sessions=sessions()),
             "training": TrainingConfig(epochs=20, learning_rate=5e-3, batch_rows=256),
         },
     ),
@@ -288,8 +289,7 @@ def test_an_interrupted_training_resumes_bit_for_bit(name: str, tmp_path) -> Non
 def test_saved_and_loaded_it_gives_the_same_curves(name: str, tmp_path) -> None:
     model, asked = fitted(name), unlabeled(name)
     model.save(tmp_path)
-    given = {key: value for key, value in options(name).items() if key in ("graph", "sessions", "behaviours")}
-    again = load(tmp_path, **given)
+    again = load(tmp_path, options(name).get("inputs"))
     assert type(again) is type(model)
     assert again.levels.tolist() == list(LEVELS)
     np.testing.assert_array_equal(again.curve(asked).response, model.curve(asked).response)

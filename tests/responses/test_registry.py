@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
+import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses import make, names
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, model_class
+from shadowprice.responses.inputs import SUBJECTS, Inputs
+from shadowprice.responses.registry import MODELS, model_class
 
 LEVELS = [20, 50, 100]
 
@@ -30,8 +34,18 @@ def test_levels_that_cannot_be_are_refused(levels: list) -> None:
 
 
 def test_every_name_is_of_one_kind_of_data_set() -> None:
-    kinds = [names(kind) for kind in (ROWS, SESSIONS, DELIVERIES)]
+    kinds = [names(about) for about in ("", *SUBJECTS)]
     assert sorted(name for each in kinds for name in each) == names()
     assert ["hazard" in each for each in kinds] == [True, False, False]
     assert ["din" in each for each in kinds] == [False, True, False]
     assert ["esdpm" in each for each in kinds] == [False, False, True]
+
+
+def test_a_model_gets_the_inputs_that_it_is_registered_to_read_and_no_others() -> None:
+    """An input that no entry of the registry names never reaches a model."""
+    given = Inputs(snapshots=[object()], offers=pd.DataFrame({"level": [0]}))
+    assert make("hazard", levels=LEVELS, inputs=given).given.there == {"snapshots"}
+    assert make("lr", levels=LEVELS, inputs=given).given.there == set()
+    assert make("esmm", levels=range(3), inputs=given).given.there == {"snapshots", "offers"}
+    known = {field.name for field in fields(Inputs)}
+    assert {name for entry in MODELS.values() for name in entry.reads} == known

@@ -9,6 +9,7 @@ import pytest
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import load_heads, save_heads
 from shadowprice.responses.separate import SeparateModels
@@ -51,8 +52,8 @@ def rows(graph: GraphSnapshot, seed: int = 0) -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def graph() -> list[GraphSnapshot]:
-    return [snapshot()]
+def graph() -> Inputs:
+    return Inputs(snapshots=[snapshot()])
 
 
 @pytest.fixture(scope="module")
@@ -60,25 +61,24 @@ def model(graph) -> SeparateModels:
     made = SeparateModels.prepare(
         {"customer": "dnn", "merchant": "linear"},
         LEVELS,
-        graph=graph,
         training=TrainingConfig(epochs=50, learning_rate=1e-2),
     )
-    made.fit(graph, rows(graph[0]))
+    made.fit(graph, rows(graph.snapshots[0]))
     return made
 
 
 def test_each_side_has_learned_its_own_curve(model, graph) -> None:
-    frames = rows(graph[0])
+    frames = rows(graph.snapshots[0])
     curves = model.curves(graph, frames)
-    x = graph[0].features["customer"][graph[0].find(frames["customer"]["account_id"]), 0]
+    x = graph.snapshots[0].features["customer"][graph.snapshots[0].find(frames["customer"]["account_id"]), 0]
     truth = 1 - np.exp(-np.exp(0.7 * x - 0.3) * np.array(LEVELS["customer"])[:, None] / 100)
     assert np.abs(curves["customer"].response - truth).mean() < 0.06
     assert np.diff(curves["merchant"].response.mean(axis=1))[0] == pytest.approx(0.32, abs=0.1)
 
 
 def test_what_is_stored_and_served_is_the_curve_of_the_model(model, graph, tmp_path) -> None:
-    frames = rows(graph[0])
-    own = model.models["customer"].curve(with_features(frames["customer"], graph, "customer"))
+    frames = rows(graph.snapshots[0])
+    own = model.models["customer"].curve(with_features(frames["customer"], graph.snapshots, "customer"))
     embeddings = model.embed(graph, frames)
     save_heads(model.heads(embeddings), tmp_path)
     served = load_heads(tmp_path)["customer"]
@@ -88,7 +88,7 @@ def test_what_is_stored_and_served_is_the_curve_of_the_model(model, graph, tmp_p
 
 
 def test_saved_and_loaded_it_gives_the_same_curves(model, graph, tmp_path) -> None:
-    frames = rows(graph[0])
+    frames = rows(graph.snapshots[0])
     model.correct("merchant", 0.25)
     before = model.curves(graph, frames)
     model.save(tmp_path)
@@ -101,7 +101,7 @@ def test_saved_and_loaded_it_gives_the_same_curves(model, graph, tmp_path) -> No
 
 
 def test_calibration_finds_a_planted_error(model, graph) -> None:
-    held_out = rows(graph[0], seed=5)
+    held_out = rows(graph.snapshots[0], seed=5)
     model.calibrate(graph, held_out)
     right = dict(model.corrections)
     model.correct("customer", -1.0)
@@ -115,7 +115,7 @@ def test_calibration_finds_a_planted_error(model, graph) -> None:
 def test_calibration_counts_a_row_of_weight_two_twice(model, graph) -> None:
     model.correct("customer", -1.0)
     model.correct("merchant", 2.0)
-    held_out = rows(graph[0], seed=6)
+    held_out = rows(graph.snapshots[0], seed=6)
     before = dict(model.corrections)
     weight = {side: 1.0 + (np.arange(len(frame)) % 2) for side, frame in held_out.items()}
     found = model.calibrate(graph, {side: frame.assign(weight=weight[side]) for side, frame in held_out.items()})

@@ -196,7 +196,7 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
     (found,) = {path.parent for path in tmp_path.rglob("training_set.json")}
     data = TrainingSet.load(found)
     rows = pd.DataFrame({"account_id": asked[0], **context})
-    curves = model.curves(data.snapshots, {"customer": rows})["customer"].response
+    curves = model.curves(data.inputs, {"customer": rows})["customer"].response
     expected = curves[after.level, range(4)]
     assert after.response[:3] == pytest.approx(expected[:3], rel=1e-4)
 

@@ -11,7 +11,7 @@ from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.prepare import run as prepare
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.learning.training_set import snapshot_folder
+from shadowprice.responses.inputs import snapshot_folder
 
 
 def test_the_snapshot_is_the_same_whoever_joins_the_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def fields(folder: Path) -> Mapping[str, Mapping[str, Any]]:
     space = {"workspace": str(folder / "workspace")}
     options = {"customers": 300, "merchants": 80, "both": 10, "ties": 4, "trials": 3}
     pages = {name: str(folder / f"{name}.md") for name in ("page", "summary")}
-    train = {name: at[name] for name in ("tables", "training", "model")} | space | {"workers": 0, "epochs": 30}
+    train = {name: at[name] for name in ("training", "model")} | space | {"workers": 0, "epochs": 30}
     return {
         "prepare": {"tables": at["tables"], "dataset": "world", "options": options},
         "featurize": {"tables": at["tables"], "training": at["training"]} | space,

@@ -98,7 +98,7 @@ def test_a_response_model_trains_on_two_workers_as_in_this_process(cluster, save
     for workers in (0, 2):
         out = tmp_path / str(workers)
         _, result = fit_bundle(folder, out, Training("s_learner"), QUICK, workers=workers)
-        curves = load_sided(out).curves(data.snapshots, data.part("test"))
+        curves = load_sided(out).curves(data.inputs, data.part("test"))
         found[workers] = (result.validation_loss, curves["customer"].response)
     assert (tmp_path / "2" / RAY / WEIGHTS).exists()
     assert found[2][0] == pytest.approx(found[0][0], rel=1e-3)
@@ -109,7 +109,7 @@ def test_a_response_model_trains_on_two_workers_as_in_this_process(cluster, save
 def test_one_worker_trains_the_model_of_this_process_bit_for_bit(cluster, saved, tmp_path) -> None:
     folder, data = saved
     versions = [fit_bundle(folder, tmp_path / str(n), Training("joint_dnn"), QUICK, workers=n)[0] for n in (0, 1)]
-    found = [load_sided(tmp_path / str(n)).curves(data.snapshots, data.part("test")) for n in (0, 1)]
+    found = [load_sided(tmp_path / str(n)).curves(data.inputs, data.part("test")) for n in (0, 1)]
     for side, curves in found[0].items():
         np.testing.assert_array_equal(found[1][side].response, curves.response)
     assert len(versions) == 2

@@ -13,7 +13,6 @@ import pytest
 
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
-from operations.curves import CurvesJob
 from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.publish import PublishJob
@@ -26,15 +25,18 @@ from serving.predictor.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
 from shadowprice.datasets.folder import write_tables
+from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.vouchers import generate
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidTable
-from shadowprice.learning import vouchers as steps
 from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.learning.fit import repair
+from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
-from shadowprice.responses import load
-from shadowprice.responses.repair.repair import Repair
+from shadowprice.responses.repair.model import RepairedModel
+from shadowprice.responses.separate import SeparateModels
+from shadowprice.responses.sided import load_sided
 from shadowprice.tables import SessionTables
 
 BUDGET, REQUESTS = 208_000, 2000
@@ -49,7 +51,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seconds = run("vouchers", root / "pipeline", {"workspace": str(root / "run"), **arguments})
     assert list(seconds)[-1] == "publish"
     (solved,) = (root / "pipeline").glob("*/solve/price")
-    (bundle,) = (root / "pipeline").glob("*/curves/bundle")
+    (bundle,) = (root / "pipeline").glob("*/train/model")
     # A step that was stopped is tried again: the same price is published once.
     version = run_here(RegisterJob(model=bundle, workspace=root / "run", campaign=solved))
     assert run_here(PublishJob(price=solved, workspace=root / "run", model_version=version)) == 1
@@ -66,7 +68,7 @@ def stored(workspace: Path) -> Curves:
 @pytest.mark.timeout(900)
 def test_the_predictor_loads_the_curves_of_offers_of_equal_amounts(workspace: Path) -> None:
     curves = stored(workspace)
-    offers = json.loads((workspace / "model" / "model.json").read_text())["offers"]
+    offers = json.loads((workspace / "model" / "model.json").read_text())["level_offers"]["customer"]
     assert len(offers) == curves.levels.size == 8
     assert np.all(np.diff(curves.levels) >= 0)
     assert curves.accounts > 50
@@ -132,34 +134,50 @@ def test_bad_sessions_stop_the_first_step_with_row_and_column_and_nothing_is_wri
     tables = generate(seed=0, sessions=40).tables
     wrong = tables.session.assign(discount=tables.session["discount"].where(tables.session.index != 7, -5))
     write_tables(SessionTables(wrong, tables.behaviour), tmp_path / "data")
-    given = {"dataset": "vouchers", "data": str(tmp_path / "data"), "test_from": "2026-02-20T00:00Z"}
+    given = {"dataset": "vouchers", "data": str(tmp_path / "data"), "options": {"test_from": "2026-02-20T00:00Z"}}
     with pytest.raises(InvalidTable, match=r"(?s)session.*discount.*7"):
         run_here(PrepareJob(tables=tmp_path / "tables", **given))
     assert not (tmp_path / "tables").exists()
 
 
 def test_curves_are_calibrated_where_held_out_sessions_show_an_error(tmp_path: Path) -> None:
-    """A model whose responses are all doubled: what is stored means what it says again, and keeps its order."""
-    tables, training, model = places = tmp_path / "sessions", tmp_path / "graphs", tmp_path / "model"
+    """A model whose responses are all too high: what is stored means what it says again, and keeps its order."""
+    tables, training, out = tmp_path / "sessions", tmp_path / "training", tmp_path / "model"
     run_here(PrepareJob(dataset="vouchers", tables=tables, options={"sessions": 3000}))
     run_here(FeaturizeJob(tables=tables, training=training, workspace=tmp_path))
     figures = tmp_path / "figures"
-    run_here(TrainJob(tables=tables, training=training, model=model, figures=figures, recipe="lr", epochs=1))
+    run_here(TrainJob(training=training, model=out, figures=figures, recipe="lr", epochs=1))
     assert json.loads(figures.read_text()) == {}
-    data, log = steps.read_log(*places[:2])
-    fitted = load(tmp_path / "model")
-    intercept = fitted.intercept
-    fitted.intercept = intercept + 1.5
-    fitted.save(tmp_path / "model")
-    run_here(CurvesJob(tables=tables, training=training, model=model, bundle=tmp_path / "bundle"))
-    test = log.requests(data.part() == "test")
-    wrong = fitted.curve(test).response
-    repair = Repair.from_dict(json.loads((tmp_path / "bundle" / "model.json").read_text())["repair"])
-    assert repair.notes["kept"]
+    data, trained = TrainingSet.load(training), load_sided(out)
+    inner = trained.unrepaired()
+    assert isinstance(inner, SeparateModels)
+    inner.models["customer"].intercept = inner.models["customer"].intercept + 1.5
+    repaired = repair(inner, data, "pooled")
+    assert isinstance(repaired, RepairedModel)
+    assert repaired.repairs["customer"].repair.notes["kept"]
+    test = data.part("test")["customer"]
     at = test["level"].to_numpy(), np.arange(len(test))
-    found = repair.apply(Curves(np.array(log.levels), wrong)).response[at]
+    wrong, found = (each.curves(data.inputs, {"customer": test})["customer"].response[at] for each in (inner, repaired))
     truth = test["response"].mean()
-    assert abs(found.mean() - truth) < 0.01 < 0.1 < wrong[at].mean() - truth
+    assert abs(found.mean() - truth) < 0.01 < 0.1 < wrong.mean() - truth
+
+
+def test_everybody_is_served_the_curve_of_their_latest_session(tmp_path: Path) -> None:
+    """Worked out from the session table alone."""
+    run_here(PrepareJob(dataset="vouchers", tables=tmp_path / "sessions", options={"sessions": 400}))
+    run_here(FeaturizeJob(tables=tmp_path / "sessions", training=tmp_path / "training", workspace=tmp_path))
+    data = TrainingSet.load(tmp_path / "training")
+    session = generate(seed=0, sessions=400).tables.session
+    latest = session.sort_values("collected_at").groupby("user_id")["session_id"].last()
+    served = data.serving["customer"].set_index("account_id")["session_id"]
+    assert served.astype(str).to_dict() == latest.to_dict()
+    assert data.inputs.about == "sessions"
+    parts = data.rows["customer"].set_index("session_id")["split"]
+    test_from = pd.Timestamp(load_dataset(tmp_path / "sessions").split.test_from)
+    late = session.loc[session["collected_at"] >= test_from, "session_id"]
+    assert set(parts.index[parts == "test"]) == set(late)
+    known = session.set_index("session_id")["expires_at"]
+    assert (known[parts.index[parts == "train"]] <= test_from).all()
 
 
 @pytest.mark.timeout(900)

@@ -61,7 +61,7 @@ def measure(
     found: dict[str, dict[str, float]] = {}
     for method, name in methods.items():
         model, _ = train(data, name, config, report=quiet)
-        curves = model.curves(data.snapshots, test)
+        curves = model.curves(data.inputs, test)
         row: dict[str, float] = {}
         for side, frame in test.items():
             y = frame["response"].to_numpy(dtype=np.float64)
@@ -69,7 +69,7 @@ def measure(
             if side == "customer":
                 row["AUC_c"] = float(metrics.auc(y, p))
             row[f"MAE_{side[0]}"], row[f"MSE_{side[0]}"] = float(metrics.mae(y, p)), float(metrics.mse(y, p))
-        own = model.curves(data.snapshots, {"customer": accounts})["customer"].response
+        own = model.curves(data.inputs, {"customer": accounts})["customer"].response
         row[ERROR] = float(np.sqrt(((own - truth) ** 2).mean()))
         row |= decisions(own, truth, levels, budget)
         limit = Resource.total("budget", on_response(levels), float(budget * own.shape[1]))

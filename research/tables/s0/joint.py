@@ -60,7 +60,7 @@ def run(seed: int, quick: bool) -> Rows:
 
     def curves(part: TrainingSet) -> Curves:
         model, _ = train(part, "joint_gnn", config, report=quiet)
-        found = model.curves(part.snapshots, {side: held_out[side] for side in part.rows})
+        found = model.curves(part.inputs, {side: held_out[side] for side in part.rows})
         return {side: each.response.astype(np.float64) for side, each in found.items()}
 
     separate: dict[Side, NDArray[np.float64]] = {}

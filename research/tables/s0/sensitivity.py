@@ -28,14 +28,14 @@ def run(seed: int, quick: bool) -> Rows:
     _, data = training_set("world", seed, **size(quick))
     config = TrainingConfig(seed=seed, epochs=60 if quick else 400)
     customers = data.part("test")["customer"]
-    train, seen = data.part("train"), data.seen_by("train", "validation")
+    train, seen = data.part("train"), data.seen_by("train", "validation").snapshots
     sensitivity: dict[str, np.ndarray] = {}
     for name, base in ((GRAPH, "joint_gnn"), (HISTORY, "joint_dnn_h")):
         own = cast(JointSpec, recipe(base, data))
         spec = replace(own, layers={**own.layers, "customer": "gradient_logit"}, layer_options={})
         model = JointModel.prepare(spec, seen, train, seed)
         model.fit(seen, train, data.part("validation"), config)
-        embedding = model.embed(data.snapshots, {"customer": customers})
+        embedding = model.embed(data.inputs, {"customer": customers})
         sensitivity[name] = cast(LogitHead, model.heads(embedding)["customer"]).sensitivity(embedding["customer"])
     account, row_of = np.unique(customers["account_id"].to_numpy(dtype=str), return_inverse=True)
     sensitivity[RANDOM] = np.random.default_rng([seed, 2]).random(account.size)[row_of]

@@ -14,6 +14,7 @@ from shadowprice.datasets.funds import UNIT, FundOptions, Funds, deliver_again, 
 from shadowprice.evaluation import metrics
 from shadowprice.responses import make
 from shadowprice.responses.funds.model import FundModel
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.training import TrainingConfig
 
 USERS = 2_000
@@ -71,12 +72,12 @@ def options(quick: bool, users: int = USERS, **more: Any) -> FundOptions:
 
 def fit(name: str, drawn: Funds, frame: pd.DataFrame, seed: int, quick: bool, **more: Any) -> FundModel:
     """A registered model on labeled deliveries; ``graph=True`` gives it the consumption graph."""
-    given = {"behaviours": drawn.behaviours(), "offers": drawn.offers, "training": TRAINING, **more}
-    if given.pop("graph", False):
-        given["graph"] = [drawn.graph()]
+    given = {"training": TRAINING, **more}
+    snapshots = [drawn.graph()] if given.pop("graph", False) else []
+    inputs = Inputs(snapshots=snapshots, behaviours=drawn.behaviours(), offers=drawn.offers)
     if quick:
         given["training"] = replace(TRAINING, epochs=3)
-    model = make(name, levels=range(len(drawn.demand)), seed=seed, **given)
+    model = make(name, levels=range(len(drawn.demand)), seed=seed, inputs=inputs, **given)
     assert isinstance(model, FundModel)
     return model.fit(frame)
 

@@ -13,6 +13,7 @@ from shadowprice.evaluation import metrics
 from shadowprice.graphs.leaks import check_known, check_split
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.vouchers.sessions import SessionModel
 from shadowprice.tables.schema import PHASES
 
@@ -72,8 +73,7 @@ def draw(
 def fit(row: str, log: SessionLog, train: pd.DataFrame, seed: int) -> ResponseModel:
     """The model of a row of the table."""
     name, options = MODELS[row]
-    sessions = {"sessions": log} if name == "din" or name.startswith("dmbgn") else {}
-    return make(name, levels=log.levels, seed=seed, **options, **sessions).fit(shown(row, log, train))
+    return make(name, levels=log.levels, seed=seed, inputs=Inputs(sessions=log), **options).fit(shown(row, log, train))
 
 
 def respond(row: str, log: SessionLog, model: ResponseModel, frame: pd.DataFrame) -> np.ndarray:

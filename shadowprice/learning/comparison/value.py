@@ -127,7 +127,7 @@ def compare_value_at_every_look(
     try:
         solved = solve_window(
             campaign,
-            model.curves(data.snapshots, {"customer": before}),
+            model.curves(data.inputs, {"customer": before}),
             {"customer": float(requests["customer"])},
             budget.limit if budget.form == "total" else 0.0,
         )

@@ -72,7 +72,7 @@ class Rows:
     """Rows of one split that rules allow some level, with a model's curves, as trials in value and money paid."""
 
     def __init__(self, model: SidedModel, data: TrainingSet, terms: Terms, split: str) -> None:
-        curves = marked(terms.coverage, data, model.curves(data.snapshots, data.part(split)), split)
+        curves = marked(terms.coverage, data, model.curves(data.inputs, data.part(split)), split)
         self.able = {side: able_accounts(each) for side, each in curves.items()}
         self.curves = {side: each.take(self.able[side]) for side, each in curves.items()}
         if not all(each.accounts for each in self.curves.values()):

@@ -21,7 +21,6 @@ from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import slope_over_windows
 from shadowprice.graphs.partners import row_partners
-from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel, labels
 from shadowprice.responses.repair.effect import cell_names
 from shadowprice.responses.repair.repair import pava
@@ -61,10 +60,10 @@ class FlatModel(ResponseModel):
     """Mean response by level, kept to the effects that the rows show (:func:`shown_means`).
 
     Its dual price with the tie share is the best flat mixture of levels within the budget: the same chances for every
-    account. Where the rows show no effect the curve is flat and everybody gets the level that costs least.
+    account. Where the rows show no effect the curve is flat and everybody gets the level that costs least. The last
+    snapshot has the main partners of accounts: rows of one partner depend on each other.
 
     side         whose responses they are
-    graph        snapshots, whose last one has the main partners of accounts: rows of one partner depend on each other
     unordered    sides whose levels have no order, although their numbers ascend
     confounders  side → columns whose cells hold the reasons for a level fixed; the curve then rises by the slope within
                  cells over weeks where that is identified, through the mean response
@@ -81,12 +80,11 @@ class FlatModel(ResponseModel):
         levels: Sequence[int],
         seed: int = 0,
         side: Side = "customer",
-        graph: Sequence[GraphSnapshot] | None = None,
         confounders: Mapping[Side, Sequence[str]] | None = None,
         unordered: Sequence[Side] = (),
     ) -> None:
         super().__init__(levels, seed)
-        self.side, self.graph = side, graph
+        self.side = side
         self.confounders = tuple((confounders or {}).get(side, ()))
         self.rising = side not in unordered and bool(np.all(np.diff(self.levels) > 0))
         self.mean: NDArray[np.float64] | None = None
@@ -102,7 +100,7 @@ class FlatModel(ResponseModel):
             self.mean = np.array([np.average(response, weights=given_weights(frame))])
             return self
         account = frame["account_id"].astype(str).to_numpy()
-        partner = row_partners(frame, self.side, self.graph or ())
+        partner = row_partners(frame, self.side, self.given.snapshots)
         weighted = "balancing_weight" in frame
         planned = shares(level, _propensity(frame, level), self.levels.size, account)
         weight = given_weights(frame)

@@ -18,7 +18,6 @@ from shadowprice.encoders.base import GraphTensors
 from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.encoders.two_layers import Gat2Encoder
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss
 from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.offers import OfferInputs, fit_offers
@@ -51,13 +50,11 @@ class FundModel(ModuleModel[FundNetwork]):
     they are there, ``clicked`` and ``amount`` (minor units). With clicks, p = pCTR·pCVR over all deliveries (Ma et al.
     2018) and cross-entropy on the click is added; without, p has one output.
 
-    A model that reads behaviours or a graph asks for ``snapshot_at`` (unix seconds) of every row: without it a row
+    Of its inputs it reads the snapshots of the consumption graph, behaviours and offers, as they are given. One that
+    reads behaviours or a graph asks for ``snapshot_at`` (unix seconds) of every row: without it a row
     would read its own purchase. An offer that was never delivered is scored by its features.
 
     Options:
-        graph: consumption graph, snapshots in order of time.
-        behaviours: account_id, level, action, ts; a row sees what was before its ``snapshot_at``.
-        offers: level and numbers x_* of every offer, such as the mean yearly return of a fund.
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
         given_click: whether purchases and amounts are learnt from clicked deliveries alone (``Outputs.rows``), in place
             of p = pCTR·pCVR over all of them; needs ``clicked``.
@@ -73,7 +70,6 @@ class FundModel(ModuleModel[FundNetwork]):
     body: ClassVar[str] = "mmoe"
     own_loss: ClassVar[str]
     product: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ()
     ordered: ClassVar[bool] = False
 
     def __init__(
@@ -81,9 +77,6 @@ class FundModel(ModuleModel[FundNetwork]):
         levels: Sequence[int],
         seed: int = 0,
         *,
-        graph: Sequence[GraphSnapshot] | None = None,
-        behaviours: pd.DataFrame | None = None,
-        offers: pd.DataFrame | None = None,
         loss: str | None = None,
         given_click: bool = False,
         offer_spread: bool = False,
@@ -92,12 +85,6 @@ class FundModel(ModuleModel[FundNetwork]):
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, **options)
-        for name, value, meaning in (
-            ("graph", graph, "the consumption graph (snapshots)"),
-            ("behaviours", behaviours, "what accounts did before (a table)"),
-        ):
-            missing = name in self.needs and value is None
-            require(not missing, name, f"is missing: this model reads {meaning}; give it as {name}=")
         self.loss_name = loss or self.own_loss
         require_one_of(self.loss_name, sorted(LOSSES), "loss")
         chain = "asks for a model with the chain of click and conversion"
@@ -105,9 +92,8 @@ class FundModel(ModuleModel[FundNetwork]):
         require(not offer_spread or self.loss.outputs > 1, "offer_spread", f"the loss {self.loss_name} has no sigma")
         require(unit >= 1, "unit", "must be at least 1 minor unit")
         require(0 < clip <= 1, "clip", "must lie in (0, 1]")
-        self.graph = graph
-        self.history = None if behaviours is None else EventHistory(behaviours, self.levels.size)
-        self.offers = offers
+        self.acted = False
+        self._events: tuple[pd.DataFrame, EventHistory] | None = None
         self.given_click = given_click
         self.offer_spread = offer_spread
         self.unit = unit
@@ -134,15 +120,16 @@ class FundModel(ModuleModel[FundNetwork]):
         train = ~held
         self.inputs = fit_tabular(frame[train])
         delivered = np.bincount(frame["level"][train].astype(np.int64), minlength=self.levels.size) > 0
-        self.offer_inputs = fit_offers(self.offers, delivered)
+        self.offer_inputs = fit_offers(self.given.offers, delivered)
         steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
         unclicked = self.given_click and steps < 2
         require(not unclicked, "clicked", "is missing: given_click=True asks which deliveries were clicked")
         self.outputs = Outputs.of(
             self.loss_name, steps, frame[train], self.unit, self.clip, given_click=self.given_click
         )
-        if self.graph is not None:
-            self.scaling = fit_inputs(self.graph, {"customer": frame[["account_id"]]}, {}, interactions=False)
+        if snapshots := self.given.snapshots:
+            self.scaling = fit_inputs(snapshots, {self.side: frame[["account_id"]]}, {}, interactions=False)
+        self.acted = self.given.behaviours is not None
         rows = self._rows(frame)
         learnt = rows.take(torch.from_numpy(train))
         # A single account is both learnt from and checked on.
@@ -228,21 +215,19 @@ class FundModel(ModuleModel[FundNetwork]):
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``.
 
-        ``offers`` given to the constructor replace the fitted ones; levels beyond the fitted ones are new offers.
+        Offers among the inputs replace the fitted ones; levels beyond the fitted ones are new offers.
         """
         meta = state.meta
         fitted = OfferInputs.from_dict(meta["offers"])
-        self.offer_inputs = fitted if self.offers is None else fitted.of(self.offers)
+        self.offer_inputs = fitted if self.given.offers is None else fitted.of(self.given.offers)
         count = self.offer_inputs.identity.size
         require(count == self.levels.size, "levels", f"the model has {count} offers, not {self.levels.size}")
         self.outputs = Outputs.from_dict(meta["outputs"])
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
-        for name, wanted, given in (
-            ("graph", self.scaling is not None, self.graph is not None),
-            ("offer_spread", "last.own.weight" in state.arrays, self.offer_spread),
-            ("behaviours", any(key.startswith("behaviour.") for key in state.arrays), self.history is not None),
-        ):
-            require(wanted == given, name, f"the model was fitted {'with' if wanted else 'without'} it")
+        self.acted = any(key.startswith("behaviour.") for key in state.arrays)
+        spread = "last.own.weight" in state.arrays
+        told = f"the model was fitted {'with' if spread else 'without'} it"
+        require(spread == self.offer_spread, "offer_spread", told)
         super().restore(state)
 
     def build(self, inputs: TabularInputs) -> FundNetwork:
@@ -257,21 +242,31 @@ class FundModel(ModuleModel[FundNetwork]):
             self.offer_inputs,
             self.outputs.width,
             self.body,
-            actions=0 if self.history is None else len(ACTIONS),
+            actions=len(ACTIONS) if self.acted else 0,
             graph=graph,
             last_of_offer=self.offer_spread,
         )
 
+    def history(self) -> EventHistory:
+        """The behaviours given, sorted once. O(events log events)."""
+        behaviours = self.given.behaviours
+        assert behaviours is not None
+        if self._events is None or self._events[0] is not behaviours:
+            self._events = behaviours, EventHistory(behaviours, self.levels.size)
+        return self._events[1]
+
     def _graph(self) -> GraphTensors | None:
-        return None if self.scaling is None or self.graph is None else ModelGraph(self.graph, self.scaling).whole
+        return None if self.scaling is None else ModelGraph(self.given.snapshots, self.scaling).whole
 
     def _rows(self, frame: pd.DataFrame) -> FundRows:
         assert self.inputs is not None
         node = events = None
-        if self.history is not None or self.graph is not None:
+        read = {"snapshots": self.scaling is not None, "behaviours": self.acted}
+        self.given.require([name for name, fitted in read.items() if fitted], self.name)
+        if any(read.values()):
             check_instants(frame)
-        if self.scaling is not None and self.graph is not None:
-            node = torch.from_numpy(request_rows(frame, self.graph, self.scaling, "customer").node)
-        if self.history is not None:
-            events = self.history.before(frame["account_id"], frame["snapshot_at"].to_numpy(dtype=np.float64))
+        if self.scaling is not None:
+            node = torch.from_numpy(request_rows(frame, self.given.snapshots, self.scaling, "customer").node)
+        if self.acted:
+            events = self.history().before(frame["account_id"], frame["snapshot_at"].to_numpy(dtype=np.float64))
         return fund_rows(frame, self.inputs, events, node, self.unit)

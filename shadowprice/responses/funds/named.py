@@ -9,7 +9,7 @@ class EsdpmModel(FundModel):
     """ESDPM: self-attention over behaviour, GAT over the consumption graph, MMoE, pCTR·pCVR, mu and sigma; ESJ."""
 
     own_loss = "esj"
-    needs = ("graph", "behaviours")
+    needs = ("snapshots", "behaviours")
 
 
 class EsdpmNcgModel(FundModel):

@@ -129,6 +129,8 @@ def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side:
         InvalidInput: a row's account has no profile at the time.
     """
     kept = [column for column in frame.columns if column in RESERVED or column.startswith(("x_", "h_", "c_"))]
+    if not snapshots:
+        return frame[kept]
     node, partner = _nodes(frame, snapshots)
     names = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[side]))
     tables = [_profiles(snapshots, side, names, node, frame.index)] if names else []

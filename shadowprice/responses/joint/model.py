@@ -18,6 +18,7 @@ from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import labels
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.batches import TrainingData
 from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.joint.graph import ModelGraph, NodeEmbeddings
@@ -124,10 +125,10 @@ class JointModel(SidedModel):
         return fit_rows(self.network, self.data(snapshots, train, validation), config, progress)
 
     @torch.no_grad()
-    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+    def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""
         found: dict[Side, float] = {}
-        embedded = self._embedded(snapshots, {side: held_out[side] for side in self.spec.layers})
+        embedded = self._embedded(inputs.snapshots, {side: held_out[side] for side in self.spec.layers})
         for side, (each, rows) in embedded.items():
             # An account is one node in each snapshot, and one draw in all of them.
             account = torch.from_numpy(pd.factorize(held_out[side]["account_id"])[0])
@@ -135,18 +136,15 @@ class JointModel(SidedModel):
         return found
 
     @torch.no_grad()
-    def embed(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float32]]:
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
-        return {side: each.request for side, each in self.embed_parts(snapshots, frames).items()}
+        return {side: each.request for side, each in self.embed_parts(inputs, frames).items()}
 
     @torch.no_grad()
-    def embed_parts(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, Embedded]:
+    def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
         """Embeddings of the requests, joined by the towers that are served, and those of their accounts."""
         self.network.eval()
+        snapshots = inputs.snapshots
         nodes = self._nodes.of(snapshots, self.scaling, self.network.encoder)
         found: dict[Side, Embedded] = {}
         for side, frame in frames.items():

@@ -19,6 +19,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel, held_out
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.state import State
@@ -31,8 +32,8 @@ class NetworkModel(ResponseModel):
 
     Options:
         side: which side the rows are of.
-        graph: snapshots in order of time; without one the features of the frame are all there is.
-        encoder: name of the encoder; by default ``gcn2`` with a graph and ``none`` without.
+        encoder: name of the encoder; by default ``gcn2`` with snapshots and ``none`` without, where the features of the
+            frame are all there is.
         training: how to train; its seed is replaced by the model's.
         layer_options: those of the response layer, such as ``fusion``.
     """
@@ -48,7 +49,6 @@ class NetworkModel(ResponseModel):
         seed: int = 0,
         *,
         side: Side = "customer",
-        graph: Sequence[GraphSnapshot] | None = None,
         encoder: str | None = None,
         training: TrainingConfig | None = None,
         progress: Progress | None = None,
@@ -56,8 +56,7 @@ class NetworkModel(ResponseModel):
     ) -> None:
         super().__init__(levels, seed)
         self.side = side
-        self.graph = graph
-        self.encoder = encoder or ("none" if graph is None else "gcn2")
+        self.encoder = encoder
         self.training = training or TrainingConfig()
         self.progress = progress
         self.layer_options = layer_options
@@ -73,7 +72,7 @@ class NetworkModel(ResponseModel):
         known = {name for snapshot in snapshots for name in snapshot.names[self.side]}
         context = [c for c in frame.columns if c.startswith(("x_", "c_")) and c not in known and c not in RESERVED]
         spec = JointSpec(
-            encoder=self.encoder,
+            encoder=self.encoder or ("gcn2" if self.given.snapshots else "none"),
             layers={self.side: self.layer},
             levels={self.side: tuple(self.levels.tolist())},
             layer_options={self.side: self.layer_options},
@@ -95,7 +94,7 @@ class NetworkModel(ResponseModel):
 
     def curve(self, frame: pd.DataFrame) -> Curves:
         """Curves (J, N) of the rows."""
-        return self._fitted().curves(self._snapshots(frame), {self.side: frame})[self.side]
+        return self._fitted().curves(Inputs(snapshots=self._snapshots(frame)), {self.side: frame})[self.side]
 
     def state(self) -> State:
         """Weights, standardization and spec of the network."""
@@ -111,8 +110,8 @@ class NetworkModel(ResponseModel):
         return self.model
 
     def _snapshots(self, frame: pd.DataFrame) -> Sequence[GraphSnapshot]:
-        if self.graph is not None:
-            return self.graph
+        if self.given.snapshots:
+            return self.given.snapshots
         nodes = pd.DataFrame({"account_id": frame["account_id"].astype(str).unique(), "side": self.side})
         edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
         return [build_snapshot(nodes, edges, datetime(1970, 1, 1, tzinfo=UTC))]
@@ -184,7 +183,7 @@ class GradientLogitModel(NetworkModel):
     def sensitivity(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """softplus(w_g·h + b_g) of the rows' accounts, (N,), per 100 minor units: what S0 sorts customers by."""
         model = self._fitted()
-        embedding = model.embed(self._snapshots(frame), {self.side: frame})
+        embedding = model.embed(Inputs(snapshots=self._snapshots(frame)), {self.side: frame})
         return cast(LogitHead, model.heads(embedding)[self.side]).sensitivity(embedding[self.side])
 
 
@@ -220,8 +219,4 @@ class DnnHistoryModel(DnnModel):
     """S0's DNN-H: own features and historical interaction aggregates (h_* columns of the snapshots)."""
 
     interactions = True
-
-    def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
-        super().__init__(levels, seed, **options)
-        missing = "'dnn_h' reads interaction aggregates; give snapshots with h_* columns as graph="
-        require(self.graph is not None, "graph", missing)
+    needs = ("snapshots",)

@@ -20,8 +20,8 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, Slope, slope_over_windows
 from shadowprice.files import write_whole
-from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import labels
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import Head, StoredHead
 from shadowprice.responses.repair.effect import Effect, UsualLevels, cell_names
 from shadowprice.responses.repair.repair import Calibration, Repair
@@ -179,7 +179,7 @@ class RepairedModel(SidedModel):
 
     def calibrate(
         self,
-        snapshots: Sequence[GraphSnapshot],  # noqa: ARG002 - the signature of every model
+        inputs: Inputs,  # noqa: ARG002 - the signature of every model
         held_out: Mapping[Side, pd.DataFrame],  # noqa: ARG002
     ) -> dict[Side, float]:
         """Refused: a repair was fitted on the calibrated curves."""
@@ -189,11 +189,9 @@ class RepairedModel(SidedModel):
         """Refused: correct :meth:`unrepaired`."""
         raise InvalidInput("correct the model before its curves are repaired", field="model")
 
-    def embed(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, NDArray[np.float32]]:
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """The repaired curves themselves, (n, WIDTH), zeros behind the levels; the inner embedding of other sides."""
-        embedded = self.inner.embed(snapshots, frames)
+        embedded = self.inner.embed(inputs, frames)
         heads = self.inner.heads(embedded)
         for side, repair in self.repairs.items():
             if side not in frames:

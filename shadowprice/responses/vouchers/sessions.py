@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.leaks import check_history, check_past
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.minibatch import TabularRows
+from shadowprice.responses.tabular.module_model import load_weights, weights
 from shadowprice.responses.tabular.network import ResponseModule
+from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.tabular.wdl import MlpModel
 
 HISTORY = 6
@@ -177,34 +178,35 @@ class SessionModel(MlpModel[Network]):
     """A :class:`SessionNetwork` with the sessions that it reads.
 
     Options beside those of :class:`~shadowprice.responses.tabular.wdl.MlpModel`:
-        sessions: the log (:class:`~shadowprice.graphs.sessions.SessionLog`); its vouchers on offer are the levels. It
-            may be replaced by a later one with the same offers, and is given again on loading.
         history: past redeemed sessions read, the latest.
         other_campaigns: whether past sessions of the target's own campaign are left out, as in S3's code.
+
+    The vouchers on offer of the log among its inputs are the levels; a later log must have the same offers.
 
     A frame's rows name their session (``session_id``) or are the last one of their account; see
     :meth:`SessionLog.locate`.
     """
 
     places = False  # histories are sorted by numpy
+    needs = ("sessions",)
 
     def __init__(
         self,
         levels: Sequence[int],
         seed: int = 0,
         *,
-        sessions: SessionLog | None = None,
         history: int = HISTORY,
         other_campaigns: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, **options)
         require(history > 0, "history", "must be at least 1")
-        self.sessions = sessions
         self.history = history
         self.other_campaigns = other_campaigns
         self.known: tuple[str, ...] = ()
         self.scale: tuple[float, ...] = ()
+        self._weights: Mapping[str, NDArray[Any]] = {}
+        self._log: SessionLog | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train on ``frame``; vouchers are known by those of its sessions and by the offers."""
@@ -217,21 +219,22 @@ class SessionModel(MlpModel[Network]):
         deviation = np.where(raw.std(axis=1) > 1e-6, raw.std(axis=1), 1.0)
         self.scale = (*raw.mean(axis=1).tolist(), *deviation.tolist())
         self.prepare(log, frame, place, at)
-        return super().fit(frame)
+        super().fit(frame)
+        assert self.network is not None
+        self._weights, self._log = weights(self.network), log
+        return self
 
     def prepare(self, log: SessionLog, frame: pd.DataFrame, place: Index, at: Index) -> None:
         """Learn what is learned before the features are read; nothing here."""
 
     def log(self) -> SessionLog:
         """The sessions, or a clear refusal."""
-        if self.sessions is None:
-            raise InvalidInput(
-                f"model {self.name!r} reads voucher sessions, none were given; pass sessions=SessionLog.build(tables)",
-                field="sessions",
-            )
-        same = self.sessions.levels == tuple(self.levels.tolist())
+        self.given.require(self.needs, self.name)
+        log = self.given.sessions
+        assert log is not None
+        same = log.levels == tuple(self.levels.tolist())
         require(same, "sessions", "the vouchers on offer must have the model's levels as discounts")
-        return self.sessions
+        return log
 
     def vouchers(self) -> Vouchers:
         """The log's vouchers as training knew them."""
@@ -268,9 +271,18 @@ class SessionModel(MlpModel[Network]):
         return State(found.arrays, {**found.meta, "vouchers": list(self.known), "terms": list(self.scale)})
 
     def restore(self, state: State) -> None:
-        """Become the model that gave ``state``."""
+        """Become the model that gave ``state``; the network is built when sessions are given."""
         self.known, self.scale = tuple(state.meta["vouchers"]), tuple(state.meta["terms"])
-        super().restore(state)
+        self.inputs = TabularInputs.from_dict(state.meta["inputs"])
+        self._weights, self._log = state.arrays, None
+
+    def _fitted(self) -> tuple[TabularInputs, Network]:
+        """The features and the network, which holds what it reads of the log: for another log it is built again."""
+        if self.inputs is not None and self._weights and (log := self.log()) is not self._log:
+            network = self.build(self.inputs).to(self.PRECISION).eval()
+            load_weights(network, self._weights)
+            self.network, self._log = network, log
+        return super()._fitted()
 
     def _rows(self, frame: pd.DataFrame, weight: NDArray[np.float64]) -> SessionRows:
         rows = super()._rows(frame, weight)

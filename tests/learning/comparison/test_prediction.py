@@ -11,6 +11,7 @@ from shadowprice.curves import Curves
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.comparison.prediction import compare_prediction
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 
 LEVELS = np.array([10, 50, 100])
 RATE = np.array([0.1, 0.3, 0.6])
@@ -35,7 +36,9 @@ def logged(rows: int, chance: np.ndarray, seed: int = 0) -> TrainingSet:
             "snapshot_at": snapshot.at.timestamp() + np.linspace(0.0, 10.0, rows) * 86_400.0,
         }
     )
-    return TrainingSet({"customer": frame}, {}, [snapshot], {"customer": (10, 50, 100)}, {"customer": ()})
+    return TrainingSet(
+        {"customer": frame}, {}, Inputs(snapshots=[snapshot]), {"customer": (10, 50, 100)}, {"customer": ()}
+    )
 
 
 def curves(data: TrainingSet, rate) -> dict:

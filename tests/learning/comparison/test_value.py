@@ -24,6 +24,7 @@ from shadowprice.limits.usage import Left, Usage, tightest
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.day import Accounts
 from shadowprice.pacing.window import solve_window
+from shadowprice.responses.inputs import Inputs
 
 LEVELS = np.array([0, 20, 50, 100])
 ROWS = 12_000
@@ -67,7 +68,7 @@ def trial() -> tuple[TrainingSet, dict[str, Curves], Coverage]:
             "split": "test",
         }
     )
-    data = TrainingSet({"customer": rows}, {}, [], {"customer": (0, 20, 50, 100)}, {"customer": ("x_basket",)})
+    data = TrainingSet({"customer": rows}, {}, Inputs(), {"customer": (0, 20, 50, 100)}, {"customer": ("x_basket",)})
     columns = {"c_region": rng.choice(["north", "south"], ROWS).tolist(), "x_age": rng.integers(10, 60, ROWS).tolist()}
     coverage = CAMPAIGN.coverage({"customer": Attributes.of(names, columns)})
     return data, {"customer": Curves(LEVELS, truth.astype(np.float32))}, coverage
@@ -161,7 +162,7 @@ def capped() -> Capped:
             "split": "test",
         }
     )
-    data = TrainingSet({"customer": rows}, {}, [], {"customer": (0, 20, 50, 100)}, {})
+    data = TrainingSet({"customer": rows}, {}, Inputs(), {"customer": (0, 20, 50, 100)}, {})
     pairs = pd.DataFrame({"account_id": names, "partner_id": partner, "activity": activity})
     traffic = Traffic({}, {"customer": Accounts(names, activity)}, {"customer": pairs})
     curves = {"customer": Curves(LEVELS, truth[:, who].astype(np.float32))}

@@ -21,6 +21,7 @@ from shadowprice.learning.worth.stages import earlier_stages
 from shadowprice.limits import Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.history import Traffic
+from shadowprice.responses.inputs import Inputs
 from shadowprice.storage import from_json, to_json
 
 LEVELS = np.array([0, 20, 50, 100])
@@ -78,7 +79,7 @@ def data(truth: np.ndarray) -> TrainingSet:
             "split": split[who],
         }
     )
-    return TrainingSet({"customer": rows}, {}, [], {"customer": (0, 20, 50, 100)}, {"customer": ()})
+    return TrainingSet({"customer": rows}, {}, Inputs(), {"customer": (0, 20, 50, 100)}, {"customer": ()})
 
 
 def conditions(campaign: Campaign = CAMPAIGN, attributes: Attributes | None = None) -> Conditions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +20,7 @@ from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.network import BODIES, EXPERT_WIDTH, EXPERTS, Mmoe
 from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.training import TrainingConfig
 
 QUICK = TrainingConfig(learning_rate=5e-3, epochs=3, batch_rows=512)
@@ -30,9 +33,9 @@ def drawn() -> Funds:
 
 
 def build(name: str, drawn: Funds, **options: object) -> FundModel:
-    graph = {"graph": [drawn.graph()]} if name == "esdpm" else {}
-    given = {"behaviours": drawn.behaviours(), "training": QUICK, **graph, **options}
-    model = make(name, levels=FUNDS, **given)
+    given = {"behaviours": drawn.behaviours(), "snapshots": [drawn.graph()] if name == "esdpm" else []}
+    given |= {key: options.pop(key) for key in list(options) if key in given}
+    model = make(name, levels=FUNDS, inputs=Inputs(**given), **{"training": QUICK, **options})
     assert isinstance(model, FundModel)
     return model
 
@@ -45,14 +48,14 @@ def esdpm(drawn: Funds) -> FundModel:
 @pytest.mark.parametrize(
     ("name", "missing", "message"),
     [
-        ("esdpm", "graph", "graph: is missing: this model reads the consumption graph"),
-        ("esdpm", "behaviours", "behaviours: is missing: this model reads what accounts did"),
+        ("esdpm", "snapshots", "snapshots: is missing: model 'esdpm' reads it; give inputs=Inputs"),
+        ("esdpm", "behaviours", "behaviours: is missing: model 'esdpm' reads it"),
         ("esdpm_ncg", "behaviours", "behaviours: is missing"),
     ],
 )
 def test_what_is_not_given_is_named(name: str, missing: str, message: str, drawn: Funds) -> None:
     with pytest.raises(InvalidInput, match=message):
-        build(name, drawn, **{missing: None})
+        build(name, drawn, **{missing: () if missing == "snapshots" else None}).fit(drawn.frame())
 
 
 @pytest.mark.parametrize(
@@ -158,10 +161,10 @@ def test_the_graph_is_read_and_only_by_the_model_that_has_one(esdpm: FundModel, 
     asked = drawn.requests().head(20)
     before = esdpm.value(asked)
     try:
-        esdpm.graph = [drawn.graph().shuffled(1)]
+        esdpm.given = replace(esdpm.given, snapshots=[drawn.graph().shuffled(1)])
         assert np.abs(esdpm.value(asked) / before - 1).max() > 1e-3
     finally:
-        esdpm.graph = [drawn.graph()]
+        esdpm.given = replace(esdpm.given, snapshots=[drawn.graph()])
     np.testing.assert_array_equal(esdpm.value(asked), before)
 
 
@@ -272,9 +275,14 @@ def test_without_clicks_the_conversion_has_one_output_and_without_amounts_only_c
 
 
 def test_what_a_model_was_fitted_with_is_asked_for_when_it_is_read_back(esdpm: FundModel, drawn: Funds) -> None:
-    again = make("esmm", levels=FUNDS)
-    with pytest.raises(InvalidInput, match="graph: the model was fitted with it"):
-        again.restore(esdpm.state())
+    again, asked = make("esdpm", levels=FUNDS), drawn.requests().head(3)
+    again.restore(esdpm.state())
+    for lost in ("snapshots", "behaviours"):
+        again.given = esdpm.given.only(esdpm.given.there - {lost})
+        with pytest.raises(InvalidInput, match=f"{lost}: is missing"):
+            again.value(asked)
+    again.given = esdpm.given
+    np.testing.assert_array_equal(again.value(asked), esdpm.value(asked))
     with pytest.raises(InvalidInput, match="loss: must be one of"):
         build("esdpm_ncg", drawn, loss="huber")
 

@@ -16,6 +16,7 @@ from shadowprice.responses import make
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.network import HIDDEN
 from shadowprice.responses.funds.offers import OfferInputs, fit_offers
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.training import TrainingConfig
 
 LEARNING = TrainingConfig(learning_rate=5e-3, decay=0.95, epochs=10, patience=4, weight_decay=1.0, batch_rows=1024)
@@ -38,7 +39,7 @@ def launched(drawn: Funds, fund: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def fitted(drawn: Funds, fund: int, offers: pd.DataFrame) -> FundModel:
     frame, _ = launched(drawn, fund)
-    model = make("mtl_ziln", levels=range(8), offers=offers, training=LEARNING)
+    model = make("mtl_ziln", levels=range(8), inputs=Inputs(offers=offers), training=LEARNING)
     assert isinstance(model, FundModel)
     return model.fit(frame)
 
@@ -66,11 +67,11 @@ def test_a_new_fund_with_the_features_of_a_known_one_gets_the_scores_of_that_one
 
 def test_a_fund_launched_after_training_is_scored_by_the_stored_model(drawn: Funds) -> None:
     """Scores of the fitted funds stay; the ninth fund has the features of the first and scores near it."""
-    model = make("esmm", levels=range(8), offers=drawn.offers, training=LEARNING)
+    model = make("esmm", levels=range(8), inputs=Inputs(offers=drawn.offers), training=LEARNING)
     assert isinstance(model, FundModel)
     model.fit(drawn.frame())
     more = pd.concat([drawn.offers, drawn.offers.head(1).assign(level=8)], ignore_index=True)
-    later = make("esmm", levels=range(9), offers=more)
+    later = make("esmm", levels=range(9), inputs=Inputs(offers=more))
     assert isinstance(later, FundModel)
     later.restore(model.state())
     asked = drawn.requests().head(400)
@@ -80,17 +81,17 @@ def test_a_fund_launched_after_training_is_scored_by_the_stored_model(drawn: Fun
     with pytest.raises(InvalidInput, match="levels: the model has 8 offers, not 9"):
         make("esmm", levels=range(9)).restore(model.state())
     with pytest.raises(InvalidInput, match=r"offers.x_lot: is missing; the model was fitted with it"):
-        make("esmm", levels=range(9), offers=more.drop(columns="x_lot")).restore(model.state())
+        make("esmm", levels=range(9), inputs=Inputs(offers=more.drop(columns="x_lot"))).restore(model.state())
     with pytest.raises(InvalidInput, match=r"offers.x_fee: is unknown to the model"):
-        make("esmm", levels=range(9), offers=more.assign(x_fee=0.1)).restore(model.state())
+        make("esmm", levels=range(9), inputs=Inputs(offers=more.assign(x_fee=0.1))).restore(model.state())
     with pytest.raises(InvalidInput, match=r"offers.level: must have the 8 offers"):
-        make("esmm", levels=range(7), offers=more.head(7)).restore(model.state())
+        make("esmm", levels=range(7), inputs=Inputs(offers=more.head(7))).restore(model.state())
 
 
 def test_events_on_an_unknown_fund_count_by_action_and_age_alone(drawn: Funds) -> None:
     frame, behaviours = launched(drawn, 3)
-    options = {"behaviours": behaviours, "offers": drawn.offers, "training": replace(LEARNING, epochs=1)}
-    model = make("esdpm_ncg", levels=range(8), **options)
+    inputs = Inputs(behaviours=behaviours, offers=drawn.offers)
+    model = make("esdpm_ncg", levels=range(8), inputs=inputs, training=replace(LEARNING, epochs=1))
     assert isinstance(model, FundModel)
     model.fit(frame)
     asked = drawn.requests().head(30)
@@ -99,7 +100,7 @@ def test_events_on_an_unknown_fund_count_by_action_and_age_alone(drawn: Funds) -
     )
     found = {}
     for level in (3, 6):
-        model.history = type(model.history)(event.assign(level=level), 8)
+        model.given = replace(model.given, behaviours=event.assign(level=level))
         found[level] = model.curve(asked).response
     assert np.abs(found[3] - found[6]).max() > 1e-4
     assert model.network is not None
@@ -140,13 +141,15 @@ def test_wrong_columns_are_refused_by_name(change: Callable[[pd.DataFrame], pd.D
 def test_an_offer_without_deliveries_and_without_features_is_refused(drawn: Funds) -> None:
     frame, behaviours = launched(drawn, 3)
     for offers in (None, drawn.offers.assign(x_return=np.nan, x_lot=np.nan)):
-        model = make("esdpm_ncg", levels=range(8), behaviours=behaviours, offers=offers, training=LEARNING)
+        model = make(
+            "esdpm_ncg", levels=range(8), inputs=Inputs(behaviours=behaviours, offers=offers), training=LEARNING
+        )
         with pytest.raises(InvalidInput, match="offers: offer 3 has neither a labeled delivery nor features"):
             model.fit(frame)
 
 
 def test_identities_are_hidden_in_training_alone_and_only_where_features_stand_in_for_them(drawn: Funds) -> None:
-    model = make("esmm", levels=range(8), offers=drawn.offers, training=replace(LEARNING, epochs=1))
+    model = make("esmm", levels=range(8), inputs=Inputs(offers=drawn.offers), training=replace(LEARNING, epochs=1))
     plain = make("esmm", levels=range(8), training=replace(LEARNING, epochs=1))
     for each, varied in ((model, True), (plain, False)):
         assert isinstance(each, FundModel)

@@ -23,9 +23,9 @@ Prepared = tuple[JointModel, TrainingData]
 def prepared() -> Prepared:
     data = training_set("world", 0, customers=600, merchants=150, both=10, trials=4)[1]
     train = data.part("train")
-    model = JointModel.prepare(recipe("joint_gnn", data), data.seen_by("train"), train, 0)
+    model = JointModel.prepare(recipe("joint_gnn", data), data.seen_by("train").snapshots, train, 0)
     model.network.eval()
-    return model, model.data(data.seen_by("train", "validation"), train, data.part("validation"))
+    return model, model.data(data.seen_by("train", "validation").snapshots, train, data.part("validation"))
 
 
 def gradient(network: nn.Module, loss: Tensor) -> Tensor:

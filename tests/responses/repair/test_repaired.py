@@ -15,6 +15,7 @@ from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle, repair
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.repair.model import RepairedModel, RepairSteps
@@ -62,7 +63,7 @@ def data() -> TrainingSet:
     return TrainingSet(
         {"customer": rows},
         {"customer": serving},
-        [snapshot],
+        Inputs(snapshots=[snapshot]),
         {"customer": LEVELS},
         {"customer": ()},
         {"customer": ("partner_id",)},
@@ -72,7 +73,7 @@ def data() -> TrainingSet:
 @pytest.fixture(scope="module")
 def trained(data) -> SeparateModels:
     model = SeparateModels.prepare({"customer": "gbdt"}, {"customer": LEVELS})
-    model.fit(data.snapshots, data.part("train"))
+    model.fit(data.inputs, data.part("train"))
     return model
 
 
@@ -85,12 +86,12 @@ def test_the_partners_features_come_with_the_request(data) -> None:
 def test_the_effect_step_finds_the_slope_that_trees_did_not_learn(data) -> None:
     test = data.part("test")
     trained = SeparateModels.prepare({"customer": "gbdt"}, {"customer": LEVELS}, level="none")
-    trained.fit(data.snapshots, data.part("train"))
+    trained.fit(data.inputs, data.part("train"))
     raw = data.rows["customer"].groupby("level")["response"].mean()
     assert raw[2] < raw[0]
-    before = trained.curves(data.snapshots, test)["customer"].response
+    before = trained.curves(data.inputs, test)["customer"].response
     model = repair(trained, data, "effect+monotone")
-    after = model.curves(data.snapshots, test)["customer"].response
+    after = model.curves(data.inputs, test)["customer"].response
 
     def height(response: np.ndarray) -> float:
         clipped = np.clip(response.astype(float), 1e-6, 1 - 1e-6)
@@ -111,14 +112,14 @@ def test_what_is_saved_stored_and_served_is_the_repaired_curve(data, tmp_path, n
     version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", Training("gbdt", name), config, workers=0)
     model = load_sided(tmp_path / "model")
     assert isinstance(model, RepairedModel)
-    wanted = model.curves(data.snapshots, data.serving)["customer"].response
+    wanted = model.curves(data.inputs, data.serving)["customer"].response
     head = load_heads(tmp_path / "model")["customer"]
     stored = pd.read_parquet(tmp_path / "model" / "embeddings.parquet")
     np.testing.assert_array_equal(head.response(np.stack(stored["embedding"])), wanted)
     meta = json.loads((tmp_path / "model" / "model.json").read_text())
     assert meta["sides"]["customer"]["repair"]["monotone"]
     assert meta["model_version"] == version
-    inner = model.unrepaired().curves(data.snapshots, data.serving)["customer"]
+    inner = model.unrepaired().curves(data.inputs, data.serving)["customer"]
     again = model.repairs["customer"].apply(inner, data.serving["customer"])
     np.testing.assert_array_equal(again.response, wanted)
 
@@ -131,8 +132,8 @@ def test_an_evaluation_shows_the_model_before_calibration_and_repair(data, train
     before = uncalibrated(model, corrections)
     assert before is not trained
     rows = data.part("test")
-    raw = before.curves(data.snapshots, rows)["customer"].response
-    corrected = trained.curves(data.snapshots, rows)["customer"].response
+    raw = before.curves(data.inputs, rows)["customer"].response
+    corrected = trained.curves(data.inputs, rows)["customer"].response
     assert np.allclose(raw, corrected) == (corrections["customer"] == 0)
     for call in (lambda: calibrate(model, data), lambda: model.correct("customer", 0.1)):
         with pytest.raises(InvalidInput, match="before its curves are repaired"):

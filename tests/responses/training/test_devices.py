@@ -19,6 +19,7 @@ from shadowprice.graphs.sessions import SessionLog
 from shadowprice.learning.recipes import recipe
 from shadowprice.learning.train import prepare_joint
 from shadowprice.responses import make
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.batches import WholeGraph
 from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.layers.base import make_layer
@@ -47,12 +48,13 @@ def train(name: str, config: TrainingConfig, **options: Any) -> float:
     given: dict[str, Any] = {"training": config, "progress": losses.append, **options}
     if name == "esdpm":
         drawn = draw(FundOptions(users=80, merchants=20, funds=4, deliveries=4), seed=3)
-        make(name, levels=range(4), graph=[drawn.graph()], behaviours=drawn.behaviours(), **given).fit(drawn.frame())
+        inputs = Inputs(snapshots=[drawn.graph()], behaviours=drawn.behaviours())
+        make(name, levels=range(4), inputs=inputs, **given).fit(drawn.frame())
     elif name == "dmbgn":
         vouchers = generate(seed=5, sessions=900)
         log = SessionLog.build(vouchers.tables)
         train = log.requests(vouchers.part() == "train")
-        make(name, levels=log.levels, sessions=log, dropout=0.0, pretraining=1, **given).fit(train)
+        make(name, levels=log.levels, inputs=Inputs(sessions=log), dropout=0.0, pretraining=1, **given).fit(train)
     else:
         make(name, levels=LEVELS, **given).fit(requests())
     return losses[-1]["validation_loss"]

@@ -21,6 +21,7 @@ from shadowprice.datasets.funds import FundOptions, draw
 from shadowprice.datasets.vouchers import generate
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses import make
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.training import FitResult, TrainingConfig
 from shadowprice.responses.training.checkpoint import checkpointing
 from shadowprice.responses.training.processes import Processes, this_process, together, weighted_mean
@@ -142,10 +143,12 @@ def fitted(name: str) -> np.ndarray:
         drawn = draw(FundOptions(users=80, merchants=20, funds=4, deliveries=4), seed=3)
         frame, graph = drawn.frame(), [drawn.graph()]
         if name == "esdpm":
-            model = make(name, levels=range(4), graph=graph, behaviours=drawn.behaviours(), training=WHOLE)
+            model = make(
+                name, levels=range(4), inputs=Inputs(snapshots=graph, behaviours=drawn.behaviours()), training=WHOLE
+            )
         else:
             frame = frame[["account_id", "level", "response", "snapshot_at"]]
-            model = make("hazard", levels=LEVELS, graph=graph, encoder="gcn2", training=WHOLE)
+            model = make("hazard", levels=LEVELS, inputs=Inputs(snapshots=graph), encoder="gcn2", training=WHOLE)
             frame = frame[frame["level"] < len(LEVELS)].reset_index(drop=True)
         return model.fit(frame).curve(frame).response
     if name == "dmbgn":
@@ -153,7 +156,8 @@ def fitted(name: str) -> np.ndarray:
         log = SessionLog.build(vouchers.tables)
         train = log.requests(vouchers.part() == "train")
         options = {"dropout": 0.0, "pretraining": 1, "fine_tuning": 1.0}
-        return make(name, levels=log.levels, sessions=log, training=WHOLE, **options).fit(train).curve(train).response
+        model = make(name, levels=log.levels, inputs=Inputs(sessions=log), training=WHOLE, **options)
+        return model.fit(train).curve(train).response
     options = {"bias_epochs": 3} if name == "dipn" else {}
     return make(name, levels=LEVELS, training=WHOLE, **options).fit(requests()).curve(requests()).response
 

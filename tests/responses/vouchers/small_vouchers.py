@@ -9,6 +9,7 @@ import torch
 from research.models import make
 from shadowprice.datasets.vouchers import VoucherData, generate
 from shadowprice.graphs.sessions import SessionLog
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.vouchers.sessions import Past
 
@@ -24,7 +25,7 @@ def small() -> tuple[VoucherData, SessionLog]:
 @cache
 def fitted(name: str = "dmbgn"):
     data, log = small()
-    return make(name, levels=log.levels, sessions=log, training=SHORT, pretraining=1).fit(
+    return make(name, levels=log.levels, inputs=Inputs(sessions=log), training=SHORT, pretraining=1).fit(
         log.requests(data.part() == "train")
     )
 

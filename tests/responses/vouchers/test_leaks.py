@@ -12,6 +12,7 @@ from shadowprice.graphs.leaks import check_history, check_known, check_past, che
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GraphBatch, build_graphs
 from shadowprice.responses import make
+from shadowprice.responses.inputs import Inputs
 from shadowprice.tables import SessionTables
 
 
@@ -123,7 +124,7 @@ def test_a_model_refuses_graphs_that_were_not_cut() -> None:
     uncut = build_graphs(data.tables.behaviour, place, len(data.tables.session))
     planted = SessionLog.build(data.tables, graphs=uncut)
     with pytest.raises(InvalidInput, match="past: holds behaviour from after its redemption or expiry"):
-        make("dmbgn", levels=log.levels, sessions=planted, training=SHORT).fit(log.requests())
+        make("dmbgn", levels=log.levels, inputs=Inputs(sessions=planted), training=SHORT).fit(log.requests())
 
 
 def test_items_are_embedded_from_what_came_before_the_last_training_row() -> None:
@@ -134,7 +135,7 @@ def test_items_are_embedded_from_what_came_before_the_last_training_row() -> Non
     renamed = behaviour.assign(item_id=behaviour["item_id"].where(~future, "planted"))
     planted = SessionLog.build(SessionTables(data.tables.session, renamed))
     train = log.requests(data.part() == "train")
-    model = make("dmbgn", levels=log.levels, sessions=planted, training=SHORT, pretraining=0).fit(train)
+    model = make("dmbgn", levels=log.levels, inputs=Inputs(sessions=planted), training=SHORT, pretraining=0).fit(train)
     assert "planted" not in model.items.tokens["item_id"]
     np.testing.assert_array_equal(model.items.vectors, fitted().items.vectors)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER
-from shadowprice.responses import make
+from shadowprice.responses import load, make
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.tabular.minibatch import fit_module
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.vouchers.dmbgn_network import NODE
@@ -55,14 +57,14 @@ def test_what_happened_after_the_collection_does_not_reach_the_prediction() -> N
     history = log.history(test["account_id"], at, model.history)
     alone = ~np.isin(history, place).any(axis=1)
     assert alone.sum() > 20
-    model.sessions = later
+    model.given = Inputs(sessions=later)
     try:
         state = model.state()
-        again = make("dmbgn", levels=log.levels, sessions=later)
+        again = make("dmbgn", levels=log.levels, inputs=Inputs(sessions=later))
         again.restore(state)
         np.testing.assert_allclose(again.at(test)[alone], before[alone], atol=1e-7)
     finally:
-        model.sessions = log
+        model.given = Inputs(sessions=log)
 
 
 def test_the_response_at_a_level_is_that_of_the_curve() -> None:
@@ -81,7 +83,8 @@ def test_the_pretrained_variant_leaves_the_graph_network_as_it_was_pretrained() 
     for name, tuning in (("dmbgn_pretrained", 0.0), ("dmbgn", 1.0)):
         for epochs in (1, 3):
             config = TrainingConfig(epochs=epochs, learning_rate=1e-2, batch_rows=256)
-            model = make(name, levels=log.levels, sessions=log, training=config, pretraining=1, fine_tuning=tuning)
+            options = {"training": config, "pretraining": 1, "fine_tuning": tuning}
+            model = make(name, levels=log.levels, inputs=Inputs(sessions=log), **options)
             weights = model.fit(train).network.graph.out.weight.detach()
             seen.setdefault(name, []).append(weights)
     torch.testing.assert_close(*seen["dmbgn_pretrained"], rtol=0, atol=0)
@@ -134,7 +137,7 @@ def test_a_campaigns_own_past_can_be_left_out_of_a_model() -> None:
     frame = log.requests(data.part() == "test")
     campaign = data.tables.session["campaign"].to_numpy()
     kept = [
-        make("din", levels=log.levels, sessions=log, other_campaigns=other, training=SHORT)
+        make("din", levels=log.levels, inputs=Inputs(sessions=log), other_campaigns=other, training=SHORT)
         .fit(log.requests(data.part() == "train"))
         ._rows(frame, np.ones(len(frame)))
         for other in (False, True)
@@ -178,9 +181,9 @@ def test_avg_pooling_takes_the_mean_of_the_items_and_keeps_the_attention() -> No
 def test_dropout_leaves_units_out_in_training_alone(name: str) -> None:
     """Without any unit the MLP is its last bias; a fitted model has all of them."""
     data, log = small()
-    sessions = {} if name == "dnn_offer" else {"sessions": log}
     frame = log.requests(data.part() == "train")
-    model = make(name, levels=log.levels, dropout=0.5, training=replace(SHORT, epochs=1), **sessions).fit(frame)
+    once, inputs = replace(SHORT, epochs=1), Inputs(sessions=log)
+    model = make(name, levels=log.levels, dropout=0.5, inputs=inputs, training=once).fit(frame)
     head = model.network.deep if name == "dnn_offer" else model.network.head
     x = torch.randn(2000, head[0].in_features, generator=torch.Generator().manual_seed(0)).double()
     whole = head[:2](x)
@@ -196,7 +199,8 @@ def test_dropout_leaves_units_out_in_training_alone(name: str) -> None:
 def test_stochastic_tuning_learns_too() -> None:
     data, log = small()
     train = log.requests(data.part() == "train")
-    model = make("dmbgn", levels=log.levels, sessions=log, training=SHORT, pretraining=1, fine_tuning=0.4).fit(train)
+    options = {"training": SHORT, "pretraining": 1, "fine_tuning": 0.4}
+    model = make("dmbgn", levels=log.levels, inputs=Inputs(sessions=log), **options).fit(train)
     assert np.isfinite(model.at(train)).all()
     assert model.results[1].history[-1]["train_loss"] < model.results[1].history[0]["train_loss"]
 
@@ -206,7 +210,7 @@ def test_a_voucher_that_training_never_saw_is_read_by_its_terms() -> None:
     session = data.tables.session
     renamed = session.assign(voucher_id="new-" + session["voucher_id"])
     fresh = SessionLog.build(SessionTables(renamed, data.tables.behaviour))
-    again = make("dmbgn", levels=log.levels, sessions=fresh)
+    again = make("dmbgn", levels=log.levels, inputs=Inputs(sessions=fresh))
     again.restore(model.state())
     curve = again.curve(fresh.requests(np.arange(20))).response
     assert np.isfinite(curve).all()
@@ -221,10 +225,10 @@ def test_a_voucher_that_training_never_saw_is_read_by_its_terms() -> None:
 @pytest.mark.parametrize("name", ["dmbgn", "din"])
 def test_without_sessions_it_says_what_is_missing(name: str) -> None:
     data, log = small()
-    with pytest.raises(InvalidInput, match=r"sessions: .*SessionLog\.build"):
+    with pytest.raises(InvalidInput, match=r"sessions: is missing.*Inputs\(sessions"):
         make(name, levels=log.levels).fit(log.requests(data.part() == "train"))
     with pytest.raises(InvalidInput, match=r"sessions: .*discounts"):
-        make(name, levels=[1, 2], sessions=log).fit(log.requests(data.part() == "train").assign(level=0))
+        make(name, levels=[1, 2], inputs=Inputs(sessions=log)).fit(log.requests(data.part() == "train").assign(level=0))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +279,22 @@ def test_dmbgn_finds_the_match_that_din_and_dnn_do_not_see_and_not_more_than_the
     own = test["level"].to_numpy(), np.arange(len(test))
     auc = {"truth": metrics.auc(test["response"], data.truth[part == "test"][own[1], own[0]])}
     for name in ("dnn_offer", "din", "dmbgn"):
-        sessions = {} if name == "dnn_offer" else {"sessions": log}
-        model = make(name, levels=log.levels, seed=77, **sessions).fit(train)
-        auc[name] = metrics.auc(test["response"], model.at(test) if sessions else model.curve(test).response[own])
+        model = make(name, levels=log.levels, seed=77, inputs=Inputs(sessions=log)).fit(train)
+        p = model.curve(test).response[own] if name == "dnn_offer" else model.at(test)
+        auc[name] = metrics.auc(test["response"], p)
     assert auc["truth"] > auc["dmbgn"] > max(auc["din"], auc["dnn_offer"]) + 0.1
+
+
+def test_a_model_answers_for_the_sessions_it_is_given_and_for_later_ones(tmp_path: Path) -> None:
+    """Read back without sessions, given the log of its training, then one whose sessions have other places."""
+    (data, log), model = small(), fitted()
+    model.save(tmp_path)
+    again, asked = load(tmp_path), log.requests(np.arange(30))
+    with pytest.raises(InvalidInput, match="sessions: is missing"):
+        again.curve(asked)
+    again.given = Inputs(sessions=log)
+    np.testing.assert_array_equal(again.curve(asked).response, model.curve(asked).response)
+    session = data.tables.session.iloc[::-1].reset_index(drop=True)
+    turned = SessionLog.build(SessionTables(session, data.tables.behaviour))
+    again.given = Inputs(sessions=turned)
+    np.testing.assert_allclose(again.curve(asked).response, model.curve(asked).response, atol=1e-6)

@@ -30,6 +30,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.policy import Choices
+from shadowprice.responses.inputs import Inputs
 
 LEVELS = np.array([0, 50, 80, 130])
 COUNT = itertools.count()
@@ -47,7 +48,7 @@ def by_evaluator(world, accounts, partners, basket, channel, response, names):
     """Levels by which the offline evaluator compares models, at the prices of the service."""
     columns = {"account_id": accounts, "partner_id": partners, "x_basket": basket, "c_channel": channel}
     rows, context = pd.DataFrame(columns).assign(split="test"), ("x_basket", "c_channel")
-    data = TrainingSet({"customer": rows}, {}, [], {"customer": tuple(LEVELS)}, {"customer": context})
+    data = TrainingSet({"customer": rows}, {}, Inputs(), {"customer": tuple(LEVELS)}, {"customer": context})
     (curves,) = marked(world.coverage, data, {"customer": Curves(LEVELS, response)}).values()
     main, *further = world.price.of(world.campaign.priced)
     choices = Choices.of(world.campaign, "customer", response, curves.bits, curves.allowed)

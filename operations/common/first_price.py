@@ -1,0 +1,98 @@
+"""First prices of a model that is not registered yet: of a delivery's plan, or of a campaign that starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from operations.common.workspace import CAMPAIGN, PRICES, read_campaign
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.resolve import resolve
+from shadowprice.pacing.spend import SpendReport
+from shadowprice.price import PriceRecord
+from shadowprice.responses.layers.heads import StoredHead
+
+HOURS = 24
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Result of a solve.
+
+    record   price record, sealed and not yet published
+    figures  name → number; those of the record where empty
+    text     Markdown for a reader; that of the record where empty
+    """
+
+    record: PriceRecord
+    figures: Mapping[str, float] = field(default_factory=dict)
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Day:
+    """First day of a campaign: its name, its budget in minor units, and the requests expected."""
+
+    campaign: str
+    budget: int
+    requests: int
+
+
+def plan_delivery(model: Path, tables: Path | None, workspace: Path, out: Path) -> Solved:
+    """Plan a delivery by the stored values and write the plan; its prices are those of a place in each segment.
+
+    Raises:
+        NotCertified: there is no plan, or its audit finds a fault.
+    """
+    # A re-solve needs neither torch nor pandera.
+    from shadowprice.datasets.package import load_dataset
+    from shadowprice.learning.delivery_plan import deliver, metrics_of
+
+    if tables is None:
+        raise InvalidInput("a delivery is planned with its tables", field="tables")
+    campaign = read_campaign(workspace)
+    version = PriceStore(workspace / PRICES).next_version(campaign.name)
+    plan, record = deliver(model, load_dataset(tables).tables, campaign, out, version=version)
+    return Solved(record, metrics_of(plan), plan.markdown())
+
+
+def start_campaign(model: Path, head: StoredHead, workspace: Path, out: Path, day: Day) -> Solved:
+    """Price a day's budget over the people in a bundle, and write the campaign that starts with this price.
+
+    A voucher costs its discount, on redemption.
+
+    Raises:
+        NotCertified: as the hourly re-solve does.
+    """
+    now = datetime.now(UTC)
+    campaign = Campaign(
+        name=day.campaign,
+        sides={"customer": Terms(levels=tuple(head.levels.tolist()), cost_basis="on_response")},
+        budget=Budget(form="total", limit=day.budget),
+        starts_at=now.replace(minute=0, second=0, microsecond=0),
+        hours=HOURS,
+    )
+    stored = np.array(pd.read_parquet(model / EMBEDDINGS)["embedding"].tolist(), dtype=np.float32)
+    found = resolve(
+        campaign,
+        {"customer": Curves(head.levels, head.response(stored))},
+        {"customer": np.full(HOURS, day.requests / HOURS)},
+        SpendReport(spent=0, responses={}, requests={}, observed_at=now),
+        slot=0,
+        version=PriceStore(workspace / PRICES).next_version(day.campaign),
+        model_version=str(read_meta(model)["model_version"]),
+        now=now,
+    )
+    write_whole(out / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
+    return Solved(found.record)

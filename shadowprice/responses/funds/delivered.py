@@ -1,0 +1,124 @@
+"""Models of funds as they are served: the value of each segment for each account, and its risk tolerance (S2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Segment, Side
+from shadowprice.checks import require
+from shadowprice.encoders.base import WIDTH
+from shadowprice.evaluation import metrics
+from shadowprice.files import write_whole
+from shadowprice.responses.base import at_level, labels
+from shadowprice.responses.funds.model import FundModel
+from shadowprice.responses.inputs import Inputs
+from shadowprice.responses.layers.heads import DeliveryHead, Head
+from shadowprice.responses.registry import load
+from shadowprice.responses.separate import SeparateModels
+from shadowprice.responses.sided import DELIVERED
+
+SIDE: Side = "customer"
+TOLERANCE = "risk_tolerance"
+"""Column of a request to serve: the tolerance of its account, missing where it is not known."""
+NO_TOLERANCE = -1e30
+"""Stored for an account whose tolerance is not known: below every risk level, and finite."""
+
+
+class DeliveryModel(SeparateModels):
+    """Model that stores the ETV of every segment for each account, minor units, and its risk tolerance behind them.
+
+    The rule of eligibility is thus part of what is served:
+    :class:`~shadowprice.responses.layers.heads.DeliveryHead` reads both. Its segments are those of the inputs that it
+    is fitted with.
+    """
+
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def model(self) -> FundModel:
+        """The model of the customers."""
+        return cast(FundModel, self.models[SIDE])
+
+    def fit(self, inputs: Inputs, train: Mapping[Side, pd.DataFrame]) -> None:
+        """Fit on the labeled deliveries."""
+        most = WIDTH - 1
+        require(len(inputs.segments) <= most, "segments", f"at most {most} segments can be stored")
+        self.segments = inputs.segments
+        super().fit(inputs, train)
+
+    def calibrate(self, _inputs: Inputs, _held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+        """Nothing: a common factor of all values changes no plan."""
+        return {}
+
+    def correct(self, side: Side, correction: float) -> None:
+        """Nothing, see :meth:`calibrate`."""
+
+    def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
+        """(n, WIDTH): values, the tolerance, zeros."""
+        frame, count = frames[SIDE], len(self.segments)
+        found = np.zeros((len(frame), WIDTH), dtype=np.float32)
+        found[:, :count] = self.model.value(self._frame(self.model, SIDE, inputs, frame)).T
+        known = frame[TOLERANCE].astype(np.float64) if TOLERANCE in frame else np.nan
+        found[:, count] = np.where(np.isnan(known), NO_TOLERANCE, known)
+        return {SIDE: found}
+
+    def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
+        """An unknown account is worth the mean, and may have what anybody may have."""
+        default = embeddings[SIDE].mean(axis=0, dtype=np.float64).astype(np.float32)
+        default[len(self.segments)] = NO_TOLERANCE
+        risk = risk_levels(self.segments)
+        return {SIDE: DeliveryHead(levels=self.model.levels, default_embedding=default, risk_level=risk)}
+
+    def describe(self) -> dict[str, Any]:
+        """Model, loss and segments."""
+        told = super().describe()
+        own = {
+            "loss": self.model.loss_name,
+            "head": DeliveryHead.kind,
+            "segments": [each.name for each in self.segments],
+        }
+        return {**told, "sides": {SIDE: told["sides"][SIDE] | own}}
+
+    def figures(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[str, float]:
+        """S2's offline figures."""
+        rows, model = labeled[SIDE], self.model
+        require(len(rows), "split", "there is no test row to judge by; give more accounts or another split")
+        frame, (level, y) = self._frame(model, SIDE, inputs, rows), labels(rows)
+        value = model.value(frame)
+        found: dict[str, Any] = {}
+        if model.converts:
+            p = np.clip(at_level(model.curve(frame), level), 1e-6, 1 - 1e-6)
+            found |= {"auc": metrics.auc(y, p), "logloss": metrics.logloss(y, p)}
+            found["thc"] = metrics.thc(y, given=level, chosen=value.argmax(axis=0))
+        if "amount" in rows:
+            amount, said = rows["amount"].to_numpy(dtype=np.float64), value[level, np.arange(len(rows))].astype(float)
+            v, log = np.log1p(amount / model.unit), np.log1p(said / model.unit)
+            found |= {"mse_log": metrics.mse(v, log), "mae_log": metrics.mae(v, log)}
+            found["normalized_gini"] = metrics.normalized_gini(amount, said)
+            found["tha"] = metrics.tha(amount, given=level, chosen=value.argmax(axis=0))
+        return {name: float(each) for name, each in found.items()}
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted model; what is not in it (graph, behaviours, tolerances) is in the training set."""
+        self.model.save(folder / SIDE)
+        write_whole(folder / DELIVERED, json.dumps([asdict(each) for each in self.segments]))
+
+    @classmethod
+    def load(cls, folder: Path) -> DeliveryModel:
+        """Read what :meth:`save` wrote."""
+        found = cls({SIDE: load(folder / SIDE)})
+        found.segments = tuple(Segment(**each) for each in json.loads((folder / DELIVERED).read_text()))
+        return found
+
+
+def risk_levels(segments: tuple[Segment, ...]) -> NDArray[np.float64]:
+    """(J,): least tolerance of each segment, −inf where anybody may have it."""
+    return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
