@@ -66,7 +66,7 @@ MODELS: Mapping[str, Entry] = {
     "dmbgn": Entry("vouchers.dmbgn", "DmbgnModel", SESSIONS),
     "dmbgn_pretrained": Entry("vouchers.dmbgn", "DmbgnPretrainedModel", SESSIONS),
     "esdpm": Entry("funds.named", "EsdpmModel", FUNDS),
-    "esdpm_ncg": Entry("funds.named", "EsdpmNcgModel", FUNDS),
+    "esdpm_ncg": Entry("funds.named", "EsdpmNcgModel", ("segments", "behaviours", "offers")),
     "esmm": Entry("funds.named", "EsmmModel", FUNDS),
     "mmoe": Entry("funds.named", "MmoeModel", FUNDS),
     "shared_bottom": Entry("funds.named", "SharedBottomModel", FUNDS),

@@ -136,7 +136,7 @@ def test_an_option_goes_to_every_job_that_has_it_beside_the_pipelines_own_defaul
     assert found == {
         "workspace": "ws",
         "prepare_options": {"seed": 3, "options": {"rows": 5}},
-        "train_options": {"workers": 0, "seed": 3},
+        "train_options": {"workers": 0, "epochs": 30, "seed": 3},
         "solve_options": {"campaign": "vouchers", "budget": 7, "requests": 1_000},
     }
     assert arguments_of("train", {"train_options": {"epochs": 4}, "seed": 3})["train_options"] == {
