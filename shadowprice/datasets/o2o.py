@@ -33,7 +33,7 @@ from shadowprice.errors import InvalidInput, InvalidTable, NotFound, TableProble
 from shadowprice.mapping.files.parquet import read_frame
 from shadowprice.tables import validate_tables
 
-LABELED_FILE = "offers_labeled_apr14_may31.parquet"
+LABELED_FILE = "offers_labelled_apr14_may31.parquet"
 JULY_FILE = "offers_july_to_allocate.parquet"
 
 LEVELS = (100, 500, 1000, 2000, 3000, 5000)

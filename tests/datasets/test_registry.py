@@ -11,7 +11,7 @@ from shadowprice.errors import InvalidInput, NotFound
 
 
 def test_every_data_set_of_the_contract_is_listed() -> None:
-    assert names() == ["world", "tables", "mapping", "o2o", "thornton", "promotion", "funds"]
+    assert names() == ["world", "tables", "mapping", "o2o", "thornton", "promotion", "funds", "vouchers"]
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

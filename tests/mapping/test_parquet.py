@@ -145,7 +145,7 @@ def of_sessions(path: Path) -> object:
 
 
 def of_receipts(path: Path) -> object:
-    shutil.move(path, path.parent / "offers_labeled_apr14_may31.parquet")
+    shutil.move(path, path.parent / "offers_labelled_apr14_may31.parquet")
     return load("o2o", data=str(path.parent))
 
 

@@ -9,6 +9,7 @@ import torch
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.responses import load, make
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.testing import assert_monotone
@@ -56,8 +57,9 @@ def test_a_merchant_model_learns_a_line() -> None:
 
 
 def test_dnn_h_says_what_it_needs() -> None:
-    with pytest.raises(InvalidInput, match=r"h_\*"):
-        make("dnn_h", levels=LEVELS)
+    rows = pd.DataFrame({"account_id": ["a", "b"] * 50, "level": [0, 1] * 50, "response": [0.0, 1.0] * 50})
+    with pytest.raises(InvalidInput, match="snapshots: is missing: model 'dnn_h' reads it"):
+        make("dnn_h", levels=LEVELS).fit(rows)
 
 
 def test_of_several_weights_of_the_fused_penalty_the_one_that_predicts_held_out_accounts_best_is_kept(tmp_path) -> None:
@@ -94,7 +96,7 @@ def test_rows_of_one_account_calibrate_as_one_draw_whatever_snapshots_they_see(h
             parameter.zero_()
     held_out = rows.assign(response=(np.arange(100) < hits).astype(float))
     days = [held_out.assign(snapshot_at=each.at.timestamp()) for each in snapshots]
-    found = model.calibrate(snapshots, {"customer": pd.concat(days, ignore_index=True)})
+    found = model.calibrate(Inputs(snapshots=snapshots), {"customer": pd.concat(days, ignore_index=True)})
     assert (found["customer"] > 0) is differs
 
 
