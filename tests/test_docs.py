@@ -6,10 +6,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from snippets import markdown_files
 
@@ -19,7 +17,6 @@ from operations.common import job
 from research.table import Primary, Table, needs_file
 from research.write import MOST_SENTENCES, sentences
 from shadowprice.pacing import pacers
-from shadowprice.pacing.pacers import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -180,31 +177,6 @@ def example(name: str) -> str:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
     [found] = [block for block in blocks if f"class {name}" in block]
     return found
-
-
-def test_the_response_model_of_contributing_fits() -> None:
-    names: dict[str, Any] = {}
-    exec(compile(example("MeanModel"), "CONTRIBUTING.md", "exec"), names)
-    frame = pd.DataFrame({"account_id": list("abcd"), "level": [0, 0, 1, 1], "response": [0.0, 1.0, 1.0, 1.0]})
-    model = names["MeanModel"](levels=[20, 50]).fit(frame)
-    assert model.curve(frame).response[:, 0].tolist() == [0.5, 1.0]
-    again = names["MeanModel"](levels=[20, 50])
-    again.restore(model.state())
-    assert again.curve(frame).response.shape == (2, 4)
-
-
-def test_the_pacer_of_contributing_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "every_other_hour.py").write_text(example("EveryOtherHour"))
-    monkeypatch.setattr(pacers, "__path__", [*pacers.__path__, str(tmp_path)])
-    registry.pacers.cache_clear()
-    try:
-        made: Any = registry.make_pacer("every_other_hour")
-        assert "closing" in registry.pacer_names()
-    finally:
-        registry.pacers.cache_clear()
-        sys.modules.pop("shadowprice.pacing.pacers.every_other_hour", None)
-    assert made.moments(5) == [0.0, 2.0, 4.0]
-    assert made.price(SimpleNamespace(solve=lambda: "solved")) == "solved"
 
 
 def test_the_table_of_contributing_is_one_that_can_be_measured() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from shadowprice.errors import InvalidInput
 from shadowprice.limits.conditions import Condition
@@ -36,7 +36,6 @@ MOST_AMOUNT = 2**53
 
 LIMIT_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 _PERIODS: dict[str, str] = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
-Item = TypeVar("Item", "GroupBudget", "Cap")
 
 
 class Asked(NamedTuple):
@@ -219,6 +218,11 @@ class Bound(NamedTuple):
         return self._replace(campaigns=tuple(each for each in self.campaigns if each != campaign))
 
 
+Limit = GroupBudget | Cap
+KINDS: Mapping[str, type[Limit]] = {"budgets": GroupBudget, "caps": Cap}
+"""Field of :class:`Limits` → class of what it lists. A new kind is a class with ``key`` and ``bound``, and both."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Further budgets and caps of a campaign; a request must fit all that cover it.
@@ -240,16 +244,16 @@ class Limits:
 
     def __bool__(self) -> bool:
         """Return whether there is any limit."""
-        return bool(self.budgets or self.caps)
+        return bool(self.every)
 
     @property
-    def every(self) -> list[GroupBudget | Cap]:
-        """The budgets, then the caps."""
-        return [*self.budgets, *self.caps]
+    def every(self) -> list[Limit]:
+        """The limits in the order of :data:`KINDS`."""
+        return [each for name in KINDS for each in getattr(self, name)]
 
     @property
     def names(self) -> list[str]:
-        """Names of the budgets, then of the caps."""
+        """Names of the limits."""
         return [each.name for each in self.every]
 
     @property
@@ -258,9 +262,13 @@ class Limits:
         return tuple(each.bound for each in self.every)
 
     @property
-    def shared(self) -> list[GroupBudget | Cap]:
+    def shared(self) -> list[Limit]:
         """Limits that several campaigns have together."""
         return [each for each in self.every if each.campaigns]
+
+    def only(self, chosen: Collection[Limit]) -> Limits:
+        """Return some of the limits."""
+        return Limits(**{name: tuple(each for each in getattr(self, name) if each in chosen) for name in KINDS})
 
     @property
     def counted_by_owner(self) -> list[GroupBudget | Cap]:
@@ -318,9 +326,7 @@ class Limits:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
-        return {
-            name: [_given(each) for each in items] for name, items in (("budgets", self.budgets), ("caps", self.caps))
-        }
+        return {name: [_given(each) for each in getattr(self, name)] for name in KINDS}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Limits:
@@ -329,11 +335,12 @@ class Limits:
         Raises:
             InvalidInput: an unknown, missing or wrong field; names it.
         """
-        _check_fields(data, {"budgets", "caps"}, "limits")
-        return cls(
-            budgets=tuple(_built(GroupBudget, each, "limits.budgets") for each in data.get("budgets", ())),
-            caps=tuple(_built(Cap, each, "limits.caps") for each in data.get("caps", ())),
-        )
+        _check_fields(data, set(KINDS), "limits")
+        built: dict[str, Any] = {
+            name: tuple(_built(kind, each, f"limits.{name}") for each in data.get(name, ()))
+            for name, kind in KINDS.items()
+        }
+        return cls(**built)
 
 
 def check_alike(campaigns: Mapping[str, Limits]) -> None:
@@ -381,13 +388,13 @@ def period_of(period: Period, at: datetime) -> str:
     return at.astimezone(UTC).strftime(_PERIODS[period])
 
 
-def _given(item: GroupBudget | Cap) -> dict[str, Any]:
+def _given(item: Limit) -> dict[str, Any]:
     defaults = {each.name: each.default for each in fields(item)}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(item).items()}
     return {name: value for name, value in values.items() if getattr(item, name) != defaults[name]}
 
 
-def _built(kind: type[Item], data: Any, field: str) -> Item:
+def _built(kind: type[Limit], data: Any, field: str) -> Limit:
     _check_fields(data, {each.name for each in fields(kind)}, field)
     try:
         return kind(**data)

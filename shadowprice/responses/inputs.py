@@ -66,7 +66,7 @@ class Inputs:
         """Every table among the inputs."""
         if self.sessions is not None:
             yield from self.sessions.tables.as_dict().values()
-        yield from (each for each in (self.behaviours, self.offers) if each is not None)
+        yield from (each for name in FRAMES if (each := getattr(self, name)) is not None)
 
     def save(self, folder: Path) -> None:
         """Write to ``folder``; :meth:`load` is the inverse."""

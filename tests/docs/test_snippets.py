@@ -31,7 +31,7 @@ BLOCKS = blocks()
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 DATA = [block for block in BLOCKS if block.language in ("json", "yaml")]
 ELSEWHERE = {
-    "CONTRIBUTING.md": "tests/test_docs.py puts each example into its place",
+    "CONTRIBUTING.md": "test_recipes.py and tests/test_docs.py put each example into its place",
     "docs/reference/decision-service.md": "tests/serving/test_client.py runs it on services",
     "docs/how-to/restore.md": "tests/feature_repo/test_register.py runs it on a lost store",
 }

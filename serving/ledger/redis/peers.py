@@ -33,10 +33,7 @@ class SharedLimits:
         self._client = client
         self._campaign = campaign
         shared = campaign.limits.shared
-        self._described = Limits(
-            budgets=tuple(each for each in campaign.limits.budgets if each in shared),
-            caps=tuple(each for each in campaign.limits.caps if each in shared),
-        )
+        self._described = campaign.limits.only(shared)
         self._others = sorted({name for each in shared for name in each.campaigns} - {campaign.name, *kept})
 
     def difference(self) -> str | None:

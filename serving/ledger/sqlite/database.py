@@ -14,7 +14,6 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "11"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -151,10 +150,10 @@ ALTER TABLE promise RENAME TO hold;
 DROP INDEX promise_expiry;
 CREATE INDEX hold_expiry ON hold (expires_at);
 ALTER TABLE tally RENAME COLUMN authorised TO authorized;
-UPDATE about SET value = '11' WHERE key = 'schema';
-"""
+""",
 }
-"""Schema → SQL that makes it the next, in one transaction and for good, with the new number in ``about``."""
+"""Schema → SQL that makes it the next, in one transaction and for good."""
+SCHEMA_VERSION = str(max(map(int, UPGRADES)) + 1)
 BUSY_SECONDS = 5.0
 PAGE_BYTES = 1024
 """Of a new file. A commit writes every page that it touches: of a lone decision one in each of six trees."""
@@ -183,7 +182,8 @@ def create(path: Path, campaign: Campaign) -> int:
             for key, value, upgrades in (("campaign", campaign.name, {}), ("schema", SCHEMA_VERSION, UPGRADES)):
                 database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (key, value))
                 while (found := _about(database, key)) in upgrades:
-                    database.executescript(f"BEGIN IMMEDIATE;{upgrades[found]}COMMIT;")
+                    number = f"UPDATE about SET value = '{int(found) + 1}' WHERE key = 'schema';"
+                    database.executescript(f"BEGIN IMMEDIATE;{upgrades[found]}{number}COMMIT;")
                 if found != value:
                     raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
             _note_terms(database, campaign)

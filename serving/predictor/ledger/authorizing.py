@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from serving.predictor.active import Active
 from serving.predictor.ledger.client import Authorization, KnownRequests
 from serving.predictor.ledger.columns import Authorized, Proposals
-from shadowprice.arms import UNASSIGNED
 from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
+from shadowprice.pacing.decision_log.records import Decision, columns
 
 UNPROCESSABLE = 422
 """Status of a message that the ledger reads and whose content cannot be."""
@@ -137,20 +137,9 @@ def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
 
 
 def _unauthorized(proposals: Proposals, calls: int, active: Active) -> Authorization:
-    """Return the proposals as if they had been recorded."""
+    """Return the proposals as if they had been recorded; what only the ledger writes has its default."""
+    usual = {each.name: each.earlier for each in columns(Decision) if each.field.returned}
+    usual |= {"model_version": active.model.version, "price_version": active.price.version, "repeat": False}
     n = len(proposals.request_id)
-    decisions = Authorized(
-        request_id=proposals.request_id,
-        level=proposals.level,
-        incentive=proposals.incentive,
-        response=proposals.response,
-        expected_cost=proposals.expected_cost,
-        propensity=proposals.propensity,
-        reason=proposals.reason,
-        arm=proposals.arm or [UNASSIGNED] * n,
-        limited_by=[""] * n,
-        price_version=proposals.price_version or [active.price.version] * n,
-        model_version=proposals.model_version or [active.model.version] * n,
-        repeat=[False] * n,
-    )
-    return Authorization(decisions, known=[], errors=[None] * calls)
+    decisions = {name: getattr(proposals, name, None) or [value] * n for name, value in usual.items()}
+    return Authorization(Authorized(**decisions), known=[], errors=[None] * calls)
