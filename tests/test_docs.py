@@ -16,7 +16,6 @@ from operations import __main__ as command
 from operations.common import job
 from research.table import Primary, Table, needs_file
 from research.write import MOST_SENTENCES, sentences
-from shadowprice.pacing import pacers
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -85,7 +84,7 @@ def test_every_file_of_code_that_a_page_names_exists() -> None:
         (str(page.relative_to(ROOT)), path)
         for page in markdown_files()
         if page.name != "CHANGELOG.md"
-        for path in re.findall(r"`([\w./-]+\.(?:py|lua|sh|yaml|tpl|toml))`", page.read_text())
+        for path in re.findall(r"(?<!New file )`([\w./-]+\.(?:py|lua|sh|yaml|tpl|toml))`", page.read_text())
     }
     assert len(found) > 100
     assert [entry for entry in sorted(found) if not any(file.endswith(f"/{entry[1]}") for file in files)] == []

@@ -189,8 +189,9 @@ class Reference:
         return False
 
     def _sums(self, account: str, side: str, partner: str, date: datetime) -> tuple[str, ...]:
-        found = []
-        for each in self.campaign.limits.every:
+        found, limits = [], self.campaign.limits
+        every: list[GroupBudget | Cap] = [*limits.budgets, *limits.caps]
+        for each in every:
             owner = _owner(each, account, side, partner)
             if owner is not None:
                 found.append(f"{each.name}|{date.strftime(PERIODS[each.period])}|{owner}")
