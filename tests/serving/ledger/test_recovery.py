@@ -20,6 +20,7 @@ from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite.backup import audit, backup
+from serving.ledger.sqlite.database import SCHEMA_VERSION
 from serving.recover import recover
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable
@@ -266,7 +267,7 @@ def test_ledger_of_another_schema_are_refused_and_left_as_they_are(kit, spring, 
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [schema])
     before = path.read_bytes()
-    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '11'; use another file"):
+    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '{SCHEMA_VERSION}'; use another file"):
         opened()
     assert path.read_bytes() == before
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from serving.ledger.sqlite import backup as backups
 from serving.ledger.sqlite import database
 from serving.ledger.sqlite.backup import audit, backup
 from serving.ledger.sqlite.store import SqliteStore
@@ -24,8 +25,11 @@ UPDATE about SET value = '10' WHERE key = 'schema';
 
 
 @pytest.fixture
-def earlier(kit, tmp_path):
-    """A file of schema 10 with an open authorization, and its campaign."""
+def earlier(kit, tmp_path, monkeypatch):
+    """A file of schema 10 with an open authorization, and its campaign; steps that came later are left out."""
+    monkeypatch.setattr(database, "UPGRADES", {"10": database.UPGRADES["10"]})
+    for module in (database, backups):
+        monkeypatch.setattr(module, "SCHEMA_VERSION", "11")
     campaign, path = kit.campaign(), tmp_path / "ledger.db"
     ledger = kit.open(campaign, path)
     ledger.authorize(kit.item("open"))
