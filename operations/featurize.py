@@ -34,7 +34,7 @@ from shadowprice.graphs.communities import communities, members
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups
-from shadowprice.learning.labeling import context_of, write_labeled, write_serving
+from shadowprice.learning.labeling import context_of, inputs_of, write_labeled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.sessions import session_set
 from shadowprice.learning.training_set import TrainingSet, file_of, remove_meta, write_meta
@@ -42,9 +42,9 @@ from shadowprice.limits.attributes import columns_file
 from shadowprice.on_ray.parts import on_actors
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
-from shadowprice.responses.inputs import Inputs, snapshot_folder
+from shadowprice.responses.inputs import snapshot_folder
 from shadowprice.responses.joint.inputs import with_features
-from shadowprice.tables import Tables, behaviours, campaign_from_tables, offer_features
+from shadowprice.tables import Tables, campaign_from_tables
 from shadowprice.tables.database import BATCH, parquet_parts, write_batches
 
 SCRATCH = ".scratch"
@@ -144,7 +144,7 @@ def _featurize(
     served = {side: snapshots[-1].accounts_of(side) for side in sides}
     for side, accounts in served.items():
         write_serving(tables, side, accounts, snapshots[-1].at, file_of(job.training, "serving", side))
-    _inputs(tables, campaign, snapshots).save_others(job.training)
+    inputs_of(tables, campaign, snapshots).save_others(job.training)
     write_meta(
         job.training,
         levels={side: campaign.terms(side).levels for side in sides},
@@ -168,20 +168,6 @@ def _featurize(
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
     }
-
-
-def _inputs(tables: Tables, campaign: Campaign, snapshots: Sequence[GraphSnapshot]) -> Inputs:
-    """Inputs of models beside the rows; those of a delivery have actions of accounts and features of offers too."""
-    delivered: list[Side] = [side for side, terms in campaign.sides.items() if terms.segments]
-    if not delivered:
-        return Inputs(snapshots=snapshots)
-    (side,) = delivered
-    return Inputs(
-        snapshots=snapshots,
-        behaviours=behaviours(tables, side),
-        offers=offer_features(tables, side),
-        segments=campaign.sides[side].segments,
-    )
 
 
 def _sizes(data: TrainingSet) -> Mapping[str, Any]:

@@ -10,8 +10,8 @@ from shadowprice.datasets import load
 from shadowprice.datasets.registry import Dataset
 from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.build import build_snapshot
+from shadowprice.learning.labeling import inputs_of
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.inputs import Inputs
 from shadowprice.tables import campaign_from_tables, labeled
 
 
@@ -26,7 +26,8 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
 
 def training_set_of(dataset: Dataset) -> TrainingSet:
     """Training set of a data set of campaigns, with one snapshot."""
-    tables, terms = dataset.tables, campaign_from_tables(dataset.tables).sides
+    tables, campaign = dataset.tables, campaign_from_tables(dataset.tables)
+    terms = campaign.sides
     taken = tables.account["snapshot_ts"].iloc[0].to_pydatetime()
     nodes = tables.account.drop(columns="snapshot_ts").merge(
         interactions(tables, taken).drop(columns="snapshot_ts"), on=["account_id", "side"], how="left"
@@ -46,7 +47,7 @@ def training_set_of(dataset: Dataset) -> TrainingSet:
     return TrainingSet(
         rows,
         serving,
-        Inputs(snapshots=[snapshot]),
+        inputs_of(tables, campaign, [snapshot]),
         {side: terms[side].levels for side in rows},
         {side: context_columns(frame) for side, frame in rows.items()},
         offers={side: terms[side].offers for side in rows if terms[side].amounts},

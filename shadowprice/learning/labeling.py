@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import Campaign, Side
 from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import Tables, labels_query
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.inputs import Inputs
+from shadowprice.tables import Tables, behaviours, labels_query, offer_features
 from shadowprice.tables.database import BATCH, ROW, write_batches
 
 
@@ -134,3 +136,17 @@ def write_serving(tables: Tables, side: Side, accounts: NDArray[np.str_], at: da
     with tables.connect() as db:
         db.register("served", pa.table({"account_id": pa.array(accounts, pa.string())}))
         write_batches(path, db.sql(query).to_arrow_reader(BATCH))
+
+
+def inputs_of(tables: Tables, campaign: Campaign, snapshots: Sequence[GraphSnapshot]) -> Inputs:
+    """Inputs of models beside the rows; those of a delivery have actions of accounts and features of offers too."""
+    delivered: list[Side] = [side for side, terms in campaign.sides.items() if terms.segments]
+    if not delivered:
+        return Inputs(snapshots=snapshots)
+    (side,) = delivered
+    return Inputs(
+        snapshots=snapshots,
+        behaviours=behaviours(tables, side),
+        offers=offer_features(tables, side),
+        segments=campaign.sides[side].segments,
+    )

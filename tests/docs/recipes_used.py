@@ -37,17 +37,15 @@ def helpers(name: str) -> Any:
 
 def model(folder: Path) -> None:
     from benchmarks.world.training_set import training_set
-    from operations.featurize import _inputs
     from shadowprice.errors import InvalidInput
     from shadowprice.learning.bundle import EMBEDDINGS
     from shadowprice.learning.fit import fit_bundle
     from shadowprice.learning.recipes import Training
     from shadowprice.responses.training import TrainingConfig
-    from shadowprice.tables import campaign_from_tables
 
     dataset, data = training_set("world", 0, **TINY)
     tables = dataset.tables
-    joined = _inputs(tables, campaign_from_tables(tables), data.snapshots).joined
+    joined = data.inputs.joined.copy()
     assert sorted(joined["account_id"]) == sorted(set(tables.account["account_id"]))
     assert joined["joined_at"].iloc[0] == tables.account["snapshot_ts"].min().timestamp()
     later = data.serving["customer"]["account_id"].astype(str).iloc[::3]
@@ -67,7 +65,7 @@ def model(folder: Path) -> None:
     for group in (False, True):
         curves = np.stack(stored.loc[late == group, "embedding"].to_numpy())[:, :levels]
         np.testing.assert_allclose(curves, np.tile(mean.loc[group], (len(curves), 1)), atol=1e-6)
-    data.save(folder / "without")
+    replace(data, inputs=replace(data.inputs, joined=None)).save(folder / "without")
     with pytest.raises(InvalidInput, match="joined: is missing: model 'newcomer' reads it"):
         fit_bundle(folder / "without", folder / "other", how, config, workers=0)
 

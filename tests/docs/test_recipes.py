@@ -48,7 +48,8 @@ def apply(folder: Path, section: str) -> None:
             continue
         lines = (folder / named).read_text().splitlines(keepends=True)
         [place] = [number for number, line in enumerate(lines) if line.strip().startswith(beginning)]
-        lines[place + (where == "after") : place + (where != "before")] = [block[3]]
+        apart = "\n\n" if where == "before" and not block[3].startswith(" ") else ""
+        lines[place + (where == "after") : place + (where != "before")] = [block[3] + apart]
         (folder / named).write_text("".join(lines))
     assert blocks
 
@@ -81,7 +82,7 @@ TOUCHED = {
     "A response model": (
         "2: the model, the registry; with an input of its own 4",
         [f"{RESPONSES}/{name}" for name in ("tabular/newcomer.py", "registry.py", "inputs.py")]
-        + ["operations/featurize.py"],
+        + ["shadowprice/learning/labeling.py"],
     ),
     "A response layer": (
         "2: the layer, the heads",
