@@ -259,8 +259,8 @@ def _side(
     account = frame["account_id"].to_numpy(dtype=str)
     weight = given_weights(frame)
     interval = Interval(replications=replications, cluster=account, partner=partner)
-    table = partial(calibration_table, weight=weight, cluster=account, partner=partner)
     judged: dict[str, Any] = {"weight": weight, "interval": interval}
+    table = partial(calibration_table, weight=weight, interval=interval)
     found: dict[str, Estimate] = {
         "mae": metrics.mae(y, p, **judged),
         "mse": metrics.mse(y, p, **judged),
@@ -279,16 +279,14 @@ def _side(
         rows=len(frame),
         accounts=int(np.unique(account).size),
         metrics=found,
-        by_level=response_by_level(
-            y, p, level, curves.levels, truth=truth, weight=weight, cluster=account, partner=partner
-        ),
+        by_level=response_by_level(y, p, level, curves.levels, truth=truth, **judged),
         curve=curves.response.mean(axis=1, dtype=np.float64),
         true_curve=None if known is None else known.mean(axis=1),
         hazard=None,
         true_hazard=None if known is None or side != "customer" else _mean_hazard(known, curves.levels),
         change_points=None,
         reliability=table(y, p, equal_bins(p)),
-        worst=worst_bin(y, p, weight=weight, cluster=account, partner=partner),
+        worst=worst_bin(y, p, **judged),
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=slope,
         curve_slope=curve_slope,

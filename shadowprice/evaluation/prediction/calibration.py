@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.statistics.intervals import Estimate, Statistic
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, Statistic
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.metric import Array, as_rows, as_weights, metric
 
@@ -60,9 +60,7 @@ def calibration_table(
     *,
     size: int | None = None,
     weight: ArrayLike | None = None,
-    cluster: ArrayLike | None = None,
-    partner: ArrayLike | None = None,
-    level: float = 0.95,
+    interval: Interval | None = None,
 ) -> CalibrationTable:
     """Compare prediction and response within groups of rows.
 
@@ -71,8 +69,7 @@ def calibration_table(
         groups: (N,) whole numbers ≥ 0: an incentive level's index, or :func:`equal_bins` of ``p``.
         size: number of groups G, when some of the last may be empty.
         weight: (N,), default ones.
-        cluster, partner: (N,) account and partner of each row, for the intervals.
-        level: of the intervals, see :func:`shadowprice.evaluation.statistics.means.mean`.
+        interval: around the means of the responses, see :func:`shadowprice.evaluation.statistics.means.mean`.
 
     O(N log N).
     """
@@ -80,14 +77,15 @@ def calibration_table(
     of = _group_index(groups, columns["y"].size)
     weights = as_weights(weight, of.size)
     count = max(size or 0, int(of.max()) + 1)
-    accounts, partners = (None if ids is None else np.asarray(ids) for ids in (cluster, partner))
+    around = interval or Interval()
+    accounts, partners = (None if ids is None else np.asarray(ids) for ids in (around.cluster, around.partner))
     predicted, observed, low, high = np.full((4, count), np.nan)
     for g in range(count):
         inside = (of == g) & (weights > 0)
         if not inside.any():
             continue
         own, other = (None if ids is None else ids[inside] for ids in (accounts, partners))
-        seen = mean(columns["y"][inside], weights[inside], own, level, partner=other)
+        seen = mean(columns["y"][inside], weights[inside], own, around.level, partner=other)
         predicted[g] = np.average(columns["p"][inside], weights=weights[inside])
         observed[g], low[g], high[g] = seen.value, seen.low, seen.high
     error = ece(columns["y"], columns["p"], groups=of, weight=weights)
@@ -117,9 +115,7 @@ def worst_bin(
     *,
     bins: int = 10,
     weight: ArrayLike | None = None,
-    cluster: ArrayLike | None = None,
-    partner: ArrayLike | None = None,
-    level: float = 0.95,
+    interval: Interval | None = None,
 ) -> WorstBin:
     """Find the range of the prediction that is furthest from its responses.
 
@@ -127,8 +123,9 @@ def worst_bin(
     with calibrated predictions no distance is above 0 in a share ``level`` of the samples. O(N log N).
     """
     of = equal_bins(p, bins)
-    every = 1 - (1 - level) / (int(of.max()) + 1)
-    table = calibration_table(y, p, of, weight=weight, cluster=cluster, partner=partner, level=every)
+    around = interval or Interval()
+    every = 1 - (1 - around.level) / (int(of.max()) + 1)
+    table = calibration_table(y, p, of, weight=weight, interval=replace(around, level=every))
     away = np.nan_to_num(np.maximum(np.maximum(table.low - table.predicted, table.predicted - table.high), 0.0))
     gap = np.nan_to_num(np.abs(table.predicted - table.observed))
     k = int(np.lexsort((gap, away))[-1])

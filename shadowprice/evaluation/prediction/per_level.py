@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.prediction.calibration import calibration_table
+from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.evaluation.statistics.metric import as_rows
 
 
@@ -43,9 +44,7 @@ def response_by_level(
     *,
     truth: ArrayLike | None = None,
     weight: ArrayLike | None = None,
-    cluster: ArrayLike | None = None,
-    partner: ArrayLike | None = None,
-    confidence: float = 0.95,
+    interval: Interval | None = None,
 ) -> ResponseByLevel:
     """Group rows by the level they were given.
 
@@ -53,17 +52,15 @@ def response_by_level(
         y: (N,) responses; p: (N,) predictions at the level given.
         level: (N,) index into ``levels``; levels: (J,) minor units, ascending.
         truth: (N,) true expected response at the level given, where it is known.
-        weight: (N,), for instance 1 / propensity; cluster, partner: (N,) account and partner of each row.
-        confidence: of the intervals around the observed means.
+        weight: (N,), for instance 1 / propensity.
+        interval: around the observed means, by account and partner of each row.
 
     Raises:
         InvalidInput: a level index outside ``levels``, or what the metrics refuse.
     """
     amounts = check_levels(levels)
     index = check_index(level, amounts.size)
-    table = calibration_table(
-        y, p, index, size=amounts.size, weight=weight, cluster=cluster, partner=partner, level=confidence
-    )
+    table = calibration_table(y, p, index, size=amounts.size, weight=weight, interval=interval)
     true_mean = None
     if truth is not None:
         weights = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)

@@ -17,25 +17,20 @@ def paired_difference(
     p1: ArrayLike,
     p2: ArrayLike,
     *,
-    cluster: ArrayLike | None = None,
-    partner: ArrayLike | None = None,
     weight: ArrayLike | None = None,
-    level: float = 0.95,
-    replications: int = 1000,
-    seed: int = 0,
+    interval: Interval | None = None,
 ) -> Estimate:
     """``metric(y, p1) − metric(y, p2)`` with an interval from samples that both models share.
 
-    ``y``, ``p1``, ``p2``, ``weight``, ``cluster`` (account of each row) and ``partner`` are (N,). Drawing the
-    same accounts for both removes what the sample does to both alike.
+    ``y``, ``p1``, ``p2`` and ``weight`` are (N,). Drawing the accounts of the ``interval`` for both removes what the
+    sample does to both alike.
     """
     first, second = metric.statistic(y, p1), metric.statistic(y, p2)
-    interval = Interval(level=level, replications=replications, cluster=cluster, partner=partner, seed=seed)
 
     def difference(weights: Array) -> Array:
         return first(weights) - second(weights)
 
-    return bootstrap(difference, as_weights(weight, np.shape(y)[-1]), interval)
+    return bootstrap(difference, as_weights(weight, np.shape(y)[-1]), interval or Interval())
 
 
 def paired_over_seeds(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Estimate:

@@ -83,6 +83,9 @@ def test_rows_of_one_account_do_not_count_as_independent_in_the_furthest_range()
     account = np.repeat(np.arange(300), 20)
     own = np.repeat(rng.random(300) < 0.3, 20)
     p = np.repeat(rng.uniform(0.25, 0.35, 300), 20)
-    alone, together = worst_bin(own.astype(float), p), worst_bin(own.astype(float), p, cluster=account)
+    alone, together = (
+        worst_bin(own.astype(float), p),
+        worst_bin(own.astype(float), p, interval=Interval(cluster=account)),
+    )
     assert alone.distance > 0
     assert together.distance == 0

@@ -6,6 +6,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.prediction.per_level import response_by_level
+from shadowprice.evaluation.statistics.intervals import Interval
 
 
 def test_the_table_by_level_agrees_with_a_groupby_and_leaves_an_unseen_level_empty():
@@ -36,7 +37,7 @@ def test_intervals_cover_the_true_rate_when_accounts_repeat():
         account = np.repeat(np.arange(150), 4)
         rate = rng.beta(1, 3, 150)[account]
         y = rng.random(600) < rate
-        found = response_by_level(y, rate, np.zeros(600, dtype=int), [50], cluster=account)
+        found = response_by_level(y, rate, np.zeros(600, dtype=int), [50], interval=Interval(cluster=account))
         covered += found.low[0] <= 0.25 <= found.high[0]
     assert 0.91 * 200 <= covered <= 0.99 * 200
 

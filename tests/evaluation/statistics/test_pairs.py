@@ -13,7 +13,7 @@ def test_the_paired_interval_is_the_one_of_the_difference_and_narrower_than_unpa
     y = rng.normal(size=500)
     first = y + rng.normal(size=500)
     second = first + 0.1 * rng.normal(size=500)
-    found = paired_difference(metrics.mse, y, first, second, replications=2000)
+    found = paired_difference(metrics.mse, y, first, second, interval=Interval(replications=2000))
     direct = stats.bootstrap(
         ((y - first) ** 2 - (y - second) ** 2,),
         np.mean,
@@ -33,8 +33,8 @@ def test_a_better_model_is_told_from_a_worse_one_by_auc_and_equal_models_are_not
     y = rng.random(4000) < 1 / (1 + np.exp(-z))
     noisy = z + rng.normal(size=4000)
     account = np.arange(4000) // 2
-    assert paired_difference(metrics.auc, y, z, noisy, cluster=account, replications=300).low > 0
-    same = paired_difference(metrics.auc, y, z, z, cluster=account, replications=100)
+    assert paired_difference(metrics.auc, y, z, noisy, interval=Interval(cluster=account, replications=300)).low > 0
+    same = paired_difference(metrics.auc, y, z, z, interval=Interval(cluster=account, replications=100))
     assert (same.value, same.low, same.high) == (0, 0, 0)
 
 
