@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI
@@ -24,11 +22,10 @@ from serving.http.web import answering, json_response, read_body
 from serving.ledger.api.corrections import needs_administrator, read_corrections
 from serving.ledger.api.events import read_events
 from serving.ledger.api.guard import require, role_of
-from serving.ledger.api.ledger import Ledger, Trouble
+from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import Authorizations, Releases, parse
 from serving.ledger.api.openapi import answered_by, describe, described
 from serving.ledger.store import Store
-from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidRequest, NotFound
 
 AUTHORIZATIONS = TypeAdapter(Authorizations)
@@ -145,23 +142,6 @@ class Families(Collector):
 
 
 Background = Callable[[], AbstractContextManager[None]]
-
-
-def create_app(
-    store: Store,
-    campaign: Campaign,
-    *,
-    hard_stop: bool,
-    tokens: Tokens | None = None,
-    calls_per_second: float = 0.0,
-    background: Sequence[Background] = (),
-    volumes: Mapping[str, Path] = MappingProxyType({}),
-    troubles: Sequence[Trouble] = (),
-    verdict: Path | None = None,
-) -> Application:
-    """Return the application of one campaign's ledger; options as those of :class:`Ledger` and :func:`serve`."""
-    ledger = Ledger(store, campaign, hard_stop, volumes, troubles, verdict)
-    return serve(Ledgers([ledger]), tokens=tokens, calls_per_second=calls_per_second, background=background)
 
 
 def serve(

@@ -9,7 +9,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from serving.ledger.api.app import create_app
+from serving.ledger.api.app import Ledgers, serve
+from serving.ledger.api.ledger import Ledger
 from serving.ledger.log import LogWriter
 from serving.ledger.records import Recorded
 from serving.recover import recover
@@ -115,7 +116,7 @@ def test_the_use_of_a_budget_is_in_the_totals_and_metrics_over_http(open_ledger,
     limits = Limits(budgets=(GroupBudget(name="customers", limit=120, side="customer"),))
     ledger = open_ledger(limits=limits)
     ledger.authorize(kit.item("r1"), kit.item("r2", "merchant"))
-    app = create_app(ledger.store, ledger.campaign, hard_stop=True)
+    app = serve(Ledgers([Ledger(ledger.store, ledger.campaign)]))
     columns = {name: [value] for name, value in vars(kit.item("r3", level=2)).items()}
     body = {"campaign": ledger.campaign.name, "model_version": "m", "price_version": 1, "items": columns}
 

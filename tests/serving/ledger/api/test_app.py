@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from serving.http.tokens import ROLES, Tokens, ledger_tokens, read_secret
-from serving.ledger.api.app import create_app
+from serving.ledger.api.app import Ledgers, serve
 from serving.ledger.api.guard import ROUTES
+from serving.ledger.api.ledger import Ledger
 from shadowprice.errors import InvalidInput
 
 TOKEN = "an-example-of-a-token"
@@ -29,7 +30,7 @@ def client(ledger, tmp_path):
         if token is not None:
             file.write_text(token)
         tokens = None if token is None else Tokens(file)
-        app = create_app(ledger.store, ledger.campaign, hard_stop=True, tokens=tokens)
+        app = serve(Ledgers([Ledger(ledger.store, ledger.campaign)]), tokens=tokens)
         return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers)
 
     return make

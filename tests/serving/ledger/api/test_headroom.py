@@ -9,13 +9,14 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.ledger.api.app import create_app
+from serving.ledger.api.app import Ledgers, serve
+from serving.ledger.api.ledger import Ledger
 
 
 @pytest.fixture
 def scrape(ledger, tmp_path):
     def made(**volumes):
-        app = create_app(ledger.store, ledger.campaign, hard_stop=True, volumes=volumes)
+        app = serve(Ledgers([Ledger(ledger.store, ledger.campaign, volumes=volumes)]))
 
         async def ask():
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

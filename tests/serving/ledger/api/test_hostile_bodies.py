@@ -13,8 +13,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from serving.http.limits import MAX_BODY_BYTES
-from serving.ledger.api.app import create_app
+from serving.ledger.api.app import Ledgers, serve
 from serving.ledger.api.events import read_events
+from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import Authorizations, Releases, parse
 from shadowprice.errors import InvalidRequest
 
@@ -113,7 +114,7 @@ def test_the_data_of_a_binary_event_are_bounded_too():
 
 
 def test_other_calls_are_answered_while_hostile_bodies_are_refused(ledger):
-    app = create_app(ledger.store, ledger.campaign, hard_stop=True)
+    app = serve(Ledgers([Ledger(ledger.store, ledger.campaign)]))
     json_type = {"content-type": "application/json"}
 
     async def scenario():
