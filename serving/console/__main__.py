@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from prometheus_client import REGISTRY
 
 from operations.common.workspace import read_campaign
 from serving.client.client import LedgerClient
-from serving.console.app import create_app, ready
+from serving.console.app import Console, create_app
 from serving.console.budget import Questions
 from serving.console.login import Provider
 from serving.http.access import check_exposed
@@ -69,21 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tokens = Tokens.of(settings.token_file)
         check_exposed(settings.host, tokens)
         ledger = LedgerClient(settings.ledger_url, campaign.name)
-        prices = PriceStore(settings.prices_dir)
-        app = create_app(
+        console = Console(
             campaign,
             ledger,
-            prices,
+            PriceStore(settings.prices_dir),
             log=settings.log_dir,
             currency=Currency.of(settings.currency),
-            tokens=tokens,
-            calls_per_second=settings.calls_per_second,
             lift=settings.lift_file,
             questions=None if settings.workspace is None else Questions.of(settings.workspace),
-            provider=_provider(settings),
         )
+        limit = settings.calls_per_second
+        app = create_app(console, tokens=tokens, calls_per_second=limit, provider=_provider(settings))
         server = BoundedServer(app, settings.host, settings.port)
-        probes = Probes(lambda: server.beat, partial(ready, campaign, prices), REGISTRY)
+        probes = Probes(lambda: server.beat, console.ready, REGISTRY)
         with ledger, probing(settings.host, settings.probe_port, probes):
             server.run()
     except ShadowpriceError as error:

@@ -60,29 +60,33 @@ Page = tuple[str, Mapping[str, Any]]
 
 
 class Console:
-    """Pages about one campaign. Reads only, and is safe to share between threads."""
+    """Pages about one campaign. Reads only, and is safe to share between threads.
+
+    ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, and ``questions`` are those
+    about other budgets; None: there is no such page. ``lift`` is the file that the job of this name writes. The
+    workspace is the folder that the price store lies in.
+    """
 
     def __init__(
         self,
         campaign: Campaign,
         ledger: Totals,
         prices: PriceStore,
-        log: Path | None,
-        currency: Currency,
-        questions: Questions | None,
-        lift: Path | None,
-        workspace: Workspace,
+        log: Path | None = None,
+        currency: Currency | None = None,
+        questions: Questions | None = None,
+        lift: Path | None = None,
     ) -> None:
         self._campaign = campaign
         self._ledger = ledger
-        self._prices = PriceHistory(prices, campaign.name)
+        self._store, self._prices = prices, PriceHistory(prices, campaign.name)
         self._log = None if log is None else DecisionLog(log)
-        self._currency = currency
+        self._currency = currency or Currency()
         self._questions = questions
         self._lift = lift
-        self._workspace = workspace
+        self._workspace = Workspace(prices.root.parent)
         self._drawer = Drawer()
-        self._templates = environment(currency, campaign)
+        self._templates = environment(self._currency, campaign)
 
     def campaigns(self, _: Request) -> Page:
         """GET /: every campaign in one line."""
@@ -102,6 +106,11 @@ class Console:
         """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""
         self._check(request)
         return "mix.html.jinja", {"state": self._state(), **self._mixed()}
+
+    def ready(self) -> dict[str, str]:
+        """Read the newest price, or raise ``Unavailable``. A ledger that does not answer is shown on the pages."""
+        self._store.latest(self._campaign.name)
+        return {"status": "ready", "campaign": self._campaign.name}
 
     def warm(self) -> None:
         """Read the log and draw its pictures, so that the first page of them need not wait."""
@@ -282,38 +291,20 @@ class Console:
             raise NotFound(f"campaign {name!r} is not kept here; this is {self._campaign.name!r}")
 
 
-def ready(campaign: Campaign, prices: PriceStore) -> dict[str, str]:
-    """Read the newest price, or raise ``Unavailable``. A ledger that does not answer is shown on the pages."""
-    prices.latest(campaign.name)
-    return {"status": "ready", "campaign": campaign.name}
-
-
 def create_app(
-    campaign: Campaign,
-    ledger: Totals,
-    prices: PriceStore,
+    console: Console,
     *,
-    log: Path | None = None,
-    currency: Currency | None = None,
     tokens: Tokens | None = None,
     calls_per_second: float = 0.0,
-    questions: Questions | None = None,
-    lift: Path | None = None,
     provider: Provider | None = None,
 ) -> Application:
-    """Return the console of a campaign.
+    """Return the application of a campaign's console.
 
-    ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, ``tokens`` are those of
-    which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of each caller.
-    ``questions`` are those about other budgets; None: there is no such page. ``lift`` is the file that the job of this
-    name writes. ``provider`` signs people in; it needs ``tokens`` beside it. The workspace is the folder that the price
-    store lies in.
+    ``tokens`` are those of which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of
+    each caller. ``provider`` signs people in; it needs ``tokens`` beside it.
     """
     if provider is not None and tokens is None:
         raise InvalidInput("must name a file: the way in while the provider is down", field="--token-file")
-    console = Console(
-        campaign, ledger, prices, log, currency or Currency(), questions, lift, Workspace(prices.root.parent)
-    )
 
     @asynccontextmanager
     async def warming(_: FastAPI) -> AsyncIterator[None]:
@@ -347,7 +338,7 @@ def create_app(
 
     async def readyz(request: Request) -> Response:
         try:
-            return json_response(await in_thread(request, partial(ready, campaign, prices)))
+            return json_response(await in_thread(request, console.ready))
         except ShadowpriceError as error:
             return json_response({"error": str(error)}, error.status)
 

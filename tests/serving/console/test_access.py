@@ -9,7 +9,7 @@ import json
 import httpx
 import pytest
 
-from serving.console.app import create_app
+from serving.console.app import Console, create_app
 from serving.http.tokens import ROLES, Tokens
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.price_store import PriceStore
@@ -30,7 +30,7 @@ def get(tmp_path, kit):
     file.write_text(json.dumps(SECRETS))
 
     def ask(path: str, **headers: str) -> httpx.Response:
-        app = create_app(kit.campaign(), Down(), PriceStore(tmp_path / "prices"), tokens=Tokens(file))
+        app = create_app(Console(kit.campaign(), Down(), PriceStore(tmp_path / "prices")), tokens=Tokens(file))
 
         async def once() -> httpx.Response:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

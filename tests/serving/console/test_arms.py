@@ -19,7 +19,7 @@ import pytest
 from looking import LOOKS, browser, faults, show
 
 from operations.lift import LiftJob, run
-from serving.console.app import create_app
+from serving.console.app import Console, create_app
 from shadowprice.arms import Arm, Experiment, treatment
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Unavailable
@@ -91,7 +91,7 @@ def _blank(kind: pa.DataType) -> list[object]:
 
 
 def page(log: Path, lift: Path, tmp_path: Path, campaign: Campaign = CAMPAIGN) -> httpx.Response:
-    app = create_app(campaign, Down(), PriceStore(tmp_path / "prices"), log=log, lift=lift)
+    app = create_app(Console(campaign, Down(), PriceStore(tmp_path / "prices"), log=log, lift=lift))
 
     async def once() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

@@ -18,7 +18,7 @@ from looking import LOOKS, browser, faults, show, yen_faults
 
 from operations.whatif import Question
 from serving.console import budget
-from serving.console.app import create_app
+from serving.console.app import Console, create_app
 from serving.console.budget import Questions
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
@@ -63,7 +63,9 @@ def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
     """Asks for a page, in dollars or in the currency that the test names."""
     questions = Questions(lambda: asked.question, lambda: "model-1")
     currency = Currency.of(getattr(request, "param", "USD"))
-    app = create_app(asked.campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions, currency=currency)
+    app = create_app(
+        Console(asked.campaign, Down(), PriceStore(tmp_path / "prices"), currency=currency, questions=questions)
+    )
 
     def ask(page: str = "budget", **form: object) -> httpx.Response:
         async def once() -> httpx.Response:

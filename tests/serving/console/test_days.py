@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from operations.common.workspace import LIFT
-from serving.console.app import create_app
+from serving.console.app import Console, create_app
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.evaluation.policy.worth import Worth, WorthAt
@@ -117,7 +117,7 @@ def pages(folder: Path, age: float, reported: Campaign | None = None) -> dict[st
     lift |= {"campaign": "spring", "baseline": "holdout", "per_request": [], "sample_ratio": ratio}
     (folder / LIFT).write_text(json.dumps(lift))
     os.utime(folder / LIFT, (before.timestamp(), before.timestamp()))
-    app = create_app(campaign, Ledger(), store, lift=folder / LIFT, log=folder)
+    app = create_app(Console(campaign, Ledger(), store, lift=folder / LIFT, log=folder))
 
     async def read() -> dict[str, str]:
         found = {}
@@ -160,7 +160,7 @@ def test_each_page_has_the_figures_of_this_window_alone(tmp_path: Path, age: flo
 def test_before_the_first_price_of_a_window_that_of_the_last_one_is_no_plan(tmp_path: Path) -> None:
     store = PriceStore(tmp_path / "prices")
     store.publish(price(1, NOW - timedelta(days=1), 23, 719_200, 0.007777))
-    app = create_app(CAMPAIGN, Ledger(), store)
+    app = create_app(Console(CAMPAIGN, Ledger(), store))
 
     async def read() -> str:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from looking import browser
 
-from serving.console.app import create_app
+from serving.console.app import Console, create_app
 from serving.console.login import COOKIE, Provider
 from serving.http.tokens import ROLES, Tokens
 from shadowprice.errors import InvalidInput, Unavailable
@@ -68,7 +68,7 @@ def start(kit, tmp_path_factory, free_port: Callable[[], int]) -> Iterator[Calla
             issuer=issuer, client_id="c", client_secret="s", public_url=address, allow="groups=budget-owners"
         )
         prices, tokens = PriceStore(folder / "prices"), Tokens(folder / "tokens")
-        app = create_app(kit.campaign(), Down(), prices, tokens=tokens, provider=provider)
+        app = create_app(Console(kit.campaign(), Down(), prices), tokens=tokens, provider=provider)
         server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -181,4 +181,4 @@ def test_single_sign_on_needs_tokens_beside_it(kit, tmp_path):
         issuer="https://a.example", client_id="c", client_secret="s", public_url="https://b.example", allow="a=b"
     )
     with pytest.raises(InvalidInput, match="--token-file"):
-        create_app(kit.campaign(), Down(), PriceStore(tmp_path), provider=provider)
+        create_app(Console(kit.campaign(), Down(), PriceStore(tmp_path)), provider=provider)

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from looking import yen_faults
 
-from serving.console.app import create_app
+from serving.console.app import Console, create_app
 from serving.http.handler import Application
-from serving.ledger.api.app import create_app as create_ledger
+from serving.ledger.api.app import Ledgers, serve
+from serving.ledger.api.ledger import Ledger as KeptLedger
 from serving.ledger.opening import open_store
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
@@ -114,12 +115,11 @@ def million(tmp_path_factory: pytest.TempPathFactory):
         database.executescript(f"BEGIN;{FILL}COMMIT;")
     write_log(folder / "log")
     store = open_store(CAMPAIGN, folder / "ledger.db")
-    ledger = Ledger(create_ledger(store, CAMPAIGN, hard_stop=True))
+    ledger = Ledger(serve(Ledgers([KeptLedger(store, CAMPAIGN)])))
 
     def make() -> Application:
-        return create_app(
-            CAMPAIGN, ledger, PriceStore(folder / "prices"), log=folder / "log", currency=Currency.of("JPY")
-        )
+        prices = PriceStore(folder / "prices")
+        return create_app(Console(CAMPAIGN, ledger, prices, log=folder / "log", currency=Currency.of("JPY")))
 
     yield make
     store.close()
