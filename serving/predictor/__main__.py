@@ -118,12 +118,9 @@ def _warm_up(config: Config, served: _Served) -> None:
         PriceStore(workspace.prices_dir),
         campaign,
         load_model=models.load,
-        on_swap=metrics.active_price,
-        on_rejected=metrics.price_rejected,
-        on_passed_over=metrics.prices_passed_over,
+        metrics=metrics,
         poll_seconds=config.poll_seconds,
         workspace=workspace.model_dir.parent,
-        on_canary=metrics.canary_share,
     )
     predictor = Predictor(
         campaign=campaign,

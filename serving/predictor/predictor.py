@@ -25,7 +25,7 @@ from serving.predictor.ledger.authorizing import Ledger, authorize
 from serving.predictor.ledger.client import Authorization
 from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
-from serving.predictor.wanted import want
+from serving.predictor.wanted import Group, want
 from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import CANARY, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
@@ -144,13 +144,10 @@ class Predictor:
         treated = self._treated(requests, now, active)
         found: dict[int, dict[str, Any]] = {}
         failed = False
-        for side, pair, rows in () if outside else _groups(active, requests, range(len(requests)), treated):
-            late = stale and pair is active
-            wanted = await want(
-                self.campaign, self.coverage, pair, side, rows, requests, treated, late, lambda _: nullcontext()
-            )
+        for group in () if outside else _groups(active, requests, range(len(requests)), treated, stale):
+            wanted = await want(self.campaign, self.coverage, group, requests, treated, lambda _: nullcontext())
             failed |= wanted.read.failed
-            found |= dict(explained(self.campaign, pair, requests, side, wanted))
+            found |= dict(explained(self.campaign, group.pair, requests, group.side, wanted))
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         told = [
             found.get(row) or unexplained(requests, row, reason, self._level_of_nothing(side, outside))
@@ -196,12 +193,11 @@ class Predictor:
         treated = self._treated(requests, now, active)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
-        for side, pair, rows in () if outside else _groups(active, requests, fitting, treated):
-            late = stale and pair is active
-            mine, proposals, unread = await self._propose(side, rows, requests, treated, pair, late, now)
+        for group in () if outside else _groups(active, requests, fitting, treated, stale):
+            mine, proposals, unread = await self._propose(group, requests, treated, now)
             failed |= unread
             if mine:
-                proposed.append((mine, proposals if active.beside is None else _named(proposals, pair)))
+                proposed.append((mine, proposals if active.beside is None else _named(proposals, group.pair)))
         rows, wanted = _merged(proposed)
         if all(wanted.unpaid_allowed or ()):
             wanted = replace(wanted, unpaid_allowed=None)
@@ -268,19 +264,11 @@ class Predictor:
             self.metrics.unrecorded(side, reason, count)
 
     async def _propose(
-        self,
-        side: Side,
-        rows: list[int],
-        requests: Requests,
-        treated: Treatment,
-        active: Active,
-        stale: bool,
-        now: datetime,
+        self, group: Group, requests: Requests, treated: Treatment, now: datetime
     ) -> tuple[list[int], Proposals, bool]:
-        """The rows of one side that may be given something, what it would be, and whether the store failed."""
-        terms, faults = self.campaign.terms(side), self.coverage.faults
-        stage = self.metrics.stage
-        wanted = await want(self.campaign, self.coverage, active, side, rows, requests, treated, stale, stage)
+        """The rows of a group that may be given something, what it would be, and whether the store failed."""
+        side, terms, faults = group.side, self.campaign.terms(group.side), self.coverage.faults
+        wanted = await want(self.campaign, self.coverage, group, requests, treated, self.metrics.stage)
         if self.coverage.faults > faults:
             self.metrics.degraded("rule")
         read, rows, decided, response = wanted.read, wanted.rows, wanted.decided, wanted.response
@@ -312,16 +300,16 @@ class Predictor:
 
 
 def _groups(
-    active: Active, requests: Requests, rows: Iterable[int], treated: Treatment
-) -> Iterator[tuple[Side, Active, list[int]]]:
-    """Yield the rows of each side and of each pair of price and model that decides for them."""
+    active: Active, requests: Requests, rows: Iterable[int], treated: Treatment, stale: bool
+) -> Iterator[Group]:
+    """Yield the rows of each side and of each pair of price and model that decides for them; ``stale`` is the price."""
     pairs = (active,) if active.beside is None else (active, active.beside.pair)
     of = [0] * len(requests) if active.beside is None else (treated.arm == CANARY).tolist()
     by_group: dict[tuple[Side, int], list[int]] = {}
     for row in rows:
         by_group.setdefault((requests.side[row], of[row]), []).append(row)
     for (side, pair), own in by_group.items():
-        yield side, pairs[pair], own
+        yield Group(side, pairs[pair], own, stale and pair == 0)
 
 
 def _named(proposals: Proposals, pair: Active) -> Proposals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from threading import Event, Thread
 from operations.common.workspace import alarms_on
 from serving.predictor.active import Active, Beside, ServedModel
 from serving.predictor.context import context_names
+from serving.predictor.metrics import PredictorMetrics
 from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, PriceRejected, ShadowpriceError
@@ -31,20 +32,18 @@ class PriceWatcher:
     solved for it, in one step (:class:`serving.predictor.active.Active`). A version is never gone back on. A
     record that fails its checksum, breaks a rule of :func:`~shadowprice.pacing.price_rules.check_price`,
     or names a model that is missing, damaged or unfit is ignored, and the active pair stays;
-    ``on_rejected`` is called once for each such version. A reader takes :attr:`current` once per call.
+    the metrics count each such version once. A reader takes :attr:`current` once per call.
 
     Args:
         store, campaign: where to look, and whose prices may decide.
         load_model: gives the model of a version, loaded and warm; NotFound or InvalidInput when there
             is none that may be used, Unavailable when it is worth asking again.
-        on_swap: called with every price that comes into force.
-        on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
-        on_passed_over: called at every read with how many files are passed over now, by the same kinds.
+        metrics: are told every price that comes into force, each version that may not be used, at every read how many
+            files are passed over now, and the share of each canary that begins, changes or ends.
         poll_seconds: how often the store is looked at.
         workspace: folder where a canary is named and the watch keeps its verdict; None: nobody looks there. Price and
             model of a canary are followed likewise, and where one of them may not be used it decides for nobody. The
             verdict is read if the campaign has another exploration while the watch alarms.
-        on_canary: called with the share of each canary that begins, changes or ends, 0 for none.
     """
 
     def __init__(
@@ -53,25 +52,19 @@ class PriceWatcher:
         campaign: Campaign,
         *,
         load_model: Callable[[str], ServedModel],
-        on_swap: Callable[[PriceRecord], None],
-        on_rejected: Callable[[str], None],
-        on_passed_over: Callable[[Mapping[str, int]], None],
+        metrics: PredictorMetrics,
         poll_seconds: float,
         workspace: Path | None = None,
-        on_canary: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.current: Active | None = None
         self._store = store
         self._campaign = campaign
         self._name = campaign.name
         self._load_model = load_model
-        self._on_swap = on_swap
-        self._on_rejected = on_rejected
-        self._on_passed_over = on_passed_over
+        self._metrics = metrics
         self._poll_seconds = poll_seconds
         self._workspace = workspace
         self._trial_prices = PriceStore(store.root / PRICES)
-        self._on_canary = on_canary
         self._rejected: set[int] = set()
         self._earlier: set[int] = set()
         self._complaint = ""
@@ -108,7 +101,7 @@ class PriceWatcher:
             if isinstance(found, Active):
                 beside = None if self.current is None else self.current.beside
                 self.current = replace(found, beside=beside)
-                self._on_swap(found.price)
+                self._metrics.active_price(found.price)
                 logger.info(
                     "price version %d of slot %d is active, with model %s",
                     found.price.version,
@@ -123,7 +116,7 @@ class PriceWatcher:
                 f"version {max(self._earlier)} is of an earlier window than that from "
                 f"{self._campaign.starts_at.isoformat()}, which has no price yet; solve one"
             )
-        self._on_passed_over(passed_over)
+        self._metrics.prices_passed_over(passed_over)
         if self.current is not None and self._workspace is not None:
             self._follow(self.current, self._workspace)
             self._heed(self.current, self._workspace)
@@ -154,7 +147,7 @@ class PriceWatcher:
         if found != active.beside:
             self.current = replace(active, beside=found)
             share = 0 if found is None else found.canary.share
-            self._on_canary(share / WHOLE)
+            self._metrics.canary_share(share / WHOLE)
             told = "no canary" if found is None else f"canary {found.canary.model_version} at {share / WHOLE:.2%}"
             logger.info("%s, price version %s", told, "-" if found is None else found.pair.price.version)
 
@@ -203,7 +196,7 @@ class PriceWatcher:
     def _reject(self, version: int, kind: str, reason: str) -> str:
         if version not in self._rejected:
             self._rejected.add(version)
-            self._on_rejected(kind)
+            self._metrics.price_rejected(kind)
             logger.error("price rejected: %s", reason)
         return kind
 

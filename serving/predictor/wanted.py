@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -26,6 +26,19 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, eq=False)
+class Group:
+    """Requests of one side that one pair of price and model decides for: their ``rows`` among all.
+
+    stale  whether the price is past its expiry
+    """
+
+    side: Side
+    pair: Active
+    rows: list[int]
+    stale: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Wanted:
     """Decisions on n requests of one side that may be given something.
 
@@ -44,21 +57,13 @@ class Wanted:
 
 
 async def want(
-    campaign: Campaign,
-    coverage: Coverage,
-    active: Active,
-    side: Side,
-    rows: Sequence[int],
-    requests: Requests,
-    treated: Treatment,
-    stale: bool,
-    stage: Stage,
+    campaign: Campaign, coverage: Coverage, group: Group, requests: Requests, treated: Treatment, stage: Stage
 ) -> Wanted:
-    """Read features, compute curves, and ask the policy; ``treated`` are the arms of all ``requests``.
+    """Read features of a group, compute curves, and ask the policy; ``treated`` are the arms of all ``requests``.
 
-    ``rows`` are those of one side, ``stale`` says whether the price is past its expiry, and ``stage`` takes times.
+    ``stage`` takes times.
     """
-    model, price = active.model, active.price
+    side, rows, model, price = group.side, group.rows, group.pair.model, group.pair.price
     asked = SideRequests(
         side,
         [requests.account_id[row] for row in rows],
@@ -78,7 +83,7 @@ async def want(
         response = model.heads[side].response(embeddings.matrix)
     with stage("decide"):
         names = [requests.request_id[row] for row in chosen]
-        decided = policy.answer(eligible, response, names, treated.take(chosen), embeddings.known, stale=stale)
+        decided = policy.answer(eligible, response, names, treated.take(chosen), embeddings.known, stale=group.stale)
     return Wanted(chosen, read, embeddings, response, decided)
 
 

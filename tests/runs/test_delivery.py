@@ -87,9 +87,7 @@ def predictor(workspace: Path) -> Predictor:
         PriceStore(workspace / "prices"),
         campaign,
         load_model=models.load,
-        on_swap=metrics.active_price,
-        on_rejected=metrics.price_rejected,
-        on_passed_over=metrics.prices_passed_over,
+        metrics=metrics,
         poll_seconds=1.0,
     )
     watcher.poll()

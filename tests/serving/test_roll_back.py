@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from prometheus_client import CollectorRegistry
 
 from components.publish import publish
 from feature_repo.columns import FeatureColumns
@@ -29,6 +30,7 @@ from operations.solve import run as solve
 from serving import resolve
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
+from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.models import Models
 from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -110,9 +112,7 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
         prices,
         campaign,
         load_model=Models(workspace / "model", campaign, features).load,
-        on_swap=lambda record: None,
-        on_rejected=lambda *told: None,
-        on_passed_over=lambda *told: None,
+        metrics=PredictorMetrics(campaign, CollectorRegistry()),
         poll_seconds=1.0,
     )
 

@@ -137,10 +137,11 @@ def locate(
     else:
         size = sample_size(n)
         width = block_width(size, population.grain)
-        tile, known = population.survey(strata(n, size, width=width), min(width, n))
+        tile, beside = population.survey(strata(n, size, width=width), min(width, n))
         confidence = CONFIDENCE_INSIDE if inside else CONFIDENCE
-        others = n - (known.accounts if known else 0)
-        left, right, _ = interval(tile, goal, goal.capacity / others, low, high, confidence, width, known, others)
+        others = n - (beside.accounts if beside else 0)
+        known = Known(beside, others) if beside else None
+        left, right, _ = interval(tile, goal, goal.capacity / others, low, high, confidence, width, known)
     passes = 0
     while True:
         scored = population.settle((goal.cost,), goal.prices(left)[None], goal.prices(right)[None])
@@ -172,6 +173,18 @@ def sample_size(accounts: int) -> int:
     return max(EXACT, int(SHARE * accounts ** (2 / 3)))
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Accounts that stand beside a sample of ``others``: all that there are of their kind."""
+
+    accounts: Tile
+    others: int
+
+    def beside(self, curve: SpendCurve, goal: Goal, sampled: int) -> SpendCurve:
+        """Return the curve of a sample of so many with a share of what the known accounts spend."""
+        return curve.beside(_all(self.accounts, goal, curve.low, curve.high), sampled / self.others)
+
+
 def interval(
     tile: Tile,
     goal: Goal,
@@ -180,8 +193,7 @@ def interval(
     high: float,
     confidence: float,
     width: int = WIDTH,
-    known: Tile | None = None,
-    others: int = 1,
+    known: Known | None = None,
 ) -> tuple[float, float, float]:
     """An interval within [low, high] that very likely holds the price at which the mean spend is ``mean``.
 
@@ -192,15 +204,14 @@ def interval(
         low, high: bounds of the search.
         confidence: standard errors between the sample's price and the ends.
         width: of the blocks.
-        known: accounts beside the sample, all that there are of their kind.
-        others: number of accounts that the tile is a sample of; read with ``known``.
+        known: accounts beside the sample.
 
     Returns its ends and the standard error of the sample's mean spend.
     """
     n = tile.accounts
     if n <= 2 * EXACT:
         own = _around(tile, goal, mean, low, high, width) if known is None else _all(tile, goal, low, high)
-        curve = _beside(own, goal, known, n / others)
+        curve = own if known is None else known.beside(own, goal, n)
         center = min(curve.price(mean * n), curve.steepest)
         spread = error_of_mean(own.each(center), width)
     else:
@@ -209,7 +220,7 @@ def interval(
         narrow = max(WIDTH, width // THINNING)
         kept = np.arange(0, n // width, 1 if wide else THINNING, dtype=np.int64) * width
         part = InMemory(tile).sample(kept, narrow)
-        left, right, thin = interval(part, goal, mean, low, high, confidence, narrow, known, others)
+        left, right, thin = interval(part, goal, mean, low, high, confidence, narrow, known)
         for _ in range(WIDENINGS):
             scored = kernel.score(tile, goal.cost, goal.prices(left), goal.prices(right), levels=wide)
             # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
@@ -217,7 +228,7 @@ def interval(
             few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
             settled = float(goal.member @ scored.sums[:, 1])
             own = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
-            curve = _beside(own, goal, known, n / others)
+            curve = own if known is None else known.beside(own, goal, n)
             # Larger blocks add less information than more blocks; the difference must be measured.
             spread = error_of_mean(_spends(tile, goal, scored), width) if wide else thin / THINNING**0.5
             reach = confidence * spread * n
@@ -237,11 +248,6 @@ def interval(
 
 def _all(tile: Tile, goal: Goal, low: float, high: float) -> SpendCurve:
     return SpendCurve.of(tile, goal.cost, goal.member, low, high)
-
-
-def _beside(curve: SpendCurve, goal: Goal, known: Tile | None, share: float) -> SpendCurve:
-    """The curve of a sample with a share of what the known accounts spend."""
-    return curve if known is None else curve.beside(_all(known, goal, curve.low, curve.high), share)
 
 
 def _around(tile: Tile, goal: Goal, mean: float, low: float, high: float, width: int) -> SpendCurve:

@@ -23,9 +23,8 @@ from shadowprice.responses.goal.end_to_end import EndToEndModel
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.implicit import flat, hypergradient
 from shadowprice.responses.goal.model import goal_unit
-from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training.config import TrainingConfig
-from shadowprice.responses.training.loop import train_epochs
+from shadowprice.responses.training.loop import BestEpoch, train_epochs
 from shadowprice.responses.uplift.networks import OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabeledRows
 
@@ -92,16 +91,15 @@ class BiDfclModel(EndToEndModel):
         with torch.no_grad():
             predictions = self.expected(network(drawn.x))
         goal, unit = self.goal(*predictions, trial), goal_unit(*predictions, trial)
-        bridge = BridgeNetwork(train.x.shape[1], len(self.kinds), self.levels.size, self.hidden)
-        rounds = _Rounds(self, network, teacher, bridge, train, drawn, trial, goal, unit)
+        rounds = _Rounds(self, network, teacher, train, drawn, goal, unit)
         train_epochs(
             network,
             lambda _: rounds.run(),
             lambda: -goal.measure(*self.expected(network(judged_rows.x)), judged),
             replace(self.fine_tuning, seed=self.seed),
-            carried=[bridge, rounds.inner, rounds.outer, rounds.random],
+            carried=[rounds.bridge, rounds.inner, rounds.outer, rounds.random],
             progress=self.progress,
-            keep_start=True,
+            best=BestEpoch(keep_start=True),
         )
         self.recalibrate(network, judged_rows)
 
@@ -114,19 +112,18 @@ class _Rounds:
         model: BiDfclModel,
         target: OutcomeNetwork,
         teacher: OutcomeNetwork,
-        bridge: BridgeNetwork,
         train: LabeledRows,
         drawn: LabeledRows,
-        trial: Trial,
         goal: Goal,
         unit: float,
     ) -> None:
-        self.model, self.target, self.bridge = model, target, bridge
-        self.train, self.drawn, self.trial, self.goal, self.unit = train, drawn, trial, goal, unit
+        self.model, self.target, self.goal, self.unit = model, target, goal, unit
+        self.train, self.drawn, self.trial = train, drawn, model.trial(drawn)
+        self.bridge = BridgeNetwork(train.x.shape[1], len(model.kinds), model.levels.size, model.hidden)
         with torch.no_grad():
             self.taught = self._expected(teacher(train.x))
         self.inner = torch.optim.Adam(target.parameters(), lr=model.training.learning_rate)
-        self.outer = torch.optim.Adam(bridge.parameters(), lr=model.fine_tuning.learning_rate)
+        self.outer = torch.optim.Adam(self.bridge.parameters(), lr=model.fine_tuning.learning_rate)
         self.random = torch.Generator().manual_seed(model.seed)
 
     def run(self) -> float:

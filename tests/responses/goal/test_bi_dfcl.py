@@ -10,7 +10,7 @@ import torch
 from research.data.misspecified import World
 from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
-from shadowprice.responses.goal.bi_dfcl import BiDfclModel, BridgeNetwork, _Rounds
+from shadowprice.responses.goal.bi_dfcl import BiDfclModel, _Rounds
 from shadowprice.responses.goal.goals import BudgetGoal
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.uplift.two_outcome import labeled_rows
@@ -35,17 +35,13 @@ def gate_after(truthful: bool) -> float:
         drawn.frame, model.inputs, drawn.frame[["response", "cost"]].to_numpy(dtype=np.float64), len(LEVELS)
     )
     torch.manual_seed(0)
-    bridge = BridgeNetwork(rows.x.shape[1], 2, len(LEVELS), 8)
-    rounds = _Rounds(
-        model, model.network, model.network, bridge, rows, rows, model.trial(rows),
-        BudgetGoal([60.0, 120.0]), 0.5,
-    )  # fmt: skip
+    rounds = _Rounds(model, model.network, model.network, rows, rows, BudgetGoal([60.0, 120.0]), 0.5)
     value = drawn.value if truthful else drawn.value[:, :1] + drawn.value.mean(axis=1, keepdims=True) - drawn.value
     rounds.taught = torch.tensor(np.stack([value.T, drawn.cost.T], axis=1), dtype=torch.float32)
     for _ in range(25):
         rounds.run()
     with torch.no_grad():
-        return float(bridge(rows.x)[:, 0].mean())
+        return float(rounds.bridge(rows.x)[:, 0].mean())
 
 
 def test_it_listens_to_a_teacher_that_knows_and_not_to_one_that_misleads() -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from serving.predictor.active import ServedModel
+from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.errors import NotFound
 from shadowprice.pacing.canary import FILE, PRICES, Canary
@@ -36,16 +38,15 @@ def followed(tmp_path, kit):
         return models[version]
 
     shares: list[float] = []
+    metrics = PredictorMetrics(kit.campaign(), CollectorRegistry())
+    metrics.canary_share = shares.append  # type: ignore[method-assign]
     watcher = PriceWatcher(
         PriceStore(tmp_path / "prices"),
         kit.campaign(),
         load_model=load,
-        on_swap=lambda _: None,
-        on_rejected=lambda _: None,
-        on_passed_over=lambda _: None,
+        metrics=metrics,
         poll_seconds=0.01,
         workspace=tmp_path,
-        on_canary=shares.append,
     )
     PriceStore(tmp_path / "prices").publish(kit.price(1))
     return tmp_path, watcher, shares

@@ -17,7 +17,7 @@ from operations.offpolicy import _Priced
 from serving.console.audit import level_rows
 from serving.predictor.active import Active, ServedModel
 from serving.predictor.features import Features
-from serving.predictor.wanted import want
+from serving.predictor.wanted import Group, want
 from serving.protocol import Requests
 from shadowprice.arms import Arm, Experiment, treatment
 from shadowprice.campaign import SIDES, Budget
@@ -121,7 +121,7 @@ def by_predictor(case):
     active, found = Active(case.price, ServedModel("test-model-1", heads, features)), {}
     for side in SIDES:
         rows = [row for row, each in enumerate(case.requests.side) if each == side]
-        asked = case.campaign, case.coverage, active, side, rows, case.requests, case.treated, False
+        asked = case.campaign, case.coverage, Group(side, active, rows, stale=False), case.requests, case.treated
         wanted = asyncio.run(want(*asked, lambda _: nullcontext()))
         found |= {row: (column, wanted) for column, row in enumerate(wanted.rows)}
     return found

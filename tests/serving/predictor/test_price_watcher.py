@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,9 +52,11 @@ def watched(tmp_path, shelf, shown, kit):
         store,
         kit.campaign(),
         load_model=shelf.load,
-        on_swap=lambda record: swapped.append(record.version),
-        on_rejected=rejected.append,
-        on_passed_over=show,
+        metrics=SimpleNamespace(
+            active_price=lambda record: swapped.append(record.version),
+            price_rejected=rejected.append,
+            prices_passed_over=show,
+        ),
         poll_seconds=0.01,
     )
     return store, watcher, swapped, rejected
