@@ -44,7 +44,7 @@ from shadowprice.pacing.replay.loop import LoopDay
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.partners import past_partners, with_partners
 from shadowprice.pacing.replay.policies import past_traffic
-from shadowprice.pacing.replay.run import replay
+from shadowprice.pacing.replay.run import System, replay
 from shadowprice.pacing.spend import MetricsSpend
 from shadowprice.reports.campaign_day import CampaignDay
 from shadowprice.reports.data import ReportData
@@ -113,9 +113,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
             setting.day,
             campaign,
             setting.outcomes,
-            service.decide,
-            service.settle,
-            service.resolve,
+            System(service.decide, service.settle, service.resolve),
             moments=service.moments,
         )
         used = service.spend.read(campaign.name).used_of

@@ -16,7 +16,7 @@ from shadowprice.pacing.pacers import Pacer
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
-from shadowprice.pacing.replay.run import Answers, Replay, replay
+from shadowprice.pacing.replay.run import Answers, Replay, System, replay
 from shadowprice.pacing.resolve import Resolution
 
 
@@ -80,9 +80,7 @@ def replay_together(
                 setting.day,
                 setting.campaign,
                 setting.outcomes,
-                decide_batch,
-                ledger.settle,
-                reprice,
+                System(decide_batch, ledger.settle, reprice),
                 moments=pricing.moments,
                 batch=batch,
                 progress=False,

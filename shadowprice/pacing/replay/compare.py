@@ -24,7 +24,7 @@ from shadowprice.pacing.replay.allowance import allowance
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
-from shadowprice.pacing.replay.run import Replay, replay, weighted
+from shadowprice.pacing.replay.run import Replay, System, replay, weighted
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
 from shadowprice.policy import Choices
 
@@ -107,9 +107,7 @@ def run_pacer(
         setting.day,
         setting.campaign,
         setting.outcomes,
-        policy,
-        ledger.settle,
-        pricing,
+        System(policy, ledger.settle, pricing),
         moments=pricing.moments,
         delay=delay,
         batch=batch,

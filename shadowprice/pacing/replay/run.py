@@ -47,6 +47,15 @@ progress included, publishes a price and returns it; None keeps the price."""
 
 
 @dataclass(frozen=True)
+class System:
+    """Parts of the system that a replay asks, in process or over HTTP."""
+
+    decide_batch: DecideBatch
+    settle: Settle
+    reprice: Reprice
+
+
+@dataclass(frozen=True)
 class Replay:
     """A replayed day.
 
@@ -72,9 +81,7 @@ def replay(
     day: Day,
     campaign: Campaign,
     outcomes: OutcomeModel,
-    decide_batch: DecideBatch,
-    settle: Settle,
-    reprice: Reprice,
+    system: System,
     *,
     moments: Sequence[float] | None = None,
     delay: float = 0.0,
@@ -87,7 +94,7 @@ def replay(
         day: the requests.
         campaign: whose they are.
         outcomes: what the answers lead to.
-        decide_batch, settle, reprice: the system, in process or over HTTP.
+        system: answers the requests and prices the money.
         moments: hours since the window opened at which a price is asked for, ascending, each slot's
             start among them only if wanted; every slot's start when None.
         delay: mean hours, exponential by request, until an outcome is known. Without it every batch is
@@ -115,7 +122,7 @@ def replay(
     prices: list[tuple[float, Resolution]] = []
     rows: list[dict[str, object]] = []
     price: Resolution | None = None
-    pending = Pending(settle, delay, outcomes.seed)
+    pending = Pending(system.settle, delay, outcomes.seed)
     with ProgressBar(f"replay {campaign.name}", len(day), "request", shown=progress) as shown:
         for slot in range(day.hours):
             inside = [at for at in asked if slot <= at < slot + 1]
@@ -129,7 +136,7 @@ def replay(
                 if since in inside:
                     pending.settle_until(since)
                     try:
-                        found = reprice(since, day.arrivals_before(since))
+                        found = system.reprice(since, day.arrivals_before(since))
                     except (NotCertified, Unavailable, Conflict, PriceRejected) as error:
                         notes.append(f"{type(error).__name__}: {error}")
                 if found is not None:
@@ -143,7 +150,7 @@ def replay(
                     some = requests.take(slice(position, position + size))
                     pending.settle_until(float(some.at[0]))
                     started = time.perf_counter()
-                    answers = decide_batch(some)
+                    answers = system.decide_batch(some)
                     calls.append(time.perf_counter() - started)
                     _check(answers, some)
                     drawn = outcomes.draw(some, answers.level)

@@ -23,6 +23,7 @@ from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
 from shadowprice.pacing.replay.run import Answers, Replay, Reprice, replay
+from shadowprice.pacing.replay.run import System as Parts
 
 
 class System:
@@ -39,9 +40,7 @@ class System:
             self.setting.day,
             self.setting.campaign,
             self.setting.outcomes,
-            self.policy,
-            self.ledger.settle,
-            resolve_slot or self.pricer,
+            Parts(self.policy, self.ledger.settle, resolve_slot or self.pricer),
             moments=self.pricer.moments,
             batch=batch,
             progress=False,
@@ -142,9 +141,7 @@ def test_ctrl_c_ends_the_replay_and_keeps_what_was_settled(make_setting: MakeSet
             setting.day,
             setting.campaign,
             setting.outcomes,
-            impatient,
-            system.ledger.settle,
-            system.pricer,
+            Parts(impatient, system.ledger.settle, system.pricer),
             progress=False,
         )
     assert sum(system.ledger.requests.values()) == sum(len(batch) for batch in answered)
@@ -158,7 +155,7 @@ def test_an_error_of_the_service_is_not_swallowed(make_setting: MakeSetting) -> 
 
     system = System(setting)
     with pytest.raises(Unavailable, match="predictor"):
-        replay(setting.day, setting.campaign, setting.outcomes, broken, system.ledger.settle, lambda *_: None)
+        replay(setting.day, setting.campaign, setting.outcomes, Parts(broken, system.ledger.settle, lambda *_: None))
 
 
 @pytest.mark.parametrize(
@@ -193,9 +190,7 @@ def test_answers_that_do_not_fit_their_batch_are_refused(
             setting.day.take(slice(0, 2)),
             setting.campaign,
             setting.outcomes,
-            lambda _: answers,
-            lambda _: None,
-            lambda *_: None,
+            Parts(lambda _: answers, lambda _: None, lambda *_: None),
             progress=False,
         )
     assert caught.value.field == field
@@ -204,10 +199,9 @@ def test_answers_that_do_not_fit_their_batch_are_refused(
 def test_a_day_without_requests_and_a_batch_of_none_are_refused(make_setting: MakeSetting) -> None:
     setting = make_setting(requests=50)
     for day, batch, field in ((setting.day.take(slice(0, 0)), 1, "day"), (setting.day, 0, "batch")):
+        system = Parts(lambda _: None, lambda _: None, lambda *_: None)  # type: ignore[arg-type, return-value]
         with pytest.raises(InvalidInput, match=field):
-            replay(
-                day, setting.campaign, setting.outcomes, lambda _: None, lambda _: None, lambda *_: None, batch=batch
-            )  # type: ignore[arg-type]
+            replay(day, setting.campaign, setting.outcomes, system, batch=batch)
 
 
 @pytest.mark.parametrize("shock", [None, {12: 2.0}, {22: 4.0}])
@@ -347,7 +341,8 @@ def test_the_progress_bar_counts_requests_and_names_the_campaign(
     monkeypatch.setattr("shadowprice.progress.EVERY", 0.001)
     setting = make_setting(requests=100)
     system = System(setting)
-    replay(setting.day, setting.campaign, setting.outcomes, system.policy, system.ledger.settle, system.pricer)
+    parts = Parts(system.policy, system.ledger.settle, system.pricer)
+    replay(setting.day, setting.campaign, setting.outcomes, parts)
     shown = capsys.readouterr().err
     assert "replay spring" in shown
     assert f"{len(setting.day):,} of {len(setting.day):,} requests" in shown
