@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from shadowprice.checks import require
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.batches import shuffled
-from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.loop import GradientDescent
 from shadowprice.responses.uplift.networks import OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel, columns_of
 
@@ -81,14 +81,12 @@ class DirectRankingModel(TwoOutcomeModel):
         """Fit the scores, then hand the arms' mean increments out by them."""
         assert isinstance(network, RankingNetwork)
         config = replace(self.training, seed=self.seed)
-        descend(
+        GradientDescent(
             network,
             shuffled(len(train), config),
             lambda index, _: self.ranking_loss(network.scores(train.x[index]), train.take(index)),
             lambda: float(self.ranking_loss(network.scores(held_out.x), held_out)),
-            config,
-            progress=self.progress,
-        )
+        ).run(config, progress=self.progress)
         with torch.no_grad():
             means = torch.stack([self._mean(train, j) for j in range(self.levels.size)], dim=1)
             network.base.copy_(means[:, 0])

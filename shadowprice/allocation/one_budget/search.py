@@ -140,7 +140,7 @@ def locate(
         tile, beside = population.survey(strata(n, size, width=width), min(width, n))
         confidence = CONFIDENCE_INSIDE if inside else CONFIDENCE
         others = n - (beside.accounts if beside else 0)
-        known = Known(beside, others) if beside else None
+        known = KnownAccounts(beside, others) if beside else None
         left, right, _ = interval(tile, goal, goal.capacity / others, low, high, confidence, width, known)
     passes = 0
     while True:
@@ -174,7 +174,7 @@ def sample_size(accounts: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownAccounts:
     """Accounts that stand beside a sample of ``others``: all that there are of their kind."""
 
     accounts: Tile
@@ -193,7 +193,7 @@ def interval(
     high: float,
     confidence: float,
     width: int = WIDTH,
-    known: Known | None = None,
+    known: KnownAccounts | None = None,
 ) -> tuple[float, float, float]:
     """An interval within [low, high] that very likely holds the price at which the mean spend is ``mean``.
 

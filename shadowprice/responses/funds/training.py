@@ -18,7 +18,7 @@ from shadowprice.responses.funds.rows import FundRows
 from shadowprice.responses.joint.batches import FANOUTS
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
-from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.loop import BestEpoch, GradientDescent
 from shadowprice.responses.training.processes import weighted_mean
 from shadowprice.responses.training.team import share_out
 
@@ -78,16 +78,13 @@ def fit_network(
             rows = train.take(index)
             return loss(rows, *around.of(rows.node, epoch))
 
-        return descend(
+        return GradientDescent(
             network,
             shuffled(len(train), config),
             of_step,
             lambda: float(loss(held_out, graph, held_out.node)),
-            config,
             parameters=network.parameter_groups(),
-            progress=progress,
-            keep_start=True,
-        )
+        ).run(config, progress=progress, best=BestEpoch(keep_start=True))
 
     def deal(rank: int, count: int) -> tuple[FundRows, FundRows]:
         if count == 1:

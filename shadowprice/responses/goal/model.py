@@ -20,7 +20,7 @@ from shadowprice.responses.goal.path import outcome_path
 from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import TrainingConfig
-from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.loop import BestEpoch, GradientDescent
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel
 
@@ -120,15 +120,12 @@ class GoalModel(TwoOutcomeModel):
             return self.prediction_loss(raw, rows) + alpha * lost
 
         config = replace(self.fine_tuning, seed=self.seed)
-        descend(
+        GradientDescent(
             network,
             shuffled(len(train), config),
             loss,
             lambda: -goal.measure(*self.expected(network(judged_rows.x)), judged),
-            config,
-            progress=self.progress,
-            keep_start=True,
-        )
+        ).run(config, progress=self.progress, best=BestEpoch(keep_start=True))
 
     @staticmethod
     def judged_rows(train: LabeledRows, held_out: LabeledRows) -> LabeledRows:

@@ -11,7 +11,7 @@ from torch import Tensor
 from shadowprice.responses.joint.batches import EPOCH_STEPS, Batches, Step, TrainingData, make_batches, of_process
 from shadowprice.responses.joint.network import ResponseNetwork
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
-from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.loop import BestEpoch, GradientDescent
 from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.training.team import share_out
 
@@ -66,7 +66,7 @@ def fit_network(
         batches: the steps of this process, which has its own rows: several processes divide by the mean weight of all,
             so that their mean gradient, and their mean loss on held-out rows, are those of one with all rows.
         config: see :func:`scheduled`; ``batch_rows`` is not read.
-        options: of :func:`~shadowprice.responses.training.loop.train_epochs`, such as ``progress``.
+        options: of :func:`~shadowprice.responses.training.loop.GradientDescent.run`, such as ``progress``.
 
     O(steps · (edges · width + rows · width · levels)).
     """
@@ -86,17 +86,14 @@ def fit_network(
         for side in batches.held_out[1]:
             network.layer(side).shrink(lambda parameter: _step_length(optimizer, parameter))
 
-    return descend(
+    return GradientDescent(
         network,
         steps,
         lambda step, _: total(step),
         lambda: float(total(batches.held_out)),
-        config,
         after_step=shrink,
         places=True,
-        least_gain=1e-6,
-        **options,
-    )
+    ).run(config, best=BestEpoch(least_gain=1e-6), **options)
 
 
 def _step_length(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> Tensor:

@@ -28,8 +28,14 @@ from torch.nn.functional import leaky_relu, relu, softplus
 
 from shadowprice.checks import require, require_one_of
 from shadowprice.responses.tabular.isotonic import literal_smoothness, smoothness
-from shadowprice.responses.tabular.minibatch import TabularRows, steps_per_epoch
-from shadowprice.responses.tabular.network import FeatureEmbedding, LevelNetwork, TabularNetwork, logloss
+from shadowprice.responses.tabular.minibatch import BEST, Objective, TabularRows, steps_per_epoch
+from shadowprice.responses.tabular.network import (
+    FeatureEmbedding,
+    LevelNetwork,
+    TabularNetwork,
+    logloss,
+    weighted_logloss,
+)
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.config import FitResult
 from shadowprice.responses.training.processes import weighted_mean
@@ -209,7 +215,7 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             network,
             lowest,
             held,
-            judge=lambda rows: logloss(network.bias(rows.numeric, rows.category), rows),
+            objective=Objective(judge=lambda rows: logloss(network.bias(rows.numeric, rows.category), rows)),
             parameters=list(network.bias.parameters()),
             config=replace(self.training, epochs=self.bias_epochs),
         )
@@ -231,9 +237,9 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             network,
             train,
             validation,
-            loss=loss,
+            objective=Objective(judge=lambda rows: weighted_logloss(network, rows), loss=loss),
             parameters=[each for each in network.parameters() if each.requires_grad],
-            least_epochs=self.training.epochs // 2 if self.smooth_from > self.smooth_to else 0,
+            best=replace(BEST, least_epochs=self.training.epochs // 2 if self.smooth_from > self.smooth_to else 0),
         )
         network.bias.requires_grad_(True)
         return found

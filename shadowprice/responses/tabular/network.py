@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from shadowprice.checks import refuse_rows, require
 from shadowprice.curves import Curves
 from shadowprice.responses.base import HELD_OUT, held_out
-from shadowprice.responses.tabular.minibatch import TabularRows, fit_module
+from shadowprice.responses.tabular.minibatch import Objective, TabularRows, fit_module
 from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.config import FitResult, TrainingConfig
@@ -148,29 +148,17 @@ class TabularNetwork(ModuleModel[Module]):
         train: Any,
         validation: Any,
         *,
-        judge: Callable[[Any], Tensor] | None = None,
-        loss: Callable[[Any, int], Tensor] | None = None,
-        parameters: Sequence[nn.Parameter] | None = None,
+        objective: Objective[Any] | None = None,
         config: TrainingConfig | None = None,
         **options: Any,
     ) -> FitResult:
         """One phase of training, see :func:`~shadowprice.responses.tabular.minibatch.fit_module`.
 
-        By default ``judge`` is the weighted log loss, ``loss`` is ``judge``, and all ``parameters`` are trained.
+        By default the objective is the weighted log loss.
         """
-        measure = judge or (lambda rows: weighted_logloss(network, rows))
-        return fit_module(
-            network,
-            list(network.parameters()) if parameters is None else parameters,
-            loss or (lambda rows, _: measure(rows)),
-            measure,
-            train,
-            validation,
-            config or self.training,
-            self.progress,
-            places=self.places,
-            **options,
-        )
+        by = objective or Objective(judge=lambda rows: weighted_logloss(network, rows))
+        setting = config or self.training
+        return fit_module(network, by, train, validation, setting, self.progress, places=self.places, **options)
 
     @torch.no_grad()
     def curve(self, frame: pd.DataFrame) -> Curves:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,20 @@ DIVERGED = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BestEpoch:
+    """Rule of the epoch that training keeps.
+
+    keep_start    whether the state before the first epoch may be the best
+    least_epochs  patience counts from here on; a loss that changes until then must not be given up for standing still
+    least_gain    by how much the measure must fall to count as better
+    """
+
+    keep_start: bool = False
+    least_epochs: int = 0
+    least_gain: float = 0.0
+
+
 def train_epochs(
     module: nn.Module,
     run_epoch: Callable[[int], float],
@@ -35,9 +50,7 @@ def train_epochs(
     *,
     carried: Sequence[Stateful] = (),
     progress: Progress | None = None,
-    keep_start: bool = False,
-    least_epochs: int = 0,
-    least_gain: float = 0.0,
+    best: BestEpoch = BestEpoch(),
 ) -> FitResult:
     """Run epochs until the measure on held-out rows stops falling, and leave ``module`` at its best epoch.
 
@@ -52,10 +65,7 @@ def train_epochs(
         carried: everything beside ``module`` that an epoch changes, such as optimizers and random generators; torch's
             own generator is saved in any case.
         progress: called after every epoch.
-        keep_start: whether the state before the first epoch may be the best.
-        least_epochs: patience counts from here on; a loss that changes until then must not be given up for
-            standing still.
-        least_gain: by how much the measure must fall to count as better.
+        best: which epoch is kept.
 
     Raises:
         InvalidInput: the measure was a finite number in no epoch. One that is not finite later on ends the training.
@@ -66,12 +76,12 @@ def train_epochs(
     here = this_process()
     here.align(module)
     if run is None:
-        best = measured(module, measure) if keep_start else math.inf
+        start = measured(module, measure) if best.keep_start else math.inf
         # No number is smaller than NaN, so no epoch would be better.
-        run = Progressed([], best if math.isfinite(best) else math.inf, -1, deepcopy(module.state_dict()))
+        run = Progressed([], start if math.isfinite(start) else math.inf, -1, deepcopy(module.state_dict()))
     saved = time.monotonic()
     for epoch in range(len(run.history), config.epochs):
-        if run.ended or epoch - max(run.best_epoch, least_epochs) > config.patience:
+        if run.ended or epoch - max(run.best_epoch, best.least_epochs) > config.patience:
             break
         module.train()
         with repeatable():
@@ -81,7 +91,7 @@ def train_epochs(
             require(math.isfinite(run.best), "training", DIVERGED)
             break
         run.history.append({"epoch": float(epoch), "train_loss": loss, "validation_loss": held_out})
-        if held_out < run.best - least_gain:
+        if held_out < run.best - best.least_gain:
             run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
         for tell in (progress, here.report):
             if tell is not None:
@@ -97,78 +107,85 @@ def train_epochs(
     return FitResult(len(run.history), run.best_epoch, run.best, run.history)
 
 
-def descend(
-    module: nn.Module,
-    steps: Callable[[int], Iterable[Step]],
-    loss: Callable[[Step, int], Tensor],
-    measure: Callable[[], float],
-    config: TrainingConfig,
-    *,
-    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
-    after_step: Callable[[AdamW], None] | None = None,
-    carried: Sequence[Stateful] = (),
-    places: bool = False,
-    **options: Any,
-) -> FitResult:
-    """Train ``module`` in place by gradient steps of bounded size, and leave it at its best epoch.
+@dataclass(frozen=True, eq=False)
+class GradientDescent(Generic[Step]):
+    """Gradient steps of bounded size that train a module in place; several processes follow their mean gradient.
 
-    A step of several processes goes along the mean of their gradients.
-
-    Args:
-        module: what is trained, and whose state is kept.
-        steps: what the gradient steps of an epoch see, as a function of the epoch alone;
-            :func:`~shadowprice.responses.training.batches.shuffled` gives rows in a new order.
-        loss: of one step, in an epoch.
-        measure: on held-out rows, to be small.
-        config: learning rate, its decay by epoch, weight decay, epochs and patience.
-        parameters: those of ``module`` by default, or groups of them as an optimizer takes them; the rest of it is left
-            alone, bit for bit.
-        after_step: called after every gradient step, such as the proximal step of a penalty.
-        carried: what ``loss`` and ``steps`` change beside the module, see :func:`train_epochs`.
-        places: whether ``loss`` and ``measure`` put what they read on ``config.device``; the module is moved here.
-        options: of :func:`train_epochs`.
-
-    Raises:
-        InvalidInput: the device is a GPU, and there is none, or the loss is not written for one.
+    module      what is trained, and whose state is kept
+    steps       what the gradient steps of an epoch see, as a function of the epoch alone;
+                :func:`~shadowprice.responses.training.batches.shuffled` gives rows in a new order
+    loss        of one step, in an epoch
+    measure     on held-out rows, to be small
+    parameters  those of ``module`` by default, or groups of them as an optimizer takes them; the rest of it is left
+                alone, bit for bit
+    after_step  called after every gradient step, such as the proximal step of a penalty
+    carried     what ``loss`` and ``steps`` change beside the module, see :func:`train_epochs`
+    places      whether ``loss`` and ``measure`` put what they read on the device; the module is moved here
     """
-    cpu_only = "must be cpu: the loss of this model is not written for a GPU"
-    require(places or config.device == "cpu", "device", cpu_only)
-    check_device(config.device)
-    # Before the optimizer is made, whose state stands beside the weights.
-    module.to(config.device)
-    trained: list[Any] = list(module.parameters() if parameters is None else parameters)
-    # Adam would divide the decay by the size of the gradient: weights with small gradients would go to 0 at full rate.
-    descent = AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
-    stepped = [each for group in descent.param_groups for each in group["params"]]
-    schedule = torch.optim.lr_scheduler.ExponentialLR(descent, config.decay)
-    here = this_process()
 
-    def run_epoch(epoch: int) -> float:
-        losses = []
+    module: nn.Module
+    steps: Callable[[int], Iterable[Step]]
+    loss: Callable[[Step, int], Tensor]
+    measure: Callable[[], float]
+    _: KW_ONLY
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None
+    after_step: Callable[[AdamW], None] | None = None
+    carried: Sequence[Stateful] = ()
+    places: bool = False
+
+    def run(
+        self, config: TrainingConfig, *, progress: Progress | None = None, best: BestEpoch = BestEpoch()
+    ) -> FitResult:
+        """Train, and leave the module at its best epoch; ``config`` has the learning rate, its decay, epochs, ….
+
+        Raises:
+            InvalidInput: the device is a GPU, and there is none, or the loss is not written for one.
+        """
+        cpu_only = "must be cpu: the loss of this model is not written for a GPU"
+        require(self.places or config.device == "cpu", "device", cpu_only)
+        check_device(config.device)
+        # Before the optimizer is made, whose state stands beside the weights.
+        self.module.to(config.device)
+        trained: list[Any] = list(self.module.parameters() if self.parameters is None else self.parameters)
+        # Adam would divide the decay by the size of the gradient: small gradients would take weights to 0 at full rate.
+        optimizer = AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, config.decay)
+
+        def run_epoch(epoch: int) -> float:
+            loss = self._epoch(epoch, optimizer, config)
+            schedule.step()
+            return this_process().mean(loss)
+
+        carried = [optimizer, schedule, *self.carried]
+        found = train_epochs(
+            self.module, run_epoch, self.measure, config, carried=carried, progress=progress, best=best
+        )
+        self.module.to("cpu")
+        return found
+
+    def _epoch(self, epoch: int, optimizer: AdamW, config: TrainingConfig) -> float:
+        """Return the mean loss of the steps of an epoch."""
+        losses, here = [], this_process()
+        stepped = [each for group in optimizer.param_groups for each in group["params"]]
         if here.count > 1:
             # Their generators diverge by the rows that each has, and a checkpoint holds that of the first alone.
             torch.manual_seed((config.seed * 1_000_003 + epoch) * here.count + here.rank)
         if config.device == "cuda":
             # A checkpoint, and what another process is sent, hold the state of the processor's generator alone.
             torch.cuda.manual_seed(int(torch.randint(1 << 62, ())))
-        for step in steps(epoch):
-            descent.zero_grad()
+        for step in self.steps(epoch):
+            optimizer.zero_grad()
             with torch.autocast(config.device, torch.bfloat16, enabled=config.precision == "bfloat16"):
-                value = loss(step, epoch)
+                value = self.loss(step, epoch)
             value.backward()  # type: ignore[no-untyped-call]
             here.average(stepped)
             # On a processor what foreach looks up takes longer than the loop that it saves.
             nn.utils.clip_grad_norm_(stepped, 5.0, foreach=False)
-            descent.step()
-            if after_step is not None:
-                after_step(descent)
+            optimizer.step()
+            if self.after_step is not None:
+                self.after_step(optimizer)
             losses.append(float(value.detach()))
-        schedule.step()
-        return here.mean(sum(losses) / len(losses))
-
-    found = train_epochs(module, run_epoch, measure, config, carried=[descent, schedule, *carried], **options)
-    module.to("cpu")
-    return found
+        return sum(losses) / len(losses)
 
 
 @contextmanager

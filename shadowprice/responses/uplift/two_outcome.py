@@ -22,7 +22,7 @@ from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.devices import placed
-from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.loop import GradientDescent
 from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.training.team import share_out
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
@@ -128,15 +128,13 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
             def judged(rows: LabeledRows) -> float:
                 return float(model.prediction_loss(network(rows.x), rows))
 
-            return descend(
+            return GradientDescent(
                 network,
                 shuffled(len(train), config),
                 lambda index, epoch: model.loss(network, placed(train.take(index), config.device), epoch),
                 lambda: judged(placed(held_out, config.device)),
-                config,
-                progress=progress,
                 places=model.by_row,
-            )
+            ).run(config, progress=progress)
 
         def deal(rank: int, count: int) -> tuple[LabeledRows, LabeledRows]:
             return train.every(rank, count), held_out.every(rank, count)

@@ -29,6 +29,7 @@ from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
 from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.state import State
+from shadowprice.responses.tabular.minibatch import Objective
 from shadowprice.responses.tabular.network import logloss
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training import FitResult
@@ -153,8 +154,7 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
             network,
             train,
             validation,
-            loss=lambda rows, _: loss(rows),
-            judge=lambda rows: in_parts(loss, rows),
+            objective=Objective(loss=lambda rows, _: loss(rows), judge=lambda rows: in_parts(loss, rows)),
             parameters=network.graph_parameters(),
             config=replace(self.training, epochs=self.pretraining),
         )
@@ -190,13 +190,15 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
             network,
             train,
             validation,
-            loss=loss,
-            judge=lambda rows: in_parts(part, rows),
+            objective=Objective(
+                loss=loss,
+                judge=lambda rows: in_parts(part, rows),
+                # A person's sessions have the same past: in one step its graphs are computed once.
+                code=_person,
+                # What is kept of one row is read with others.
+                by_row=memo is None,
+            ),
             parameters=[each for each in network.parameters() if each not in fixed],
-            # A person's sessions have the same past: in one step its graphs are computed once.
-            code=_person,
-            # What is kept of one row is read with others.
-            by_row=memo is None,
             carried=[random, *(() if memo is None else (*memo.past, *memo.target))],
         )
 

@@ -15,7 +15,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.checkpoint import checkpointing
-from shadowprice.responses.training.loop import descend, train_epochs
+from shadowprice.responses.training.loop import BestEpoch, GradientDescent, train_epochs
 
 
 class Pair(nn.Module):
@@ -35,7 +35,7 @@ def test_decay_shrinks_what_is_not_heard_by_the_rate_and_no_faster() -> None:
         left.append(left[-1] * (1 - 0.01 * 0.9**epoch * 0.02))
         return (pair.heard - 5.0).square() + 0.0 * pair.unheard
 
-    descend(pair, shuffled(1, config), loss, lambda: -float(len(left)), config)
+    GradientDescent(pair, shuffled(1, config), loss, lambda: -float(len(left))).run(config)
     assert len(left) == 31
     # A decay that is part of the gradient would have moved it by the learning rate in every step, 0.095 in all.
     assert pair.unheard.item() == pytest.approx(2.0 * left[-1], abs=1e-5)
@@ -52,7 +52,7 @@ def test_groups_have_decays_of_their_own() -> None:
         epochs.append(epoch)
         return 0.0 * (pair.heard + pair.unheard)
 
-    descend(pair, shuffled(1, config), loss, lambda: -float(len(epochs)), config, parameters=groups)
+    GradientDescent(pair, shuffled(1, config), loss, lambda: -float(len(epochs)), parameters=groups).run(config)
     assert pair.unheard.item() == 2.0
     assert pair.heard.item() == pytest.approx(2.0 * (1 - 0.01 * 0.5) ** 20, rel=1e-5)
 
@@ -78,14 +78,12 @@ def fit(folder: Path, stamp: str = "", epochs: int = 5) -> list[float]:
     """Epochs that run."""
     pair, seen = Pair(), []
     with checkpointing(folder, stamp=stamp):
-        descend(
+        GradientDescent(
             pair,
             shuffled(1, TrainingConfig()),
             lambda index, epoch: (pair.heard - 5.0).square() + pair.unheard,
             lambda: float(pair.heard.detach() ** 2),
-            TrainingConfig(epochs=epochs, save_seconds=0),
-            progress=lambda row: seen.append(row["epoch"]),
-        )
+        ).run(TrainingConfig(epochs=epochs, save_seconds=0), progress=lambda row: seen.append(row["epoch"]))
     return seen
 
 
@@ -130,7 +128,7 @@ def test_random_generators_and_tensors_go_on_where_they_were(tmp_path: Path) -> 
 def test_without_a_better_epoch_training_stops_after_the_patience() -> None:
     pair = Pair()
     config = TrainingConfig(epochs=50, patience=3)
-    result = train_epochs(pair, lambda epoch: 0.0, lambda: 1.0, config, keep_start=True)
+    result = train_epochs(pair, lambda epoch: 0.0, lambda: 1.0, config, best=BestEpoch(keep_start=True))
     assert (result.epochs, result.best_epoch) == (4, -1)
 
 
@@ -138,7 +136,7 @@ def test_without_a_better_epoch_training_stops_after_the_patience() -> None:
 def test_a_loss_that_is_never_finite_is_refused_and_one_that_diverges_ends_at_the_best_epoch(keep_start: bool) -> None:
     config = TrainingConfig(epochs=5)
     with pytest.raises(InvalidInput, match=r"training: .*not a finite number"):
-        train_epochs(Pair(), lambda _: 0.0, lambda: float("nan"), config, keep_start=keep_start)
+        train_epochs(Pair(), lambda _: 0.0, lambda: float("nan"), config, best=BestEpoch(keep_start=keep_start))
     pair, measures = Pair(), iter([*[float("nan")] * keep_start, 3.0, 2.0, float("inf")])
 
     def run(epoch: int) -> float:
@@ -146,7 +144,7 @@ def test_a_loss_that_is_never_finite_is_refused_and_one_that_diverges_ends_at_th
             pair.heard.fill_(float(epoch))
         return 0.0
 
-    found = train_epochs(pair, run, lambda: next(measures), config, keep_start=keep_start)
+    found = train_epochs(pair, run, lambda: next(measures), config, best=BestEpoch(keep_start=keep_start))
     assert (found.epochs, found.best_epoch, found.validation_loss, pair.heard.item()) == (2, 1, 2.0, 1.0)
 
 

@@ -21,7 +21,7 @@ from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER
 from shadowprice.responses import load, make
 from shadowprice.responses.inputs import Inputs
-from shadowprice.responses.tabular.minibatch import fit_module
+from shadowprice.responses.tabular.minibatch import Objective, fit_module
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.vouchers.dmbgn_network import NODE
 from shadowprice.tables import SessionTables
@@ -121,7 +121,8 @@ def test_rows_of_a_person_stand_together_in_a_step_and_every_row_is_seen_once() 
         return weight.square().sum()
 
     config = TrainingConfig(epochs=2, batch_rows=100)
-    fit_module(module, [weight], loss, lambda _: weight.sum(), rows, rows, config, code=lambda rows: rows.person)
+    objective = Objective(loss=loss, judge=lambda _: weight.sum(), code=lambda rows: rows.person)
+    fit_module(module, objective, rows, rows, config)
     assert len(steps) == 10
     person = frame["account_id"].to_numpy()
     for epoch in (steps[:5], steps[5:]):
