@@ -12,7 +12,7 @@ from operations.common.workspace import MODEL
 from shadowprice.checks import require
 from shadowprice.evaluation.policy.gate import limits_of
 from shadowprice.evaluation.policy.mending import Override
-from shadowprice.reports.evaluation import evaluate_bundle, evaluate_subject
+from shadowprice.reports.evaluation import Judging, evaluate_bundle, evaluate_subject
 from shadowprice.responses.inputs import about_in
 
 
@@ -46,13 +46,7 @@ def run(job: EvaluateJob) -> bool:
         require(not job.limits and not job.override, "limits, override", none)
         passed, figures = evaluate_subject(job.model, job.training, job.summary)
     else:
-        passed, figures = evaluate_bundle(
-            job.model,
-            job.training,
-            job.tables,
-            out=job.evaluation,
-            page=job.page,
-            summary=job.summary,
+        judging = Judging(
             incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
             beat_uniform=job.beat_uniform,
             limits=limits_of(job.limits),
@@ -60,5 +54,7 @@ def run(job: EvaluateJob) -> bool:
             columns=job.workspace,
             worth=job.worth,
         )
+        written = {"out": job.evaluation, "page": job.page, "summary": job.summary}
+        passed, figures = evaluate_bundle(job.model, job.training, job.tables, judging, **written)
     write_figures(job.figures, figures)
     return passed

@@ -19,7 +19,8 @@ from shadowprice.datasets.world import CUSTOMER_LEVELS, HOURLY_SHAPE, drifted_re
 from shadowprice.datasets.world.responses import MOVE
 from shadowprice.evaluation.policy.gate import Limits
 from shadowprice.experiments.trial_stage import Stage, judge_stage
-from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.evaluate import Comparison, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.forecast import Forecast, Profile
@@ -228,9 +229,8 @@ def passes(candidate: ResponseModel, current: ResponseModel, rows: pd.DataFrame,
     found = evaluate(
         Judged(candidate),  # type: ignore[arg-type]
         data,
-        incumbent=Judged(current),  # type: ignore[arg-type]
-        campaign=campaign,
-        requests={"customer": float(DAILY)},
+        window=CampaignWindow(campaign, requests={"customer": float(DAILY)}),
+        against=Comparison(incumbent=Judged(current)),  # type: ignore[arg-type]
         limits=LIMITS,
         replications=REPLICATIONS,
     )

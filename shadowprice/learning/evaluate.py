@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Campaign, Side, Terms
+from shadowprice.campaign import Side, Terms
 from shadowprice.checks import require
 from shadowprice.currency import Currency
 from shadowprice.curves import Curves
@@ -20,7 +20,7 @@ from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule, slope_rule
 from shadowprice.evaluation.policy.flat_gate import flat_gate
-from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
+from shadowprice.evaluation.policy.gate import Against, Check, Compared, GateResult, Limits, gate
 from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import (
     CalibrationTable,
@@ -40,11 +40,15 @@ from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.comparison.prediction import compare_prediction
-from shadowprice.learning.comparison.value import Looks, check_looks, compare_value, compare_value_at_every_look
+from shadowprice.learning.comparison.value import (
+    CampaignWindow,
+    Looks,
+    check_looks,
+    compare_value,
+    compare_value_at_every_look,
+)
 from shadowprice.learning.identification import identification, shape_of, slope_within_cells
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.limits.coverage import Coverage
-from shadowprice.pacing.history import Traffic
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
@@ -101,24 +105,52 @@ class Evaluation:
         return {f"{s}_{name}": e.value for s, side in self.sides.items() for name, e in side.metrics.items()}
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Facts:
+    """Facts about a data set beside its rows.
+
+    truth        account_id, side, level, response: the true expected response, where known
+    confounders  side → columns whose crossing holds the reasons for the incentive's value fixed. Where the log does not
+                 identify the effect within them, a first model need not beat uniform dosing
+    evidence     side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
+                 as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the
+                 log that the served policy leaves may be too small to show the effect again
+    """
+
+    truth: Source | None = None
+    confounders: Mapping[str, list[str]] = field(default_factory=dict)
+    evidence: Mapping[Side, SideEvidence] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """Rival that a model must beat in value.
+
+    incumbent  the model in use; without one the rival is uniform dosing
+    required   whether the gate requires the model to beat its rival, or only reports the comparison
+    looks      ``once`` compares at the campaign's budget, with an interval for one look; ``every`` compares customers
+               with the incumbent net of money at one price, found on the validation split, with an interval that holds
+               however often they are compared while the test split grows in order of time
+    worth      of personalizing, by more rows than the test split; it takes the place of the comparison with uniform
+               dosing on the test split
+    """
+
+    incumbent: SidedModel | None = None
+    required: bool = True
+    looks: Looks = "once"
+    worth: Worth | None = None
+
+
 def evaluate(
     model: SidedModel,
     data: TrainingSet,
     *,
-    truth: Source | None = None,
-    corrections: Mapping[Side, float] | None = None,
-    confounders: Mapping[str, list[str]] | None = None,
-    replications: int = 400,
+    facts: Facts | None = None,
+    window: CampaignWindow | None = None,
+    against: Comparison | None = None,
     limits: Limits | None = None,
-    incumbent: SidedModel | None = None,
-    campaign: Campaign | None = None,
-    requests: Mapping[Side, float] | None = None,
-    value_required: bool = True,
-    looks: Looks = "once",
-    coverage: Coverage | None = None,
-    traffic: Traffic | None = None,
-    evidence: Mapping[Side, SideEvidence] | None = None,
-    worth: Worth | None = None,
+    corrections: Mapping[Side, float] | None = None,
+    replications: int = 400,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -128,35 +160,21 @@ def evaluate(
     Args:
         model: the trained model.
         data: its training set.
-        truth: account_id, side, level, response: the true expected response, where known.
-        corrections: what calibration added to each side, to show the model without it too.
-        confounders: side → columns whose crossing holds the reasons for the incentive's value fixed. Where the log
-            does not identify the effect within them, a first model need not beat uniform dosing.
-        replications: of the bootstrap.
-        limits: what the gate asks for.
-        incumbent: the model in use, which the candidate must beat; without one it must beat uniform dosing.
-        campaign: whose budget the model is to spend; without it only the metrics are judged. Merchants paid on
+        facts: what is known beside the rows.
+        window: whose budget the model is to spend; without it only the metrics are judged. Merchants paid on
             response get the metric ``paid_units``: the share of their units that these terms pay for.
-        requests: side → requests expected in the campaign's window; as many as test rows by default.
-        value_required: whether the gate requires the model to beat its rival, or only reports the comparison.
-        looks: ``once`` compares at the campaign's budget, with an interval for one look; ``every`` compares customers
-            with the incumbent net of money at one price, found on the validation split, with an interval that holds
-            however often they are compared while the test split grows in order of time.
-        coverage: of the campaign's rules and further budgets, which ``once`` compares under; None: the main budget
-            alone.
-        traffic: how often accounts and partners ask, for the caps of the campaign beside the coverage; None: no caps.
-        evidence: side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
-            as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the log
-            that the served policy leaves may be too small to show the effect again.
-        worth: of personalizing, by more rows than the test split; it takes the place of the comparison with uniform
-            dosing on the test split.
+        against: rival that the model must beat.
+        limits: what the gate asks for.
+        corrections: what calibration added to each side, to show the model without it too.
+        replications: of the bootstrap.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
     """
-    check_looks(looks)
-    require(incumbent is None or campaign is not None, "campaign", "is needed to compare with an incumbent")
-    allowed = limits or Limits()
+    known, rival, allowed = facts or Facts(), against or Comparison(), limits or Limits()
+    check_looks(rival.looks)
+    require(rival.incumbent is None or window is not None, "campaign", "is needed to compare with an incumbent")
+    campaign = None if window is None else window.campaign
     data = data.newest(allowed.newest_days)
     test = data.part("test")
     for side, frame in test.items():
@@ -168,17 +186,19 @@ def evaluate(
     checks: list[Check] = []
     identified = True
     for side, frame in test.items():
-        known = None if truth is None else true_curves(truth, side, frame["account_id"], len(data.levels[side]))
-        reasons, ordered = (confounders or {}).get(side, []), side not in data.unordered
+        levels = len(data.levels[side])
+        truth = None if known.truth is None else true_curves(known.truth, side, frame["account_id"], levels)
+        reasons, ordered = known.confounders.get(side, []), side not in data.unordered
         require(ordered or not reasons, "confounders", f"have no slope to hold: the levels of {side}s have no order")
         slope = _data_slope(data, side, reasons) if ordered else None
         terms = None if campaign is None else campaign.terms(side)
         partner = row_partners(frame, side, data.snapshots)
-        judged = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
+        judged = _side(side, frame, partner, curves[side], before.get(side), truth, replications, terms)
+        judged = replace(judged, data_slope=slope)
         sides[side] = judged if ordered else _without_order(judged)
-        trial = (evidence or {}).get(side)
+        trial = known.evidence.get(side)
         if trial is not None:
-            checks.append(evidence_rule(trial, required=incumbent is None or trial.verdict == "wrong way"))
+            checks.append(evidence_rule(trial, required=rival.incumbent is None or trial.verdict == "wrong way"))
             identified &= trial.verdict == "identified"
         if reasons and judged.curve_slope is not None:
             checks.append(identification(side, data.rows[side], data.levels[side], slope, judged.curve_slope))
@@ -195,32 +215,30 @@ def evaluate(
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
     rows = {str(side): each.rows for side, each in sides.items()}
     if not model.personal:
-        confounded = [side for side, reasons in (confounders or {}).items() if reasons]
+        confounded = [side for side, reasons in known.confounders.items() if reasons]
         return Evaluation(sides, flat_gate(found, limits, confounded=confounded, rows=rows))
     money = None if campaign is None else Currency.of(campaign.currency)
     judge = partial(gate, found, limits=limits, extra=checks, rows=rows, unordered=data.unordered, currency=money)
-    if campaign is None:
+    if window is None:
         return Evaluation(sides, judge())
-    asked = requests or {side: float(len(frame)) for side, frame in test.items()}
-    if incumbent is None:
-        shown: Compared | str
-        if worth is not None:
-            shown = worth.at(1.0)
-        else:
-            shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
-        wanted = value_required and identified
-        return Evaluation(sides, judge(value=shown, rival="uniform dosing", required=wanted), shown)
-    theirs = _incumbents(incumbent, data, test, curves)
+    if not window.requests:
+        window = replace(window, requests={side: float(len(frame)) for side, frame in test.items()})
+    if rival.incumbent is None:
+        worth = rival.worth
+        shown = compare_value(data, curves, None, window, replications) if worth is None else worth.at(1.0)
+        told = Against(value=shown, rival="uniform dosing", required=rival.required and identified)
+        return Evaluation(sides, judge(against=told), shown)
+    theirs = _incumbents(rival.incumbent, data, test, curves)
     if isinstance(theirs, str):
-        return Evaluation(sides, judge(value=theirs, required=value_required), theirs)
-    if looks == "every":
-        shown = compare_value_at_every_look(model, data, curves, theirs, campaign, asked)
+        return Evaluation(sides, judge(against=Against(value=theirs, required=rival.required)), theirs)
+    if rival.looks == "every":
+        shown = compare_value_at_every_look(model, data, curves, theirs, window)
     else:
-        shown = compare_value(data, curves, theirs, campaign, asked, replications, coverage, traffic)
+        shown = compare_value(data, curves, theirs, window, replications)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
     predicted = compare_prediction(data, curves, theirs, replications) if allowed.value_margin > 0 else None
-    verdict = judge(baseline=baseline, value=shown, required=value_required, prediction=predicted)
-    return Evaluation(sides, verdict, shown)
+    told = Against(value=shown, required=rival.required, baseline=baseline, prediction=predicted)
+    return Evaluation(sides, judge(against=told), shown)
 
 
 def _incumbents(
@@ -248,7 +266,6 @@ def _side(
     curves: Curves,
     before: Curves | None,
     known: NDArray[np.float64] | None,
-    slope: Slope | None,
     replications: int,
     terms: Terms | None,
 ) -> SideEvaluation:
@@ -288,7 +305,7 @@ def _side(
         reliability=table(y, p, equal_bins(p)),
         worst=worst_bin(y, p, **judged),
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
-        data_slope=slope,
+        data_slope=None,
         curve_slope=curve_slope,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
-from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
+from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.evaluate import Comparison, Evaluation, Facts, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet, file_of, labeled
 from shadowprice.learning.worth.find import FoundWorth
 from shadowprice.pacing.history import fit_traffic
@@ -33,35 +34,38 @@ JUDGED_ACCOUNTS = 200_000
 """Accounts of each side that a model is judged on, at most: more would make no interval shorter that anyone reads."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """Terms that a bundle is judged by.
+
+    incumbent     bundle of the model in use, which must be beaten at the campaign's budget; None, or a folder without a
+                  bundle, where there is none
+    beat_uniform  whether a model without an incumbent must beat uniform dosing at the campaign's budget; if not, that
+                  comparison is only reported
+    limits        what the gate asks for
+    override      decision of a person to use a model that the gate refuses
+    columns       folder with the columns of accounts that conditions read; None: values are compared at the main budget
+                  alone, without the rules
+    worth         JSON of a :class:`~shadowprice.learning.worth.find.FoundWorth`; None where nothing was estimated
+    """
+
+    incumbent: Path | None = None
+    beat_uniform: bool = True
+    limits: Limits | None = None
+    override: Override | None = None
+    columns: Path | None = None
+    worth: Path | None = None
+
+
 def evaluate_bundle(
-    model: Path,
-    training: Path,
-    data: Path,
-    *,
-    out: Path,
-    page: Path,
-    summary: Path,
-    incumbent: Path | None = None,
-    beat_uniform: bool = True,
-    limits: Limits | None = None,
-    override: Override | None = None,
-    columns: Path | None = None,
-    worth: Path | None = None,
+    model: Path, training: Path, data: Path, judging: Judging, *, out: Path, page: Path, summary: Path
 ) -> tuple[bool, Mapping[str, float]]:
     """Evaluate the bundle in ``model`` and write what is found.
 
     Args:
         model: the bundle; training: the training set; data: the prepared data set.
+        judging: terms that it is judged by.
         out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
-        incumbent: bundle of the model in use, which must be beaten at the campaign's budget; None, or a folder
-            without a bundle, where there is none.
-        beat_uniform: whether a model without an incumbent must beat uniform dosing at the campaign's budget; if not,
-            that comparison is only reported.
-        limits: what the gate asks for.
-        override: decision of a person to use a model that the gate refuses.
-        columns: folder with the columns of accounts that conditions read; None: values are compared at the main budget
-            alone, without the rules.
-        worth: JSON of a :class:`~shadowprice.learning.worth.find.FoundWorth`; None where nothing was estimated.
 
     Returns:
         Whether the model may be used, and one number per side and metric.
@@ -70,7 +74,9 @@ def evaluate_bundle(
         stage("load")
         dataset = load_dataset(data)
         meta = read_meta(model)
-        inuse = incumbent if incumbent is not None and (incumbent / META).exists() else None
+        inuse = judging.incumbent
+        if inuse is not None and not (inuse / META).exists():
+            inuse = None
         campaign = campaign_from_tables(dataset.tables, dataset.currency)
         rows = TrainingSet.load(training, JUDGED_ACCOUNTS)
         notes = [f"{name}: {text}" for name, text in dataset.notes.items()]
@@ -87,28 +93,34 @@ def evaluate_bundle(
             currency,
             confounders=dataset.confounders,
             rows={side: file_of(training, "rows", side) for side in rows.rows},
-            workspace=columns,
+            workspace=judging.columns,
         )
-        told = FoundWorth() if worth is None else from_json(FoundWorth, worth.read_bytes())
+        told = FoundWorth() if judging.worth is None else from_json(FoundWorth, judging.worth.read_bytes())
         unclaimed = unidentified(evidence) or told.absent
         stage("compute metrics and compare")
         found = evaluate(
             load_sided(model),
             rows,
-            truth=dataset.truth,
+            facts=Facts(
+                truth=dataset.truth,
+                confounders=dataset.confounders,
+                evidence={each.side: each for each in evidence},
+            ),
+            window=CampaignWindow(
+                campaign,
+                requests={side: float(each.sum()) for side, each in expected.items()},
+                coverage=None if judging.columns is None else campaign.coverage().reading(judging.columns),
+                traffic=traffic,
+            ),
+            against=Comparison(
+                incumbent=None if inuse is None else load_sided(inuse),
+                required=judging.beat_uniform or inuse is not None,
+                worth=told.worth,
+            ),
+            limits=judging.limits,
             corrections=meta["corrections"],
-            confounders=dataset.confounders,
-            incumbent=None if inuse is None else load_sided(inuse),
-            campaign=campaign,
-            value_required=beat_uniform or inuse is not None,
-            requests={side: float(each.sum()) for side, each in expected.items()},
-            limits=limits,
-            coverage=None if columns is None else campaign.coverage().reading(columns),
-            traffic=traffic,
-            evidence={each.side: each for each in evidence},
-            worth=told.worth,
         )
-        verdict = found.gate.overridden(override)
+        verdict = found.gate.overridden(judging.override)
         if not verdict.accepted:
             unclaimed = unclaimed or "the gate refused the model, so nothing is claimed of its policy"
         stage("write the report")

@@ -17,7 +17,8 @@ from shadowprice.evaluation.policy.gate import gate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.evidence.sides import evidence_of
-from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.evaluate import Comparison, Facts, evaluate
 from shadowprice.learning.identification import identification, slope_within_cells, trial
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.separate import SeparateModels
@@ -137,7 +138,8 @@ def judged(
     drawn: tuple[Dataset, TrainingSet, SideEvidence], times: float, found: SideEvidence, **more: Any
 ) -> set[str]:
     """Broken rules of the gate that are about the effect."""
-    result = evaluate(Claimed(drawn[2], times), drawn[1], evidence={"customer": found}, replications=30, **more)
+    facts = Facts(evidence={"customer": found})
+    result = evaluate(Claimed(drawn[2], times), drawn[1], facts=facts, replications=30, **more)
     return {each.rule for each in result.gate.broken if "trial" in each.rule}
 
 
@@ -162,7 +164,7 @@ def test_a_model_that_replaces_one_in_use_need_not_show_the_effect_again(
     drawn: tuple[Dataset, TrainingSet, SideEvidence],
 ) -> None:
     campaign = campaign_from_tables(drawn[0].tables)
-    more = {"incumbent": Claimed(drawn[2], 1.0), "campaign": campaign}
+    more = {"against": Comparison(incumbent=Claimed(drawn[2], 1.0)), "window": CampaignWindow(campaign)}
     assert judged(drawn, 1.0, replace(drawn[2], verdict="not identified"), **more) == set()
     assert judged(drawn, 1.0, replace(drawn[2], verdict="wrong way"), **more) == {
         "the trial identifies the effect of the incentive"

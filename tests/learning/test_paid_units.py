@@ -8,6 +8,7 @@ import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.graphs.build import build_snapshot
+from shadowprice.learning.comparison.value import CampaignWindow
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.inputs import Inputs
@@ -45,11 +46,12 @@ def test_the_share_of_the_units_that_is_paid_is_told_where_units_are_paid(data: 
     model.fit(data.inputs, data.part("train"))
 
     def found(terms: Terms | None) -> dict[str, float]:
-        campaign = None
+        window = None
         if terms is not None:
             starts = datetime(2026, 1, 1, tzinfo=UTC)
             campaign = Campaign(name="c", sides={"merchant": terms}, budget=Budget(limit=10_000), starts_at=starts)
-        metrics = evaluate(model, data, replications=2, campaign=campaign).sides["merchant"].metrics
+            window = CampaignWindow(campaign)
+        metrics = evaluate(model, data, replications=2, window=window).sides["merchant"].metrics
         return {name: each.value for name, each in metrics.items()}
 
     units = data.rows["merchant"].query("split == 'test'")["response"]

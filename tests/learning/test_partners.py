@@ -11,11 +11,12 @@ import pytest
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.evaluation import Interval, metrics
 from shadowprice.evaluation.policy.frontier import Trial
-from shadowprice.evaluation.policy.joint import AtBudget, at_budget
+from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.partners import row_partners
-from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.evaluate import Comparison, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.separate import SeparateModels
@@ -78,7 +79,9 @@ def test_without_a_named_partner_every_interval_is_by_the_merchant_that_is_paid_
         budget=Budget(form="per_account", limit=40.0),
         starts_at=datetime(2026, 2, 1, tzinfo=UTC),
     )
-    found = evaluate(model, data, replications=150, incumbent=model, campaign=campaign)
+    found = evaluate(
+        model, data, replications=150, window=CampaignWindow(campaign), against=Comparison(incumbent=model)
+    )
     side, test = found.sides["customer"], data.part("test")
     frame, curves = test["customer"], model.curves(data.inputs, test)["customer"]
     y, level = frame["response"].to_numpy(), frame["level"].to_numpy()
@@ -109,7 +112,11 @@ def test_without_a_named_partner_every_interval_is_by_the_merchant_that_is_paid_
     assert isinstance(found.value, AtBudget)
     own_rows, curves_of = {"customer": rows}, {"customer": (value, cost)}
     reference = at_budget(
-        own_rows, curves_of, curves_of, requests={"customer": 1.0}, budget=40.0, interval=Interval(replications=150)
+        own_rows,
+        curves_of,
+        curves_of,
+        spending=Spending(requests={"customer": 1.0}, budget=40.0),
+        interval=Interval(replications=150),
     ).candidate
     own = found.value.candidate
     assert (own.low / y.size, own.high / y.size) == pytest.approx((reference.low, reference.high))

@@ -13,7 +13,8 @@ from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.gate import Limits
 from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.graphs.build import build_snapshot
-from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.evaluate import Comparison, Facts, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.separate import SeparateModels
@@ -88,8 +89,9 @@ def bad() -> SeparateModels:
     return fitted(trial(scrambled=True))
 
 
-def judged(model, data, incumbent, **options):
-    return evaluate(model, data, replications=200, incumbent=incumbent, **{"campaign": CAMPAIGN, **options})
+def judged(model, data, incumbent, *, required=True, looks="once", **options):
+    against = Comparison(incumbent=incumbent, required=required, looks=looks)
+    return evaluate(model, data, replications=200, window=CampaignWindow(CAMPAIGN), against=against, **options)
 
 
 def value_check(found):
@@ -149,7 +151,7 @@ def test_uniform_dosing_need_not_be_beaten_where_the_log_does_not_identify_the_e
     drawn = pd.Series(np.random.default_rng(3).integers(0, 20, SIZE))
     for shop, required in ((rows["level"], False), (drawn, True)):
         log = replace(data, rows={"customer": rows.assign(shop=shop.astype(str))})
-        found = judged(bad, log, None, confounders={"customer": ["shop"]})
+        found = judged(bad, log, None, facts=Facts(confounders={"customer": ["shop"]}))
         assert not value_check(found).passed
         assert value_check(found).required == required
         assert any("uniform dosing" in reason for reason in found.gate.reasons) == required
@@ -173,11 +175,11 @@ def test_without_a_campaign_only_the_metrics_are_judged(data, good) -> None:
     assert found.value is None
     assert all(each.side == "customer" for each in found.gate.checks)
     with pytest.raises(InvalidInput, match="campaign"):
-        evaluate(good, data, incumbent=good)
+        evaluate(good, data, against=Comparison(incumbent=good))
 
 
 def test_a_value_that_is_not_required_is_still_compared(data, good, bad) -> None:
-    found = judged(bad, data, good, value_required=False)
+    found = judged(bad, data, good, required=False)
     assert found.value.difference.value < 0
     assert not value_check(found).passed
     assert value_check(found).found in found.gate.warnings[0]

@@ -18,7 +18,8 @@ from shadowprice.curves import Curves
 from shadowprice.datasets import load
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import META
-from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.evaluate import Comparison, Facts, evaluate
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import WITHOUT_ORDER, Separate, Training, recipe
 from shadowprice.learning.train import train
@@ -115,7 +116,8 @@ def test_the_gate_asks_neither_for_reversed_pairs_nor_for_a_slope(
     model, _ = train(data, "gbdt_free", TrainingConfig(seed=0))
     curves = model.curves(data.inputs, data.part("test"))["customer"].response
     assert (np.diff(curves, axis=0) < 0).any(), "curves that fall, which are no fault here"
-    found = evaluate(model, data, campaign=campaign, replications=20, value_required=False)
+    unrequired = {"window": CampaignWindow(campaign), "against": Comparison(required=False), "replications": 20}
+    found = evaluate(model, data, **unrequired)
     rules = [check.rule for check in found.gate.checks]
     assert not [rule for rule in rules if "no curve falls" in rule]
     assert [rule for rule in rules if "calibration error" in rule]
@@ -123,14 +125,14 @@ def test_the_gate_asks_neither_for_reversed_pairs_nor_for_a_slope(
     assert (side.curve_slope, side.data_slope, side.hazard, side.change_points) == (None,) * 4
     (shown,) = side_reports(found, "gbdt_free", data.offers, simulated=False)
     assert (shown.offers, shown.model_slope) == (NAMES, None)
-    ordered = evaluate(model, replace(data, unordered=()), campaign=campaign, replications=20, value_required=False)
+    ordered = evaluate(model, replace(data, unordered=()), **unrequired)
     assert [check for check in ordered.gate.checks if "no curve falls" in check.rule and not check.passed]
 
 
 def test_confounders_are_refused_where_no_slope_can_hold_them(small: tuple[TrialFiles, Campaign, TrainingSet]) -> None:
     model, _ = train(small[2], "gbdt_free", TrainingConfig(seed=0))
     with pytest.raises(InvalidInput, match="confounders"):
-        evaluate(model, small[2], confounders={"customer": ["c_channel"]}, replications=5)
+        evaluate(model, small[2], facts=Facts(confounders={"customer": ["c_channel"]}), replications=5)
 
 
 def test_a_bundle_knows_its_offers_and_is_refused_for_others(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shadowprice.learning.evaluate import Evaluation, evaluate
+from shadowprice.learning.evaluate import Evaluation, Facts, evaluate
 from shadowprice.learning.train import train
 from shadowprice.responses.training import TrainingConfig
 
@@ -15,7 +15,7 @@ SIZE = {"customers": 4000, "merchants": 1000, "both": 100}
 def judge(make_set, recipe: str, seed: int, **options) -> Evaluation:
     dataset, data = make_set("world", seed, **SIZE, **options)
     model, _ = train(data, recipe, TrainingConfig(seed=seed), report=lambda row: None)
-    return evaluate(model, data, truth=dataset.truth, replications=2)
+    return evaluate(model, data, facts=Facts(truth=dataset.truth), replications=2)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from research.summary import Summary, show
 from research.table import Primary, Rows, Table
 from research.tables.s0.comparison import quiet, size
 from shadowprice.datasets.world import CHANGE_POINTS
-from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.evaluate import Facts, evaluate
 from shadowprice.learning.train import train
 from shadowprice.responses.training import TrainingConfig
 
@@ -18,7 +18,7 @@ def run(seed: int, quick: bool) -> Rows:
     """Mean curve and mean hazard of held-out customers; change points from all labeled rows."""
     dataset, data = training_set("world", seed, **size(quick))
     model, _ = train(data, "joint_gnn", TrainingConfig(seed=seed, epochs=60 if quick else 400), report=quiet)
-    side = evaluate(model, data, truth=dataset.truth, replications=2).sides["customer"]
+    side = evaluate(model, data, facts=Facts(truth=dataset.truth), replications=2).sides["customer"]
     assert side.true_curve is not None
     assert side.true_hazard is not None
     assert side.hazard is not None

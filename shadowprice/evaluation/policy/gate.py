@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from shadowprice.currency import Currency
@@ -136,16 +136,44 @@ class GateResult:
         return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows, *told])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Against:
+    """Comparison of a candidate with its rival.
+
+    value       the candidate's value against the rival's at the campaign's budget, all sides together; or what
+                personalizing is worth there, against uniform dosing; or net of money at one price where the gate is
+                asked again as rows come in; or why it could not be compared. Without it only the metrics are judged
+    rival       what ``value`` is compared with
+    required    whether the model must be shown to beat the rival; if not, the comparison is only reported
+    baseline    metrics of the rival, as those of the candidate: per side the candidate's ``mse`` may not lie wholly
+                above the baseline's
+    prediction  the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked for
+                where the limits leave a margin of value
+    """
+
+    value: Compared | str | None = None
+    rival: Rival = "the incumbent"
+    required: bool = True
+    baseline: Mapping[str, Mapping[str, Found]] = field(default_factory=dict)
+    prediction: Estimate | None = None
+
+    def checks(self, limits: Limits, currency: Currency) -> list[Check]:
+        """Return the checks of the value; none without it."""
+        if self.value is None:
+            return []
+        found = [_beats(self.value, self.rival, limits, currency)]
+        if self.rival == "the incumbent" and limits.value_margin > 0 and not isinstance(self.value, str | WorthAt):
+            found += _within_margin(self.value, self.prediction)
+        return [replace(each, required=self.required) for each in found]
+
+
 def gate(
     candidate: Mapping[str, Mapping[str, Found]],
-    baseline: Mapping[str, Mapping[str, Found]] | None = None,
     limits: Limits | None = None,
-    value: Compared | str | None = None,
-    rival: Rival = "the incumbent",
-    required: bool = True,
+    against: Against | None = None,
+    *,
     extra: Sequence[Check] = (),
     rows: Mapping[str, int] | None = None,
-    prediction: Estimate | None = None,
     unordered: Collection[str] = (),
     currency: Currency | None = None,
 ) -> GateResult:
@@ -154,19 +182,10 @@ def gate(
     Args:
         candidate: side → metric name → value or Estimate. Both sides need ``ece``, ``base_rate`` and ``rpr``, a
             customer ``auc`` and a merchant ``mse`` besides.
-        baseline: the same of the model it would replace, or of a plain one; per side the
-            candidate's ``mse`` may not lie wholly above the baseline's.
         limits: see :class:`Limits`.
-        value: the candidate's value against the rival's at the campaign's budget, all sides together; or what
-            personalizing is worth there, against uniform dosing; or net of money at one price where the gate is asked
-            again as rows come in; or why it could not be compared.
-            Without it only the metrics are judged.
-        rival: what ``value`` is compared with.
-        required: whether the model must be shown to beat the rival; if not, the comparison is only reported.
+        against: comparison with the rival, if any.
         extra: checks that were made elsewhere; they count like the others.
         rows: side → test rows, to tell how many would mend a broken rule.
-        prediction: the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked
-            for where the limits leave a margin of value.
         unordered: sides whose levels have no order: their curves have no reversed pairs, and ``rpr`` is not needed.
         currency: of the budget, to write it.
 
@@ -179,7 +198,7 @@ def gate(
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
     """
-    allowed = limits or Limits()
+    allowed, compared = limits or Limits(), against or Against()
     if not candidate:
         raise InvalidInput("needs the metrics of at least one side", field="candidate")
     checks: list[Check] = []
@@ -188,12 +207,8 @@ def gate(
         missing = [name for name in _required(side) if name not in found and name not in free]
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
-        checks += side_checks(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
-    if value is not None:
-        checks.append(replace(_beats(value, rival, allowed, currency or Currency()), required=required))
-        if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str | WorthAt):
-            checks += [replace(each, required=required) for each in _within_margin(value, prediction)]
-    checks += extra
+        checks += side_checks(side, found, compared.baseline.get(side, {}), allowed, (rows or {}).get(side))
+    checks += [*compared.checks(allowed, currency or Currency()), *extra]
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
 

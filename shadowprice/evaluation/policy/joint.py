@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,17 +64,35 @@ class FlatLimit:
     floor: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spending:
+    """Terms that two policies spend a budget by.
+
+    requests     side → expected requests; a mean over the rows of a side counts so many times
+    budget       net minor units for all requests: the limit of a total, the limit times all requests of a mean per
+                 account, 0 of a mean per response
+    exploration  share of requests whose level is drawn uniformly, under either policy
+    allowed      side → bool (J, N), levels that rules allow, at least one of each row; a side that is missing has no
+                 rule. A flat mixture gives the next lower level that is allowed
+    granted      side → shares of the requests that caps grant a policy
+                 (:class:`~shadowprice.evaluation.policy.frontier.LoggedPolicies`); a side that is missing has no caps
+    further      budgets beside ``budget`` that the flat mixture keeps; curves have the prices of theirs in the value
+    """
+
+    requests: Mapping[Side, float]
+    budget: float
+    exploration: float = 0.0
+    allowed: Mapping[Side, NDArray[np.bool_]] = field(default_factory=dict)
+    granted: Mapping[Side, Granted] = field(default_factory=dict)
+    further: Sequence[FlatLimit] = ()
+
+
 def at_budget(
     trials: Mapping[Side, Trial],
     candidate: Mapping[Side, PolicyCurves],
     incumbent: Mapping[Side, PolicyCurves] | None = None,
     *,
-    requests: Mapping[Side, float],
-    budget: float,
-    exploration: float = 0.0,
-    allowed: Mapping[Side, NDArray[np.bool_]] | None = None,
-    granted: Mapping[Side, Granted] | None = None,
-    further: Sequence[FlatLimit] = (),
+    spending: Spending,
     estimator: Estimator = "dr",
     interval: Interval | None = None,
 ) -> AtBudget:
@@ -84,15 +102,7 @@ def at_budget(
         trials: side → rows that no policy was fitted on; costs are net of the allowance that a response earns.
         candidate, incumbent: side → (value (J, N), net cost (J, N)) of the curves that each decides by. Without an
             incumbent the rival is the best flat mixture of levels (:mod:`~shadowprice.evaluation.policy.uniform`).
-        requests: side → expected requests; a mean over the rows of a side counts so many times.
-        budget: net minor units for all requests: the limit of a total, the limit times all requests of a mean per
-            account, 0 of a mean per response.
-        exploration: share of requests whose level is drawn uniformly, under either policy.
-        allowed: side → bool (J, N), levels that rules allow, at least one of each row; a side that is missing has no
-            rule. A flat mixture gives the next lower level that is allowed.
-        granted: side → shares of the requests that caps grant a policy
-            (:class:`~shadowprice.evaluation.policy.frontier.LoggedPolicies`); a side that is missing has no caps.
-        further: budgets beside ``budget`` that the flat mixture keeps; curves have the prices of theirs in the value.
+        spending: requests, budget and rules that both keep.
         estimator: ``hajek``, or ``dr`` with the outcome models of the trials.
         interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
 
@@ -105,12 +115,12 @@ def at_budget(
     Raises:
         InvalidInput: sides that differ, or an entry of a trial that cannot be.
     """
-    sides = list(trials)
+    sides, requests, exploration = list(trials), spending.requests, spending.exploration
     for name, given in (("candidate", candidate), ("incumbent", incumbent), ("requests", requests)):
         if given is not None and set(given) != set(sides):
             raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
     cells, drawn = _gathered(trials, _interval(trials, interval))
-    may, caps = allowed or {}, granted or {}
+    may, caps = spending.allowed, spending.granted
 
     def flats_of(rows: Mapping[Side, Trial]) -> dict[Side, LoggedPolicies]:
         count = {side: np.asarray(candidate[side][0]).shape[0] for side in sides}
@@ -119,7 +129,7 @@ def at_budget(
             for side in sides
         }
 
-    flats, more = flats_of(trials), [flats_of(each.trials) for each in further if incumbent is None]
+    flats, more = flats_of(trials), [flats_of(each.trials) for each in spending.further if incumbent is None]
     deciding = [each for each in (candidate, incumbent) if each is not None]
     paths = [_Joint(trials, each, requests, estimator, cells, may, caps) for each in deciding]
     sizes = [cells[side].size for side in sides]
@@ -129,13 +139,13 @@ def at_budget(
         parts = dict(zip(sides, np.split(weight, np.cumsum(sizes)[:-1], axis=1), strict=True))
         levels = {side: flats[side].at(part) for side, part in parts.items()}
         explored = [sum(requests[side] * levels[side][k].mean(axis=1) for side in sides) for k in range(2)]
-        left = (budget - exploration * explored[1]) / (1 - exploration)
+        left = (spending.budget - exploration * explored[1]) / (1 - exploration)
         own, *others = [path.read(parts, left) for path in paths]
         if others:
             other = others[0]
         elif more:
             taken = [{side: each[side].at(part)[1] for side, part in parts.items()} for each in more]
-            other = _best_flat_within(levels, taken, further, requests, left, exploration)
+            other = _best_flat_within(levels, taken, spending, left)
         else:
             other = _best_flat(levels, requests, left)
         own, other = ((1 - exploration) * each + exploration * explored[0] for each in (own, other))
@@ -145,11 +155,11 @@ def at_budget(
     ones = {side: np.ones((1, size)) for side, size in zip(sides, sizes, strict=True)}
     levels = {side: flats[side].at(each) for side, each in ones.items()}
     drawn_cost = exploration * sum(requests[side] * float(levels[side][1].mean()) for side in sides)
-    left = (budget - drawn_cost) / (1 - exploration)
+    left = (spending.budget - drawn_cost) / (1 - exploration)
     near = [path.nearest(ones, left) for path in paths]
     cheapest = sum(requests[side] * float(levels[side][1].min()) for side in sides)
     return AtBudget(
-        budget,
+        spending.budget,
         float(paths[0].prices[near[0]]),
         own,
         other,
@@ -242,13 +252,12 @@ def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Sid
 def _best_flat_within(
     levels: Mapping[Side, tuple[Array, Array]],
     taken: Sequence[Mapping[Side, Array]],
-    further: Sequence[FlatLimit],
-    requests: Mapping[Side, float],
+    spending: Spending,
     budget: Array,
-    exploration: float,
 ) -> Array:
     """Value (B,) of the best flat mixture at the budget (B,) and within further ones; levels of no row are left out."""
-    floors = [False, *(each.floor for each in further)]
+    requests, exploration = spending.requests, spending.exploration
+    floors = [False, *(each.floor for each in spending.further)]
     found = np.full(len(budget), np.nan)
     for b in range(len(budget)):
         known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
@@ -256,7 +265,8 @@ def _best_flat_within(
             continue
         drawn = [sum(requests[side] * float(np.nanmean(each[side][b])) for side in known) for each in taken]
         limits = [
-            (each.limit - exploration * one) / (1 - exploration) for each, one in zip(further, drawn, strict=True)
+            (each.limit - exploration * one) / (1 - exploration)
+            for each, one in zip(spending.further, drawn, strict=True)
         ]
         found[b] = best_flat_value(
             {side: value[b][known[side]] for side, (value, _) in levels.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +17,7 @@ from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.frontier import Trial
 from shadowprice.evaluation.policy.gate import Compared
 from shadowprice.evaluation.policy.interim import at_equal_price
-from shadowprice.evaluation.policy.joint import FlatLimit, at_budget
+from shadowprice.evaluation.policy.joint import FlatLimit, Spending, at_budget
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.graphs.partners import row_partners
 from shadowprice.groups import hashes
@@ -36,15 +36,28 @@ from shadowprice.responses.sided import SidedModel
 Looks = Literal["once", "every"]
 
 
+@dataclass(frozen=True, eq=False)
+class CampaignWindow:
+    """Window of a campaign, whose budget a model is to spend.
+
+    campaign  whose terms, budget and exploration are to be served
+    requests  side → requests expected in the window; as many as test rows by default
+    coverage  tells which budgets count a row, and what rules allow; None: the main budget alone
+    traffic   tells how often accounts and partners ask, for the caps beside the coverage; None: caps are left out
+    """
+
+    campaign: Campaign
+    requests: Mapping[Side, float] = field(default_factory=dict)
+    coverage: Coverage | None = None
+    traffic: Traffic | None = None
+
+
 def compare_value(
     data: TrainingSet,
     curves: Mapping[Side, Curves],
     incumbent: Mapping[Side, Curves] | None,
-    campaign: Campaign,
-    requests: Mapping[Side, float],
+    window: CampaignWindow,
     replications: int,
-    coverage: Coverage | None = None,
-    traffic: Traffic | None = None,
 ) -> Compared | str:
     """Compare the candidate with the incumbent, or with uniform dosing, on the test split.
 
@@ -58,15 +71,13 @@ def compare_value(
     Args:
         data: the training set.
         curves: of the candidate on the test rows; incumbent: likewise, None where there is none.
-        campaign: whose terms, budget and exploration are to be served.
-        requests: side → requests expected in the campaign's window.
+        window: of the campaign, with requests.
         replications: of the bootstrap.
-        coverage: tells which budgets count a row, and what rules allow; None: the main budget alone.
-        traffic: tells how often accounts and partners ask; None: caps are left out.
 
     Returns:
         The comparison, or why there is none.
     """
+    campaign, requests, coverage, traffic = window.campaign, window.requests, window.coverage, window.traffic
     able: dict[Side, NDArray[np.bool_]] = {}
     both = [curves] if incumbent is None else [curves, incumbent]
     if coverage is not None:
@@ -90,13 +101,15 @@ def compare_value(
         trials,
         policies[0],
         policies[1] if incumbent is not None else None,
-        requests=asked,
-        allowed={side: each.allowed for side, each in both[0].items() if each.allowed is not None},
-        # Grants depend on the levels that are chosen, not on the curves that choose them.
-        granted={side: each.share for side, each in caps[0].items()},
-        further=_flat_limits(campaign, data, trials, both[0], able) if coverage is not None else (),
-        budget=_limit(campaign, requests),
-        exploration=campaign.exploration,
+        spending=Spending(
+            requests=asked,
+            budget=_limit(campaign, requests),
+            exploration=campaign.exploration,
+            allowed={side: each.allowed for side, each in both[0].items() if each.allowed is not None},
+            # Grants depend on the levels that are chosen, not on the curves that choose them.
+            granted={side: each.share for side, each in caps[0].items()},
+            further=_flat_limits(campaign, data, trials, both[0], able) if coverage is not None else (),
+        ),
         interval=Interval(replications=replications),
     )
 
@@ -106,13 +119,13 @@ def compare_value_at_every_look(
     data: TrainingSet,
     curves: Mapping[Side, Curves],
     incumbent: Mapping[Side, Curves],
-    campaign: Campaign,
-    requests: Mapping[Side, float],
+    window: CampaignWindow,
 ) -> Compared | str:
     """Compare both net of money at the price that the candidate would be served at, solved on the validation split.
 
     Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
     """
+    campaign = window.campaign
     if set(curves) != {"customer"} or campaign.budget.form == "per_response":
         return "an interim analysis needs a response and an allowance with bounds that are known beforehand"
     trials = trials_of(data, campaign, curves, {})
@@ -128,7 +141,7 @@ def compare_value_at_every_look(
         solved = solve_window(
             campaign,
             model.curves(data.inputs, {"customer": before}),
-            {"customer": float(requests["customer"])},
+            {"customer": float(window.requests["customer"])},
             budget.limit if budget.form == "total" else 0.0,
         )
         return at_equal_price(

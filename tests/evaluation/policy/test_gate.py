@@ -5,7 +5,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
-from shadowprice.evaluation.policy.gate import Limits, gate, limits_of
+from shadowprice.evaluation.policy.gate import Against, Limits, gate, limits_of
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.policy.mending import Override, rows_needed
 
@@ -55,8 +55,8 @@ def test_each_rule_stops_the_model_that_breaks_it_and_says_which_side(candidate,
 
 
 def test_a_squared_error_wholly_above_the_baselines_stops_the_model_and_an_overlap_does_not():
-    assert gate(GOOD, baseline={"customer": {"mse": 0.095}}).passed
-    result = gate(GOOD, baseline={"customer": {"mse": 0.085}})
+    assert gate(GOOD, against=Against(baseline={"customer": {"mse": 0.095}})).passed
+    result = gate(GOOD, against=Against(baseline={"customer": {"mse": 0.085}}))
     assert result.reasons == ("customer: squared error not above the baseline's 0.085, found 0.1 [0.09, 0.11]",)
 
 
@@ -94,7 +94,7 @@ def test_the_value_is_judged_once_for_the_campaign_by_its_lower_bound(low, rows,
         {"customer": 500, "merchant": rows},
         0,
     )
-    result = gate(GOOD, value=found, rival="uniform dosing")
+    result = gate(GOOD, against=Against(value=found, rival="uniform dosing"))
     assert result.passed == passed
     (check,) = [each for each in result.checks if each.side == "campaign"]
     assert "uniform dosing" in check.rule
@@ -103,11 +103,11 @@ def test_the_value_is_judged_once_for_the_campaign_by_its_lower_bound(low, rows,
 
 
 def test_a_value_that_could_not_be_compared_stops_the_model():
-    assert gate(GOOD, value="no propensities").reasons[0].endswith("found no propensities")
+    assert gate(GOOD, against=Against(value="no propensities")).reasons[0].endswith("found no propensities")
 
 
 def test_a_value_that_is_not_required_is_reported_and_does_not_stop_the_model():
-    result = gate(GOOD, value="no propensities", rival="uniform dosing", required=False)
+    result = gate(GOOD, against=Against(value="no propensities", rival="uniform dosing", required=False))
     assert result.passed
     assert result.reasons == ()
     assert "no propensities" in result.warnings[0]
@@ -156,7 +156,7 @@ def test_a_value_that_is_not_shown_says_what_would_show_it(difference, rows, lea
     found = AtBudget(
         1000.0, 0.01, Estimate(60, 50, 70), Estimate(50, 45, 55), difference, {"customer": rows}, least_cost
     )
-    (check,) = gate(GOOD, value=found).broken
+    (check,) = gate(GOOD, against=Against(value=found)).broken
     assert words in check.mend
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.frontier import Trial
-from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.policy.gate import Against, gate
 from shadowprice.evaluation.policy.interim import EqualPrice, at_equal_price
-from shadowprice.evaluation.policy.joint import at_budget
+from shadowprice.evaluation.policy.joint import Spending, at_budget
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval
 
 LEVELS = np.array([0.0, 10.0, 20.0])
@@ -47,13 +47,13 @@ def first(trial: Trial, policy: tuple, rows: int) -> tuple[Trial, tuple]:
 def at_equal_spend(known: Trial, one: tuple, other: tuple, interval: Interval) -> Estimate:
     """The difference at what the trial spent, by the interval of a single analysis."""
     sides = ({"customer": each} for each in (known, one, other))
-    given = {"requests": {"customer": 1.0}, "budget": float(np.mean(known.cost)), "estimator": "hajek"}
-    return at_budget(*sides, interval=interval, **given).difference
+    spending = Spending(requests={"customer": 1.0}, budget=float(np.mean(known.cost)))
+    return at_budget(*sides, spending=spending, estimator="hajek", interval=interval).difference
 
 
 def promoted(found) -> bool:
     """Whether the gate says so."""
-    return gate({"customer": GOOD}, value=found).passed
+    return gate({"customer": GOOD}, against=Against(value=found)).passed
 
 
 def test_an_equal_model_is_hardly_ever_promoted_over_many_looks_and_often_where_each_is_taken_for_the_only_one() -> (
@@ -101,7 +101,7 @@ def test_too_few_effective_rows_promote_nobody() -> None:
     trial, _, one, two = world(60, 3)
     found = at_equal_price(trial, one, two, **BOUNDS)
     assert isinstance(found, EqualPrice)
-    result = gate({"customer": GOOD}, value=found)
+    result = gate({"customer": GOOD}, against=Against(value=found))
     assert not result.passed
     assert "log more exploration" in result.reasons[0]
     assert "holds at every interim analysis" in result.reasons[0]

@@ -14,8 +14,8 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.frontier import Trial, step_worth
-from shadowprice.evaluation.policy.gate import gate
-from shadowprice.evaluation.policy.joint import AtBudget, at_budget
+from shadowprice.evaluation.policy.gate import Against, gate
+from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.evaluation.statistics.intervals import Interval
 
@@ -67,13 +67,13 @@ def compare(world: World, candidate, incumbent=None, *, replications: int = 100,
         own,
         None if incumbent is None else curves(incumbent),
         interval=Interval(replications=replications),
-        **{"requests": REQUESTS, "budget": BUDGET} | options,
+        spending=Spending(**{"requests": REQUESTS, "budget": BUDGET} | options),
     )
 
 
 def promoted(found: AtBudget) -> bool:
     rival = "the incumbent"
-    return gate(METRICS, value=found, rival=rival).passed
+    return gate(METRICS, against=Against(value=found, rival=rival)).passed
 
 
 def noise(world: World, seed: int) -> dict[str, np.ndarray]:
@@ -160,9 +160,11 @@ def test_a_budget_below_the_cheapest_levels_is_named() -> None:
     dear = {side: Trial(**{**vars(t), "cost": np.asarray(t.cost) + 100}) for side, t in world.trials.items()}
     own = {side: (v, c + 100.0) for side, (v, c) in curves(world.truth).items()}
     trials = {s: Trial(**{**vars(t), "expected_value": own[s][0], "expected_cost": own[s][1]}) for s, t in dear.items()}
-    found = at_budget(trials, own, requests=REQUESTS, budget=1000.0, interval=Interval(replications=10))
+    found = at_budget(
+        trials, own, spending=Spending(requests=REQUESTS, budget=1000.0), interval=Interval(replications=10)
+    )
     assert found.least_cost == pytest.approx(350_000, rel=0.05)
-    result = gate(METRICS, value=found, rival="uniform dosing")
+    result = gate(METRICS, against=Against(value=found, rival="uniform dosing"))
     assert not result.passed
     assert "raise the budget" in result.reasons[0]
 

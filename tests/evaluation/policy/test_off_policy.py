@@ -10,7 +10,7 @@ import pytest
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
 from shadowprice.evaluation.policy.frontier import Trial, decided, price_grid
-from shadowprice.evaluation.policy.joint import AtBudget, at_budget
+from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.policy.off_policy import cross_fitted
 from shadowprice.evaluation.statistics.clusters import Clusters
 
@@ -174,7 +174,8 @@ def equal(rows: Trial, one: tuple, other: tuple, spend: float | None = None, **o
     """The comparison at what the trial itself spent."""
     budget = float(np.mean(rows.cost)) if spend is None else spend
     sides = ({"customer": each} for each in (rows, one, other))
-    return at_budget(*sides, requests={"customer": 1.0}, budget=budget, **{"estimator": "hajek", **options})
+    spending = Spending(requests={"customer": 1.0}, budget=budget)
+    return at_budget(*sides, spending=spending, **{"estimator": "hajek", **options})
 
 
 def test_a_policy_that_knows_the_accounts_beats_one_that_does_not_equal() -> None:

@@ -15,7 +15,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, decide, fit_budget
 from shadowprice.evaluation.policy.joint import AtBudget
-from shadowprice.learning.comparison.value import compare_value, marked
+from shadowprice.learning.comparison.value import CampaignWindow, compare_value, marked
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits import Asked, Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -75,7 +75,7 @@ def trial() -> tuple[TrainingSet, dict[str, Curves], Coverage]:
 
 
 def compare(data: TrainingSet, curves: dict[str, Curves], coverage: Coverage | None, campaign=CAMPAIGN) -> AtBudget:
-    found = compare_value(data, curves, None, campaign, {"customer": float(ROWS)}, 40, coverage)
+    found = compare_value(data, curves, None, CampaignWindow(campaign, {"customer": float(ROWS)}, coverage), 40)
     assert isinstance(found, AtBudget)
     return found
 
@@ -126,7 +126,7 @@ def test_a_model_and_uniform_dosing_are_alike_where_rules_leave_one_level(trial)
 def test_rules_that_forbid_everything_are_told(trial) -> None:
     data, curves, coverage = trial
     none = replace(coverage, rules=(Rule(name="nobody", expression="true"),))
-    told = compare_value(data, curves, None, CAMPAIGN, {"customer": 1.0}, 10, none)
+    told = compare_value(data, curves, None, CampaignWindow(CAMPAIGN, {"customer": 1.0}, none), 10)
     assert "allow no test row" in told
 
 
@@ -218,7 +218,9 @@ def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(
     names = [f"a{number}" for number in range(capped.truth.shape[1])]
     kinds = ["paid" if number % 2 else "any" for number in range(len(names))]
     coverage = campaign.coverage({"customer": Attributes.of(names, {"c_kind": kinds})})
-    found = compare_value(capped.data, capped.curves, None, campaign, asked, 40, coverage, capped.traffic)
+    found = compare_value(
+        capped.data, capped.curves, None, CampaignWindow(campaign, asked, coverage, capped.traffic), 40
+    )
     assert isinstance(found, AtBudget)
     allowed = np.ones(capped.truth.shape, dtype=np.bool_)
     allowed[0, 1::2] = not forbidden
@@ -227,7 +229,7 @@ def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(
     assert found.candidate.value == pytest.approx(value, rel=0.02)
     assert cost == pytest.approx(limit, rel=0.05)
     assert found.rival.value < found.candidate.value
-    free = compare_value(capped.data, capped.curves, None, campaign, asked, 40, campaign.coverage())
+    free = compare_value(capped.data, capped.curves, None, CampaignWindow(campaign, asked, campaign.coverage()), 40)
     assert isinstance(free, AtBudget)
     assert free.price > 1.05 * found.price
     assert free.candidate.value > 1.01 * found.candidate.value
@@ -240,11 +242,8 @@ def test_a_cap_of_nothing_makes_all_policies_alike_and_a_wide_one_changes_nothin
             capped.data,
             capped.curves,
             None,
-            campaign,
-            {"customer": 9_000.0},
+            CampaignWindow(campaign, {"customer": 9_000.0}, campaign.coverage(), capped.traffic),
             20,
-            campaign.coverage(),
-            capped.traffic,
         )
         assert isinstance(found, AtBudget)
         return found
