@@ -151,7 +151,7 @@ def _side(
         planned = replace(planned, drawn=True, p_value=None)
     means = LevelMeans(read.level, levels, weight=weight, account=read.account, partner=read.partner)
     compared = _balance(tables, side, read, weight, levels) if planned.drawn else None
-    return side_evidence(
+    found = side_evidence(
         side,
         np.asarray(terms.levels),
         means,
@@ -160,10 +160,8 @@ def _side(
         planned,
         ordered=terms.ordered,
         names=terms.offers if terms.amounts else (),
-        balance=compared,
-        account=read.account,
-        partner=read.partner,
     )
+    return replace(found, balance=compared)
 
 
 def _balance(tables: Tables, side: Side, read: Rows, weight: Array | None, levels: int) -> Balance | None:

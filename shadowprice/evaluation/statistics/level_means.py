@@ -113,6 +113,7 @@ class LevelMeans:
         partner: ArrayLike | None = None,
     ) -> None:
         self.level, self.levels = np.asarray(level, dtype=np.int64), levels
+        self.account, self.partner = account, partner
         self.weight = as_weights(weight, self.level.size)
         self.total = np.bincount(self.level, self.weight, minlength=levels)
         square = np.bincount(self.level, self.weight**2, minlength=levels)

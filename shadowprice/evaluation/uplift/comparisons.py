@@ -16,7 +16,6 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans, Means
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.metric import Array, as_rows
-from shadowprice.evaluation.uplift.balance import Balance
 from shadowprice.evaluation.uplift.evidence import ERROR, LevelEvidence, SideEvidence, Verdict
 from shadowprice.evaluation.uplift.shares import Shares
 
@@ -34,13 +33,10 @@ def side_evidence(
     cost: ArrayLike,
     shared: Shares,
     *,
-    account: ArrayLike | None = None,
-    partner: ArrayLike | None = None,
     names: Sequence[str] = (),
     ordered: bool = True,
-    balance: Balance | None = None,
 ) -> SideEvidence:
-    """Compare the levels of one side; the sentence is left empty.
+    """Compare the levels of one side; the sentence and the balance are left empty.
 
     Args:
         side: of the market.
@@ -48,10 +44,8 @@ def side_evidence(
         rows: levels, weights and clusters of N requests with a final outcome.
         response, cost: (N,) response, and minor units paid.
         shared: shares of the levels, planned and found.
-        account, partner: (N,) identifiers that ``rows`` was made with.
         names: (J,) of the offers, where levels are no amounts of one incentive.
         ordered: whether a higher level is more of the same incentive.
-        balance: of features from before the trial.
 
     Ordered levels have a test of trend: the slope of weighted least squares of response on amount, Σ c_j·mean_j with
     c_j ∝ n_j·(amount_j − mean amount). It decides where it is significant at 5 %. Otherwise the
@@ -71,13 +65,13 @@ def side_evidence(
     columns = as_rows({"y": response, "cost": cost})
     means = rows.of(columns["y"], columns["cost"])
     count = np.bincount(rows.level, minlength=rows.levels)
-    accounts = _accounts(rows.level, account, rows.levels)
+    accounts = _accounts(rows.level, rows.account, rows.levels)
     known = np.flatnonzero(means.groups > 1)
     base = int(known[0]) if known.size else int(np.flatnonzero(count)[0])
     levels: list[LevelEvidence] = []
     for j in range(rows.levels):
         inside = rows.level == j
-        own = [None if ids is None else np.asarray(ids)[inside] for ids in (account, partner)]
+        own = [None if ids is None else np.asarray(ids)[inside] for ids in (rows.account, rows.partner)]
         found = LevelEvidence(
             level=j,
             name=names[j] if names else "",
@@ -103,7 +97,7 @@ def side_evidence(
         levels=tuple(levels),
         ordered=ordered,
         trend_p=p_value,
-        balance=balance,
+        balance=None,
         sample_ratio_p=shared.p_value,
         verdict=_verdict(levels, slope, p_value),
         weighted=not bool(np.ptp(rows.weight) <= 1e-9 * rows.weight.max()),

@@ -114,8 +114,6 @@ class FlatModel(ResponseModel):
             response,
             np.zeros(response.size),
             replace(planned, drawn=planned.drawn or weighted),
-            account=account,
-            partner=partner,
             ordered=self.rising,
         )
         self.mean = shown_means(found, rows)
