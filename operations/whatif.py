@@ -40,7 +40,7 @@ from shadowprice.pacing.budgets.periods import parts_of
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import Population, read_population
 from shadowprice.pacing.state import PricingState
-from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, WhatIf
+from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.layers.heads import load_heads
 
@@ -232,11 +232,8 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         campaign,
         curves,
         expected,
-        parts,
-        budgets,
-        own,
+        InHand(parts=parts, budgets=budgets, shares=own, spent=spent),
         account_of={side: each.dictionary_encode().indices.to_numpy() for side, each in names.items()},
-        spent=spent,
         rows=rows,
     )
     return Question(campaign, asked, solver, workspace)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -113,6 +112,22 @@ class _Drawn:
     exact: bool
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InHand:
+    """Money of a campaign for the window.
+
+    parts    of the window, as in :func:`~shadowprice.pacing.window.solve_window`
+    budgets  rows of the further budgets, likewise; None: those of a window without parts
+    shares   name → part of what is left of a budget that campaigns share which is this campaign's
+    spent    minor units of a total that are spent or held already; of a mean, those above what was earned so far
+    """
+
+    parts: Sequence[Part] = ()
+    budgets: Sequence[Row] | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    spent: float = 0.0
+
+
 class WhatIf:
     """Answers questions on one sample of the accounts of a campaign.
 
@@ -121,11 +136,8 @@ class WhatIf:
         curves: side → curves of all accounts, weighted by their requests, marked with the campaign's further budgets,
             rules and caps.
         ahead: side → requests expected in the window, positive.
-        parts: of the window, as in :func:`~shadowprice.pacing.window.solve_window`.
-        budgets: rows of the further budgets, likewise.
-        budget_shares: name → part of what is left of a budget that campaigns share which is this campaign's.
+        money: in hand; None: all of it, in a window without parts.
         account_of: side → (N,), the account of each curve, where an account has several; such as one for each partner.
-        spent: minor units of a total that are spent or held already; of a mean, those above what was earned so far.
         rows: accounts to solve on; 0 for all. They are drawn in proportion to their requests.
         seed: of the draw.
         level: of the intervals.
@@ -140,21 +152,19 @@ class WhatIf:
         campaign: Campaign,
         curves: Mapping[Side, Curves],
         ahead: Mapping[Side, float],
-        parts: Sequence[Part] = (),
-        budgets: Sequence[Row] | None = None,
-        budget_shares: Mapping[str, float] = MappingProxyType({}),
+        money: InHand | None = None,
         *,
         account_of: Mapping[Side, NDArray[np.intp]] | None = None,
-        spent: float = 0.0,
         rows: int = SAMPLE_ROWS,
         seed: int = 0,
         level: float = 0.95,
     ) -> None:
         self.campaign = campaign
         self.accounts = sum(mine.accounts for mine in curves.values())
-        self._spent, self._level, self._budget_shares = spent, level, budget_shares
+        self._money, self._level = money or InHand(), level
         random, total = np.random.default_rng(seed), sum(ahead[side] for side in curves)
-        self._parts, self._budgets = undivided(campaign, curves) if budgets is None else (parts, budgets)
+        budgets = self._money.budgets
+        self._parts, self._budgets = undivided(campaign, curves) if budgets is None else (self._money.parts, budgets)
         self._drawn: dict[Side, _Drawn] = {}
         for side, mine in curves.items():
             able, share = able_accounts(mine), max(int(rows * ahead[side] / total), 1)
@@ -287,7 +297,7 @@ class WhatIf:
                 limit = change.limits[budget.name]
                 budget = replace(budget, limit=round(limit) if budget.form == "total" else limit)
                 if budget.form == "total" and row.name == budget.name:
-                    in_hand += self._budget_shares.get(budget.name, 1.0) * (budget.limit - row.budget.limit)
+                    in_hand += self._money.shares.get(budget.name, 1.0) * (budget.limit - row.budget.limit)
                     if budget.campaigns:  # what the others use over the limit is not taken from this campaign
                         in_hand = max(in_hand, 0.0)
                 elif budget.form == "total":
@@ -306,7 +316,7 @@ class WhatIf:
             return (amount - float(without_a_price(shares, charge, allowed).sum())) / shares.chosen
 
         net = arrays["cost"] if total else arrays["cost"] - budget.limit * arrays["measure"]
-        left = (budget.limit if total else 0.0) - self._spent - campaign.late_reserve + more
+        left = (budget.limit if total else 0.0) - self._money.spent - campaign.late_reserve + more
         own = [replace(row, in_hand=in_hand(row.in_hand, row.charge(arrays))) for row in rows]
         main, of_rows = in_hand(left, net), possible_rows(own, [arrays])
         if total:

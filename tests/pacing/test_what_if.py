@@ -16,7 +16,7 @@ from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits
-from shadowprice.pacing.what_if import Answer, Change, GroupLimit, WhatIf
+from shadowprice.pacing.what_if import Answer, Change, GroupLimit, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
 
 LEVELS: dict[Side, tuple[int, ...]] = {"customer": (0, 50, 80, 100, 200), "merchant": (0, 20, 100)}
@@ -185,7 +185,8 @@ def test_another_limit_of_a_shared_budget_changes_what_is_in_hand_by_the_campaig
     part = [Part(dict.fromkeys(curves, 1.0), {"north": 0})]
 
     def asked(in_hand: float, change: Change) -> Answer:
-        solver = WhatIf(own, marked, ahead, part, [Row("north", shared, in_hand)], {"north": 0.25}, rows=4000)
+        money = InHand(parts=part, budgets=[Row("north", shared, in_hand)], shares={"north": 0.25})
+        solver = WhatIf(own, marked, ahead, money, rows=4000)
         return replace(solver.ask(change), seconds=0.0)
 
     more = asked(20_000.0, Change(limits={"north": 280_000.0}))
