@@ -18,7 +18,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.pacing.resolve import resolve
+from shadowprice.pacing.resolve import CampaignState
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import StoredHead
@@ -84,15 +84,18 @@ def start_campaign(model: Path, head: StoredHead, workspace: Path, out: Path, da
         hours=HOURS,
     )
     stored = np.array(pd.read_parquet(model / EMBEDDINGS)["embedding"].tolist(), dtype=np.float32)
-    found = resolve(
-        campaign,
-        {"customer": Curves(head.levels, head.response(stored))},
-        {"customer": np.full(HOURS, day.requests / HOURS)},
-        SpendReport(spent=0, responses={}, requests={}, observed_at=now),
-        slot=0,
+    state = CampaignState(
+        campaign=campaign,
+        at=0.0,
+        slot_and_step=(0, 0),
+        spend=SpendReport(spent=0, responses={}, requests={}, observed_at=now),
+        remaining={"customer": np.full(HOURS, day.requests / HOURS)},
+        curves=lambda: {"customer": Curves(head.levels, head.response(stored))},
+        newest=None,
         version=PriceStore(workspace / PRICES).next_version(day.campaign),
         model_version=str(read_meta(model)["model_version"]),
         now=now,
     )
+    found = state.solve()
     write_whole(out / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
     return Solved(found.record)

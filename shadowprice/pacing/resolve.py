@@ -1,9 +1,39 @@
-"""The hourly re-solve: the price of the money that is left, for the requests still to come."""
+"""The hourly re-solve: the price of the money that is left, for the requests still to come.
+
+The totals may not fall behind the newest price, and the new price stays within a factor of :data:`MAX_STEP` of it
+(status ``bounded`` where that binds; the certificate is that of the solve).
+
+Each account makes its share of the requests expected of its side, so the problem is that of the rest of the
+window. Its budget is one of the following, less the expected cost of open
+authorizations (:func:`expected_cost_of_holds`):
+
+- for a ``total``: limit − spent;
+- for a mean ``per_account``: limit·(requests so far + requests to come) − spent;
+- for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
+  measure is the responses of a side paid on response and the requests of one paid on grant.
+
+Each further budget is a constraint with a price of its own (:func:`in_hand_of_budgets`), in the day or hour of the
+price where its limit is of a day or an hour; each later period has its whole limit. Of a budget that campaigns
+share, each has a share of what is left. A budget of one arm has no price: the ledger enforces it.
+
+Caps of accounts and partners are in the curves: each level counts for the share of the requests that it can be
+given to (:class:`~shadowprice.pacing.budgets.caps.CapsAhead`).
+
+The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
+(:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
+``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by it: the price is
+then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
+over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
+
+Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
+certificate, a plan without spend, and the status ``kept`` (:mod:`shadowprice.pacing.budgets.kept`). The price of a
+further budget stays likewise while its present period is exhausted.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +58,7 @@ from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
 from shadowprice.pacing.budgets.periods import MOST_COLUMNS, parts_of, plans_of
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.spend import SpendReport
+from shadowprice.pacing.state import Remaining
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
 
@@ -52,151 +83,163 @@ class Resolution:
     seconds: float
 
 
-def resolve(
-    campaign: Campaign,
-    samples: Mapping[Side, Curves],
-    remaining: Mapping[Side, ArrayLike],
-    spend: SpendReport,
-    *,
-    slot: int,
-    version: int,
-    model_version: str,
-    now: datetime,
-    step: int = 0,
-    at: float | None = None,
-    newest: PriceRecord | None = None,
-    max_spend_age: timedelta = MAX_SPEND_AGE,
-    executor: Executor | None = None,
-) -> Resolution:
-    """Solve the rest of the window.
+@dataclass(frozen=True, eq=False)
+class CampaignState:
+    """State of a campaign when a price is requested: the only input of a pacer.
 
-    Args:
-        campaign: terms, budget, and the limits on the certificate.
-        samples: side → curves of accounts, weighted by their requests: the model's view of the traffic to come.
-        remaining: side → (slots,), requests expected in the rest of this slot and in each later one.
-        spend: held, spent and answered totals so far.
-        slot: hour of the window the price is for; negative before the window.
-        version: version of the record, one above the newest published.
-        model_version: the model that made the curves.
-        now: UTC, stamped on the record; its expiry is the campaign's price_ttl_hours later.
-        step: which price of the slot it is.
-        at: hours since the window opened; the start of the slot when None.
-        newest: the price before this one in the same window, if any: totals may not fall behind it, and the new price
-            stays within a factor of :data:`MAX_STEP` of it (status ``bounded`` where that binds; the
-            certificate is that of the solve).
-        max_spend_age: oldest spend that may be priced.
-        executor: who holds the accounts; None for this process.
-
-    Each account makes its share of the requests expected of its side, so the problem is that of the rest of the
-    window. Its budget is one of the following, less the expected cost of open
-    authorizations (:func:`expected_cost_of_holds`):
-
-    - for a ``total``: limit − spent;
-    - for a mean ``per_account``: limit·(requests so far + requests to come) − spent;
-    - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
-      measure is the responses of a side paid on response and the requests of one paid on grant.
-
-    Each further budget is a constraint with a price of its own (:func:`in_hand_of_budgets`), in the day or hour of the
-    price where its limit is of a day or an hour; each later period has its whole limit. Of a budget that campaigns
-    share, each has a share of what is left. A budget of one arm has no price: the ledger enforces it.
-
-    Caps of accounts and partners are in the curves: each level counts for the share of the requests that it can be
-    given to (:class:`~shadowprice.pacing.budgets.caps.CapsAhead`).
-
-    The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
-    (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
-    ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by it: the price is
-    then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
-    over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
-
-    Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
-    certificate, a plan without spend, and the status ``kept`` (:mod:`shadowprice.pacing.budgets.kept`). The price of a
-    further budget stays likewise while its present period is exhausted.
-
-    Raises:
-        NotCertified: the price may not be published and the last one stays: the spend is stale or from the future,
-            totals or the clock went back behind the newest price, no request is expected and there is no price to
-            keep, a side expected has no sample, the remaining budget does not pay for the cheapest levels
-            (infeasible), or gap or violation exceed the campaign's limits.
-        InvalidInput: a forecast that is not a list of numbers ≥ 0, curves of other levels.
+    at             hours since the window opened; negative before it
+    slot_and_step  slot and step that the price is for; see :func:`~shadowprice.pacing.pacers.base.scheduled_slot`
+    spend          totals so far
+    remaining      side → (slots,), requests expected in the rest of this slot and in each later one
+    curves         gives side → curves of recent requests; a pacer that does not solve need not call it
+    newest         the newest price of this window, if any
+    version        that the next record will have, one above the newest published
+    model_version  the model that made the curves
+    now            UTC, stamped on the record
+    executor       who holds the accounts of a solve; None for this process
     """
-    started = time.perf_counter()
-    check_progress(spend, newest, now, max_spend_age)
-    ahead = {side: _expected(remaining, side) for side in campaign.sides}
-    held = expected_cost_of_holds(campaign, samples, spend, newest)
-    left = remaining_budget(campaign, spend)
-    if campaign.budget.form == "total" and left < 0:
-        raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
-    in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
-    committed, asked = spend.spent + sum(held.values()), sum(spend.requests.values())
-    in_hand_of, used_of = in_hand_of_budgets(campaign, spend, held), used_of_budgets(campaign, spend, held)
-    to_come = {side: float(each.sum()) for side, each in ahead.items()}
-    moment: dict[str, Any] = {
-        "version": version,
-        "slot": slot,
-        "step": step,
-        "at": float(max(slot, 0)) if at is None else at,
-        "spent": spend.spent,
-        "remaining": round(left),
-        "requests": asked,
-        "expected": sum(to_come.values()),
-        "arrivals": (float(asked), *(asked + np.cumsum(sum(ahead.values()))).tolist()),
-        "pacing_error": pacing_error(newest, committed, at),
-        "pacing_errors": pacing_errors(newest, used_of, at),
-        "solved_at": now,
-        "expires_at": now + timedelta(hours=campaign.price_ttl_hours),
-    }
-    if newest is not None and newest.model_version == model_version and nothing_to_buy(campaign, in_hand, to_come):
-        plans = plans_of(campaign, ahead, slot, used_of, {name: {} for name in used_of}, at or 0.0)
-        plan, seconds = (committed,) * len(moment["arrivals"]), time.perf_counter() - started
+
+    campaign: Campaign
+    at: float
+    slot_and_step: tuple[int, int]
+    spend: SpendReport
+    remaining: Remaining
+    curves: Callable[[], Mapping[Side, Curves]]
+    newest: PriceRecord | None
+    version: int
+    model_version: str
+    now: datetime
+    executor: Executor | None = None
+
+    @property
+    def own(self) -> PriceRecord | None:
+        """The newest price of this window that was solved for the present model, if any: only such a one is kept."""
+        return None if self.newest is None or self.newest.model_version != self.model_version else self.newest
+
+    def solve(self) -> Resolution:
+        """Solve the rest of the window, as this module describes.
+
+        Raises:
+            NotCertified: the price may not be published and the last one stays: the spend is stale or from the future,
+                totals or the clock went back behind the newest price, no request is expected and there is no price to
+                keep, a side expected has no sample, the remaining budget does not pay for the cheapest levels
+                (infeasible), or gap or violation exceed the campaign's limits.
+            InvalidInput: a forecast that is not a list of numbers ≥ 0, curves of other levels.
+        """
+        samples, started = self.curves(), time.perf_counter()
+        check_progress(self.spend, self.newest, self.now)
+        rest = _Rest(self, samples)
+        if self.own is not None and nothing_to_buy(self.campaign, rest.in_hand, rest.to_come):
+            return rest.kept(self.own, started)
+        return rest.priced(samples, started)
+
+
+class _Rest:
+    """Money and requests of the rest of the window."""
+
+    def __init__(self, state: CampaignState, samples: Mapping[Side, Curves]) -> None:
+        campaign, spend = state.campaign, state.spend
+        self.state, self.at, self.slot = state, max(state.at, 0.0), state.slot_and_step[0]
+        self.ahead = {side: _expected(state.remaining, side) for side in campaign.sides}
+        self.to_come = {side: float(each.sum()) for side, each in self.ahead.items()}
+        held = expected_cost_of_holds(campaign, samples, spend, state.newest)
+        self.left = remaining_budget(campaign, spend)
+        if campaign.budget.form == "total" and self.left < 0:
+            over = f"the budget is overspent by {-self.left:.0f} minor units: only the hard stop can answer now"
+            raise NotCertified(over)
+        self.in_hand = self.left - sum(held.values()) - campaign.set_aside(spend.late)
+        self.committed = spend.spent + sum(held.values())
+        self.in_hand_of = in_hand_of_budgets(campaign, spend, held)
+        self.used_of = used_of_budgets(campaign, spend, held)
+
+    def kept(self, newest: PriceRecord, started: float) -> Resolution:
+        """Return the newest price with its certificate, and a plan without spend."""
+        moment, plans = self._moment(), self._plans({name: {} for name in self.used_of})
+        plan, seconds = (self.committed,) * len(moment["arrivals"]), time.perf_counter() - started
         kept = replace(newest, **moment, status=KEPT, plan=plan, plans=plans, seconds=seconds, by="", sha256="")
         return Resolution(kept.sealed(), 0.0, seconds)
-    curves = _sampled(samples, ahead, slot)
-    caps = {side: CapsAhead(campaign, side, each, spend, ahead[side], slot, at) for side, each in curves.items()}
-    expected = {side: float(ahead[side].sum()) for side in curves}
-    ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    of_rows = {name: amount / ratio for name, amount in in_hand_of.items()}
-    own_share = shares_of_budgets(campaign, spend)
-    parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows, own_share, at or 0.0)
-    money = in_hand / ratio
-    counted = counting_prices(
-        caps,
-        newest.prices if newest else {},
-        lambda few: solve_window(campaign, few, expected, money, parts, rows).prices,
-    )
-    curves = {side: each.curves(counted) for side, each in caps.items()}
-    if len(parts) > 1:
-        curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
-    found = solve_window(campaign, curves, expected, money, parts, rows, executor=executor)
-    _certify(campaign, found.allocation, in_hand)
-    solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
-    spent_up = exhausted(campaign, in_hand_of) if newest else ()
-    bounded = {
-        name: newest.prices.get(name, price) if newest and name in spent_up else within_a_step(price, newest, name)
-        for name, price in solved.items()
-    }
-    profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
-    by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
-    of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
-    record = PriceRecord(
-        campaign=campaign.name,
-        **moment,
-        prices=bounded,
-        tie_share=found.allocation.tie_share if bounded == solved else 0.0,
-        status=found.allocation.status if bounded == solved else "bounded",
-        primal=found.primal,
-        dual=found.dual,
-        gap=found.allocation.gap,
-        violation=found.allocation.violation,
-        sample_rows=sum(mine.accounts for mine in curves.values()),
-        model_version=model_version,
-        window=campaign.starts_at,
-        plan=(committed, *(committed + np.cumsum(by_slot)).tolist()),
-        seconds=time.perf_counter() - started,
-        spend_ratio=ratio,
-        plans=plans_of(campaign, ahead, slot, used_of, of_budgets, at or 0.0),
-    )
-    return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
+
+    def priced(self, samples: Mapping[Side, Curves], started: float) -> Resolution:
+        """Solve, certify, and plan."""
+        campaign, curves = self.state.campaign, _sampled(samples, self.ahead, self.slot)
+        caps = {side: self._caps(side, each) for side, each in curves.items()}
+        ratio, own = self._spend_ratio(), {side: self.ahead[side] for side in curves}
+        of_rows = {name: amount / ratio for name, amount in self.in_hand_of.items()}
+        shares = shares_of_budgets(campaign, self.state.spend)
+        parts, rows = parts_of(campaign, own, self.slot, of_rows, shares, self.at)
+        expected, money = {side: self.to_come[side] for side in curves}, self.in_hand / ratio
+        counted = counting_prices(
+            caps,
+            self.state.newest.prices if self.state.newest else {},
+            lambda few: solve_window(campaign, few, expected, money, parts, rows).prices,
+        )
+        curves = {side: each.curves(counted) for side, each in caps.items()}
+        if len(parts) > 1:
+            curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
+        found = solve_window(campaign, curves, expected, money, parts, rows, executor=self.state.executor)
+        _certify(campaign, found.allocation, self.in_hand)
+        solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
+        bounded = self._bounded(solved)
+        profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
+        by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
+        of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
+        record = PriceRecord(
+            campaign=campaign.name,
+            **self._moment(),
+            prices=bounded,
+            tie_share=found.allocation.tie_share if bounded == solved else 0.0,
+            status=found.allocation.status if bounded == solved else "bounded",
+            primal=found.primal,
+            dual=found.dual,
+            gap=found.allocation.gap,
+            violation=found.allocation.violation,
+            sample_rows=sum(mine.accounts for mine in curves.values()),
+            model_version=self.state.model_version,
+            window=campaign.starts_at,
+            plan=(self.committed, *(self.committed + np.cumsum(by_slot)).tolist()),
+            seconds=time.perf_counter() - started,
+            spend_ratio=ratio,
+            plans=self._plans(of_budgets),
+        )
+        return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
+
+    def _caps(self, side: Side, curves: Curves) -> CapsAhead:
+        return CapsAhead(self.state.campaign, side, curves, self.state.spend, self.ahead[side], self.slot, self.at)
+
+    def _spend_ratio(self) -> float:
+        state = self.state
+        return spend_ratio(state.campaign, state.newest, state.spend, self.committed, self.at, state.model_version)
+
+    def _moment(self) -> dict[str, Any]:
+        """Return the fields of a record that no solve decides."""
+        state, asked = self.state, sum(self.state.spend.requests.values())
+        return {
+            "version": state.version,
+            "slot": self.slot,
+            "step": state.slot_and_step[1],
+            "at": self.at,
+            "spent": state.spend.spent,
+            "remaining": round(self.left),
+            "requests": asked,
+            "expected": sum(self.to_come.values()),
+            "arrivals": (float(asked), *(asked + np.cumsum(sum(self.ahead.values()))).tolist()),
+            "pacing_error": pacing_error(state.newest, self.committed, self.at),
+            "pacing_errors": pacing_errors(state.newest, self.used_of, self.at),
+            "solved_at": state.now,
+            "expires_at": state.now + timedelta(hours=state.campaign.price_ttl_hours),
+        }
+
+    def _bounded(self, solved: Mapping[str, float]) -> dict[str, float]:
+        """Return the prices within a step of the newest; that of a budget that is exhausted stays."""
+        newest = self.state.newest
+        spent_up = exhausted(self.state.campaign, self.in_hand_of) if newest else ()
+        return {
+            name: newest.prices.get(name, price) if newest and name in spent_up else within_a_step(price, newest, name)
+            for name, price in solved.items()
+        }
+
+    def _plans(self, of_budgets: Mapping[str, Mapping[Side, float]]) -> dict[str, tuple[float, ...]]:
+        return plans_of(self.state.campaign, self.ahead, self.slot, self.used_of, of_budgets, self.at)
 
 
 def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:

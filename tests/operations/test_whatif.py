@@ -22,7 +22,7 @@ from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.history import Traffic, pairs_file
 from shadowprice.pacing.population import read_population
-from shadowprice.pacing.resolve import resolve
+from shadowprice.pacing.resolve import CampaignState
 from shadowprice.pacing.what_if import Change
 from shadowprice.responses.layers.heads import Head
 
@@ -39,16 +39,19 @@ def test_the_current_terms_get_the_price_that_the_solve_job_would_publish(worksp
     heads: dict[Side, Head] = {side: make_head(levels, at) for at, (side, levels) in enumerate(LEVELS.items())}
     stored = read_population(workspace / POPULATION / "m1", heads)
     state = before_start(campaign, Traffic.load(workspace))
-    record = resolve(
-        campaign,
-        {side: each.curves for side, each in stored.items()},
-        state.remaining,
-        state.spend,
-        slot=-1,
+    wanted = CampaignState(
+        campaign=campaign,
+        at=state.at,
+        slot_and_step=(-1, 0),
+        spend=state.spend,
+        remaining=state.remaining,
+        curves=lambda: {side: each.curves for side, each in stored.items()},
+        newest=None,
         version=1,
         model_version="m1",
         now=datetime.now(UTC),
-    ).record
+    )
+    record = wanted.solve().record
     assert found["current"]["price"]["value"] == pytest.approx(record.prices["day"], rel=1e-9)
     assert found["current"]["value"]["value"] == pytest.approx(record.primal, rel=1e-9)
     assert found == json.loads((tmp_path / "answer.json").read_text())

@@ -15,7 +15,7 @@ from shadowprice.campaign import Budget
 from shadowprice.pacing.learned import HOURLY_DRIFT, LARGEST, REQUEST_VARIATION, spend_ratio
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting
-from shadowprice.pacing.resolve import resolve
+from shadowprice.pacing.resolve import CampaignState
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 
@@ -107,17 +107,19 @@ def test_the_price_is_that_of_the_money_over_the_ratio(make_setting: MakeSetting
     setting = make_setting(requests=2400)
 
     def solved(limit: float, newest: PriceRecord | None) -> PriceRecord:
-        return resolve(
-            replace(setting.campaign, budget=Budget(limit=limit)),
-            {side: mine.curves for side, mine in setting.model.items()},
-            {"customer": [800.0, 800.0], "merchant": [400.0, 400.0]},
-            SpendReport(spent=0, responses={}, requests={"customer": 100, "merchant": 0}, observed_at=NOW),
-            slot=9,
+        state = CampaignState(
+            campaign=replace(setting.campaign, budget=Budget(limit=limit)),
+            at=9.0,
+            slot_and_step=(9, 0),
+            spend=SpendReport(spent=0, responses={}, requests={"customer": 100, "merchant": 0}, observed_at=NOW),
+            remaining={"customer": np.full(2, 800.0), "merchant": np.full(2, 400.0)},
+            curves=lambda: {side: mine.curves for side, mine in setting.model.items()},
+            newest=newest,
             version=1,
             model_version="m",
             now=NOW,
-            newest=newest,
-        ).record
+        )
+        return state.solve().record
 
     before = record(spend_ratio=2.0, spent=0, status="steered", prices={"budget": 0.004})
     twice, half = solved(80_000, before), solved(40_000, None)

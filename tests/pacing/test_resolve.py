@@ -20,7 +20,7 @@ from shadowprice.errors import Conflict, InvalidInput, NotCertified
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.compare import Setting
-from shadowprice.pacing.resolve import Resolution, resolve
+from shadowprice.pacing.resolve import CampaignState, Resolution
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 
@@ -50,8 +50,9 @@ class Case:
         }
 
     def resolve(self, spend: SpendReport, ahead: Mapping[Side, Any] = AHEAD, **changes: Any) -> Resolution:
-        arguments: dict[str, Any] = {"slot": 9, "version": 4, "model_version": "m", "now": NOW} | changes
-        return resolve(self.campaign, self.samples, ahead, spend, **arguments)
+        arguments: dict[str, Any] = {"version": 4, "model_version": "m", "now": NOW, "newest": None} | changes
+        asked = {"at": 9.0, "slot_and_step": (9, 0), "curves": lambda: self.samples, "remaining": ahead}
+        return CampaignState(campaign=self.campaign, spend=spend, **asked, **arguments).solve()
 
     def expected(self, found: Resolution, ahead: Mapping[Side, float]) -> dict[str, float]:
         """Money, measure and value of ``ahead`` requests of each side, decided at the price."""
@@ -166,7 +167,7 @@ def test_promises_of_merchants_are_expected_to_cost_their_units_and_never_more_t
 
 def test_the_record_is_sealed_certified_and_speaks_of_the_rest_of_the_window(case: Callable[..., Case]) -> None:
     one = case()
-    found = one.resolve(report(9000), slot=9, version=4)
+    found = one.resolve(report(9000), version=4)
     record = found.record.verify()
     assert (record.campaign, record.slot, record.version, record.status) == ("spring", 9, 4, "optimal")
     assert record.sample_rows == 700
@@ -204,22 +205,21 @@ def test_money_that_is_just_used_up_buys_the_free_level_only(case: Callable[...,
 
 
 @pytest.mark.parametrize(
-    ("reason", "spend", "ahead", "changes"),
+    ("reason", "spend", "ahead"),
     [
-        ("stale", report(observed_at=NOW - timedelta(minutes=11)), AHEAD, {}),
-        ("clocks disagree", report(observed_at=NOW + timedelta(minutes=11)), AHEAD, {}),
-        ("stale", report(observed_at=NOW - timedelta(seconds=2)), AHEAD, {"max_spend_age": timedelta(seconds=1)}),
-        ("overspent by 1", report(30_001), AHEAD, {}),
-        ("infeasible", report(29_000), AHEAD, {}),
-        ("no request is expected", report(), {"customer": np.zeros(3), "merchant": np.zeros(3)}, {}),
-        ("no request is expected", report(), {}, {}),
+        ("stale", report(observed_at=NOW - timedelta(minutes=11)), AHEAD),
+        ("clocks disagree", report(observed_at=NOW + timedelta(minutes=11)), AHEAD),
+        ("overspent by 1", report(30_001), AHEAD),
+        ("infeasible", report(29_000), AHEAD),
+        ("no request is expected", report(), {"customer": np.zeros(3), "merchant": np.zeros(3)}),
+        ("no request is expected", report(), {}),
     ],
 )
 def test_what_may_not_be_priced_is_not_certified(
-    case: Callable[..., Case], reason: str, spend: SpendReport, ahead: Mapping[Side, Any], changes: dict[str, Any]
+    case: Callable[..., Case], reason: str, spend: SpendReport, ahead: Mapping[Side, Any]
 ) -> None:
     with pytest.raises(NotCertified, match=reason):
-        case().resolve(spend, ahead, **changes)
+        case().resolve(spend, ahead)
 
 
 def test_a_side_that_is_expected_but_not_in_the_sample_is_not_certified(case: Callable[..., Case]) -> None:

@@ -7,7 +7,8 @@ keeps the first price; ``constant`` renews the newest. ``hindsight`` knows the w
 others are measured against.
 """
 
-from shadowprice.pacing.pacers.base import BEFORE, CampaignState, Pacer, scheduled_slot
+from shadowprice.pacing.pacers.base import BEFORE, Pacer, scheduled_slot
 from shadowprice.pacing.pacers.registry import make_pacer, pacer_names
+from shadowprice.pacing.resolve import CampaignState
 
 __all__ = ["BEFORE", "CampaignState", "Pacer", "make_pacer", "pacer_names", "scheduled_slot"]

@@ -3,67 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Protocol
 
-from shadowprice.allocation.executors import Executor
-from shadowprice.campaign import Campaign, Side
-from shadowprice.curves import Curves
-from shadowprice.pacing.resolve import Resolution, resolve
-from shadowprice.pacing.spend import SpendReport
-from shadowprice.pacing.state import Remaining
-from shadowprice.price import PriceRecord
-
-
-@dataclass(frozen=True, eq=False)
-class CampaignState:
-    """State of a campaign when a price is requested: the only input of a pacer.
-
-    at             hours since the window opened; negative before it
-    slot_and_step          slot and step that the price is for; see :func:`scheduled_slot`
-    spend          totals so far
-    remaining      side → (slots,), requests expected in the rest of this slot and in each later one
-    curves         gives side → curves of recent requests; a pacer that does not solve need not call it
-    newest         the newest price of this window, if any
-    version        that the next record will have
-    executor       who holds the accounts of a solve; None for this process
-    """
-
-    campaign: Campaign
-    at: float
-    slot_and_step: tuple[int, int]
-    spend: SpendReport
-    remaining: Remaining
-    curves: Callable[[], Mapping[Side, Curves]]
-    newest: PriceRecord | None
-    version: int
-    model_version: str
-    now: datetime
-    executor: Executor | None = None
-
-    @property
-    def own(self) -> PriceRecord | None:
-        """The newest price of this window that was solved for the present model, if any: only such a one is kept."""
-        return None if self.newest is None or self.newest.model_version != self.model_version else self.newest
-
-    def solve(self) -> Resolution:
-        """The certified price of the money that is left. Errors as :func:`shadowprice.pacing.resolve.resolve`."""
-        return resolve(
-            self.campaign,
-            self.curves(),
-            self.remaining,
-            self.spend,
-            slot=self.slot_and_step[0],
-            step=self.slot_and_step[1],
-            at=max(self.at, 0.0),
-            version=self.version,
-            model_version=self.model_version,
-            now=self.now,
-            newest=self.newest,
-            executor=self.executor,
-        )
+from shadowprice.pacing.resolve import CampaignState, Resolution
 
 
 class Pacer(Protocol):

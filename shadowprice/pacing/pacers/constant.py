@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shadowprice.pacing.pacers.base import CampaignState, every
+from shadowprice.pacing.pacers.base import every
 from shadowprice.pacing.pacers.steered import steered
-from shadowprice.pacing.resolve import Resolution
+from shadowprice.pacing.resolve import CampaignState, Resolution
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import numpy as np
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.pacing.pacers.base import CampaignState
-from shadowprice.pacing.resolve import Resolution
+from shadowprice.pacing.resolve import CampaignState, Resolution
 
 ROUNDING = 1e-6
 """Part of a budget that is left so that rounding keeps the cheapest levels possible."""

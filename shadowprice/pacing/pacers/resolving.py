@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shadowprice.pacing.pacers.base import CampaignState, every
-from shadowprice.pacing.resolve import Resolution
+from shadowprice.pacing.pacers.base import every
+from shadowprice.pacing.resolve import CampaignState, Resolution
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shadowprice.pacing.pacers.base import CampaignState
-from shadowprice.pacing.resolve import Resolution
+from shadowprice.pacing.resolve import CampaignState, Resolution
 
 
 class Static:

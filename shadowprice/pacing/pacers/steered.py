@@ -8,8 +8,7 @@ from datetime import timedelta
 
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
 from shadowprice.pacing.budgets.kept import KEPT, nothing_to_buy
-from shadowprice.pacing.pacers.base import CampaignState
-from shadowprice.pacing.resolve import Resolution, check_progress, pacing_error, within_a_step
+from shadowprice.pacing.resolve import CampaignState, Resolution, check_progress, pacing_error, within_a_step
 from shadowprice.price import PriceRecord
 
 

@@ -22,7 +22,7 @@ from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
-from shadowprice.pacing.resolve import MAX_STEP, Resolution, resolve
+from shadowprice.pacing.resolve import MAX_STEP, CampaignState, Resolution
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 from shadowprice.reports.prices import reasons
@@ -63,40 +63,43 @@ def solved(
         used_of=dict(used or {}),
         observed_at=NOW,
     )
-    return resolve(
-        campaign,
-        {"customer": curves},
-        {"customer": [expected]},
-        spend,
-        slot=23,
+    state = CampaignState(
+        campaign=campaign,
         at=23.5,
+        slot_and_step=(23, 0),
+        spend=spend,
+        remaining={"customer": np.array([expected])},
+        curves=lambda: {"customer": curves},
+        newest=newest,
         version=8,
         model_version="m",
         now=NOW,
-        newest=newest,
     )
+    return state.solve()
 
 
 def before(campaign: Campaign, curves: Curves, **changes: Any) -> PriceRecord:
     """A price of the hour before, with money for a part of the bonuses."""
-    first = resolve(
-        campaign,
-        {"customer": curves},
-        {"customer": [10.0, 10.0]},
-        SpendReport(
-            spent=0,
-            responses={"customer": 0.0},
-            requests={"customer": 10},
-            used_of={each.name: 0 for each in campaign.group_budgets},
-            observed_at=NOW - timedelta(hours=1),
-        ),
-        slot=22,
+    spend = SpendReport(
+        spent=0,
+        responses={"customer": 0.0},
+        requests={"customer": 10},
+        used_of={each.name: 0 for each in campaign.group_budgets},
+        observed_at=NOW - timedelta(hours=1),
+    )
+    state = CampaignState(
+        campaign=campaign,
         at=22.0,
+        slot_and_step=(22, 0),
+        spend=spend,
+        remaining={"customer": np.array([10.0, 10.0])},
+        curves=lambda: {"customer": curves},
+        newest=None,
         version=7,
         model_version="m",
         now=NOW - timedelta(hours=1),
-    ).record
-    return replace(first, **changes).sealed()
+    )
+    return replace(state.solve().record, **changes).sealed()
 
 
 def optimum(campaign: Campaign, curves: Curves, money: float, expected: float) -> float:
