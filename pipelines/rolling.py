@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from shadowprice.datasets.package import save_dataset
 from shadowprice.evaluation.statistics.windows import WEEK
 from shadowprice.learning.fit import fit_model
 from shadowprice.learning.recipes import Training, choose_training
-from shadowprice.learning.rolling import Cut, as_markdown, origins, roll
+from shadowprice.learning.rolling import Cut, Origin, as_markdown, origins, roll
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.storage import to_json
@@ -33,13 +34,10 @@ from shadowprice.storage import to_json
 def rolling(
     dataset: str,
     data: str,
-    *,
-    first: datetime,
-    last: datetime,
-    every_days: float = WEEK,
-    judge_days: float = WEEK,
-    label_delay_days: float = 0.0,
+    cuts: Sequence[Origin],
     how: Training,
+    *,
+    label_delay_days: float = 0.0,
     epochs: int = 400,
     seed: int = 0,
 ) -> list[Cut]:
@@ -47,13 +45,11 @@ def rolling(
 
     Args:
         dataset: name of the data set; data: folder of its files, empty for those that are generated.
-        first, last: dates of the first and the last cut.
-        every_days: days between cuts; judge_days: days judged after each.
-        label_delay_days: days until a label is known; 0 takes every label before a cut as known.
+        cuts: when it is trained, and until when it is judged.
         how: recipe and what follows it, as of the training pipeline; empty fields for the data set's own.
+        label_delay_days: days until a label is known; 0 takes every label before a cut as known.
         epochs: at most; seed: of everything random.
     """
-    cuts = origins(first, last, every_days=every_days, judge_days=judge_days)
     chosen = choose_training(dataset, how)
     chosen.check()
     with tempfile.TemporaryDirectory(prefix="rolling-") as name:
@@ -93,9 +89,9 @@ def command(
 ) -> None:
     """Judge a recipe by rolling origin."""
     how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
-    given |= {"every_days": every_days, "judge_days": judge_days, "label_delay_days": label_delay_days}
+    cuts = origins(first, last, every_days=every_days, judge_days=judge_days)
     with redirect_stdout(sys.stderr):
-        found = rolling(given.pop("dataset"), given.pop("data"), first=first, last=last, how=how, **given)
+        found = rolling(given.pop("dataset"), given.pop("data"), cuts, how, label_delay_days=label_delay_days, **given)
     print(to_json(found) if as_json else as_markdown(found))
 
 

@@ -52,6 +52,36 @@ def test_the_policy_alone_calls_the_rule() -> None:
     assert callers == {"shadowprice/policy.py"}
 
 
+MOST_PARAMETERS = 8
+MANY_PARAMETERS = {
+    # A user's options of a registered model.
+    "shadowprice/responses/goal/model.py: __init__",
+    "shadowprice/responses/tabular/dipn.py: __init__",
+    "shadowprice/responses/tabular/gbdt.py: __init__",
+    # Arguments of a command.
+    "cli/explain.py: explain",
+    "cli/plan.py: plan",
+    "cli/whatif.py: whatif",
+    # Artifacts and options of a step, of which kfp reads the signature.
+    "components/evaluate.py: evaluate",
+    "components/prepare.py: prepare",
+    "components/solve.py: solve",
+    # Options of a pipeline and of its steps.
+    "pipelines/retrain.py: retrain_pipeline",
+}
+
+
+def test_few_functions_have_more_than_eight_parameters() -> None:
+    many = set()
+    for path in (path for name in set(CODE) - {"benchmarks", "research"} for path in (ROOT / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                own = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                if len(own) - (own[:1] in (["self"], ["cls"])) > MOST_PARAMETERS:
+                    many.add(f"{path.relative_to(ROOT)}: {node.name}")
+    assert many == MANY_PARAMETERS
+
+
 def test_no_room_has_more_files_than_one_can_know() -> None:
     crowded = {str(room): len(list((ROOT / room).glob("*.py"))) for room in ROOMS}
     assert {room: files for room, files in crowded.items() if files > LARGEST_ROOM} == {}

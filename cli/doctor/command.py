@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cli.doctor import bounds, files, machine, services, workspace
 from cli.doctor.finding import Finding, Findings, Target
-from shadowprice.command.options import AsJson, application, main_of
+from shadowprice.command.options import AsJson, application, main_of, options_of, takes
 
 CHECKS: Sequence[Callable[[Target], Findings]] = (
     machine.python,
@@ -52,36 +52,22 @@ def examine(target: Target) -> list[Finding]:
     return found
 
 
+@takes(options_of(Target, "predictor_url", "ledger_url", "prometheus_url", "redis", "free_gb"))
 def doctor(
     place: Annotated[Path | None, typer.Argument(help="workspace, or mapping.yaml")] = None,
-    url: Annotated[str, typer.Option(help="address of the predictor")] = "",
-    ledger_url: Annotated[str, typer.Option(help="address of the ledger")] = "",
-    prometheus_url: Annotated[str, typer.Option(help="address of Prometheus")] = "",
-    redis: Annotated[str, typer.Option(help="address of Redis, host:port")] = "",
     token_file: Annotated[Path | None, typer.Option(help="file of tokens")] = None,
     port: Annotated[
         list[int] | None, typer.Option(min=1, max=65_535, help="port that must be free; may be repeated")
     ] = None,
-    free_gb: Annotated[float, typer.Option(help="least free space of the disk")] = 1.0,
     as_json: AsJson = False,
     limits: Annotated[bool, typer.Option("--limits", help="print the bounds of the services instead")] = False,
+    **given: Any,
 ) -> None:
     """Check the installation, and what is named; exit 1 where a fault is found."""
     if limits:
         print(json.dumps([each._asdict() for each in bounds.bounds()]) if as_json else bounds.table())
         return
-    found = examine(
-        Target(
-            place=place,
-            predictor_url=url,
-            ledger_url=ledger_url,
-            prometheus_url=prometheus_url,
-            redis=redis,
-            token_file=token_file,
-            ports=tuple(port or ()),
-            free_gb=free_gb,
-        )
-    )
+    found = examine(Target(place=place, token_file=token_file, ports=tuple(port or ()), **given))
     faults = [each for each in found if not each.note]
     if as_json:
         print(json.dumps({"healthy": not faults, "findings": [asdict(each) for each in found]}))

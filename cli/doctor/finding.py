@@ -8,24 +8,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from operations.common.job import option
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """Installation, workspace and services that are examined; what is None or empty is not.
 
     place       workspace, or mapping of own files
-    free_gb     least free space of the workspace's disk
     python      major and minor version of the interpreter
     """
 
     place: Path | None = None
-    predictor_url: str = ""
-    ledger_url: str = ""
-    prometheus_url: str = ""
-    redis: str = ""
+    predictor_url: str = field(default="", metadata={"text": "address of the predictor", "flag": "--url"})
+    ledger_url: str = option("", "address of the ledger")
+    prometheus_url: str = option("", "address of Prometheus")
+    redis: str = option("", "address of Redis, host:port")
     token_file: Path | None = None
     ports: tuple[int, ...] = ()
-    free_gb: float = 1.0
+    free_gb: float = option(1.0, "least free space of the disk")
     python: tuple[int, int] = sys.version_info[:2]
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 

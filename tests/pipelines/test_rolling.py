@@ -11,7 +11,7 @@ import pytest
 from pipelines import rolling
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.errors import NotFound
 from shadowprice.learning.recipes import Training
 
 
@@ -53,9 +53,9 @@ def test_every_cut_is_printed_with_its_figures(folder: Path, capsys) -> None:
 def test_what_cannot_be_judged_is_refused_before_anything_is_loaded(capsys) -> None:
     at = datetime(2026, 3, 16, tzinfo=UTC)
     with pytest.raises(NotFound, match="magic"):
-        rolling.rolling("tables", "nowhere", first=at, last=at, how=Training("magic"))
-    with pytest.raises(InvalidInput, match="judge_days"):
-        rolling.rolling("tables", "nowhere", first=at, last=at, judge_days=0, how=Training())
+        rolling.rolling("tables", "nowhere", rolling.origins(at, at), Training("magic"))
+    assert rolling.main(["--first", "2026-03-16", "--last", "2026-03-16", "--judge-days", "0"]) == 1
+    assert "judge_days" in capsys.readouterr().err
     assert rolling.main(["--first", "2026-03-16", "--last", "2026-03-01"]) == 1
     assert "rolling failed: last" in capsys.readouterr().err
     assert rolling.main(["--first", "soon", "--last", "2026-03-01"]) == 2

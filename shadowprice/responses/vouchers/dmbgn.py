@@ -92,8 +92,6 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
         return DmbgnNetwork(
             inputs,
             NodeInputs.of(self.log(), self.items, self.vouchers()),
-            len(self.known),
-            len(self.items.tokens["category"]),
             embedding=self.embedding,
             hidden=self.hidden,
             history=self.history,

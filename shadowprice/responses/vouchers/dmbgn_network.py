@@ -42,6 +42,7 @@ class NodeInputs:
     category  int64 (rows,): code of its category, 0 where training did not know it
     price     float32 (rows,): its price level as a number
     vouchers  of the sessions and levels
+    categories  number of those that training knew
     """
 
     graphs: VoucherGraphs
@@ -50,6 +51,7 @@ class NodeInputs:
     category: Tensor
     price: Tensor
     vouchers: Vouchers
+    categories: int
 
     @classmethod
     def of(cls, log: SessionLog, items: ItemEmbedding, vouchers: Vouchers) -> NodeInputs:
@@ -68,6 +70,7 @@ class NodeInputs:
             torch.from_numpy(category),
             torch.from_numpy((price - 4.0) / 2.0),  # levels are 1 to 7
             vouchers,
+            known.size,
         )
 
 
@@ -82,8 +85,6 @@ class DmbgnNetwork(SessionNetwork):
         self,
         inputs: TabularInputs,
         nodes: NodeInputs,
-        vouchers: int,
-        categories: int,
         *,
         embedding: int,
         hidden: Sequence[int],
@@ -96,8 +97,8 @@ class DmbgnNetwork(SessionNetwork):
         self.nodes = nodes
         self.before_only = before_only
         self.features = FeatureEmbedding(inputs, embedding)
-        self.voucher = nn.Embedding(vouchers + 1, WIDTH)
-        self.category = nn.Embedding(categories + 1, 1)
+        self.voucher = nn.Embedding(nodes.vouchers.known + 1, WIDTH)
+        self.category = nn.Embedding(nodes.categories + 1, 1)
         self.graph = encoder
         self.attention = TargetAttention(2 * WIDTH)
         self.head = mlp(self.features.width + 4 * WIDTH + history + 3 + 2, hidden, dropout)

@@ -66,12 +66,14 @@ class Vouchers:
 
     of_session, of_level    code of each session's voucher (S,), and of each level's (J,)
     session_terms, level_terms  float32 (S, 2), (J, 2): standardized logarithms of minimum spend and discount
+    known                   number of vouchers that training knew
     """
 
     of_session: Index
     of_level: Index
     session_terms: NDArray[np.float32]
     level_terms: NDArray[np.float32]
+    known: int
 
     @classmethod
     def of(cls, log: SessionLog, known: Sequence[str], scale: Sequence[float]) -> Vouchers:
@@ -90,6 +92,7 @@ class Vouchers:
             index.get_indexer(pd.Index(log.offered)).astype(np.int64) + 1,
             terms(own),
             terms(offered),
+            len(known),
         )
 
 

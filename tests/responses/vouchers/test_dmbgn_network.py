@@ -38,9 +38,7 @@ def network(*, before_only: bool = False) -> DmbgnNetwork:
     torch.manual_seed(0)
     return DmbgnNetwork(
         fit_tabular(log().requests()),
-        NodeInputs.of(log(), items(), Vouchers(*codes, *terms)),
-        offers,
-        len(items().tokens["category"]),
+        NodeInputs.of(log(), items(), Vouchers(*codes, *terms, offers)),
         embedding=4,
         hidden=(8,),
         history=6,
