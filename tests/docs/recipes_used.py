@@ -211,21 +211,10 @@ def field(folder: Path, url: str) -> None:
 def page(campaign: Any, folder: Path, request_id: str) -> str:
     """Text of the console's page about a request."""
     from serving.console.app import Console
-    from serving.console.workspace import Workspace
-    from shadowprice.currency import Currency
     from shadowprice.pacing.price_store import PriceStore
 
     totals = SimpleNamespace(totals=lambda: None)
-    console = Console(
-        campaign,
-        totals,
-        PriceStore(folder / "prices"),
-        folder / "log",
-        Currency(),
-        None,
-        None,
-        Workspace(folder),
-    )
+    console = Console(campaign, totals, PriceStore(folder / "prices"), log=folder / "log")
     console._state = lambda: SimpleNamespace(now=datetime.now(UTC))
     asked = SimpleNamespace(
         path_params={"name": campaign.name},
