@@ -24,7 +24,7 @@ UNORDERED: Mapping[Side, str] = {"customer": "per_level", "merchant": "per_level
 JOINT = "joint_"
 """Prefix of the recipes of joint two-sided networks; a name without it is that of a response model."""
 PIPELINES = {"": "train", "sessions": "vouchers", "segments": "delivery"}
-"""What a data set is about → the pipeline that trains its models."""
+"""Subject of a data set → the pipeline that trains its models."""
 PARTS = frozenset({*LAYERS, "dnn", "dnn_h"})
 """Names that alone would be taken for a joint network, whose recipe is called ``joint_…``."""
 GRAPH_ENCODER = "sgc2"
@@ -111,7 +111,7 @@ ABOUT: Mapping[str, Training] = {
     "sessions": Training("dmbgn", "pooled", NONE),
     "segments": Training("esdpm", NONE, NONE),
 }
-"""What a data set is about → how it is trained, whichever recipe is named."""
+"""Subject of a data set → how it is trained, whichever recipe is named."""
 
 
 def choose_training(dataset: str, asked: Training, about: str = "") -> Training:

@@ -15,7 +15,7 @@ from operations.train import TrainJob
 from pipelines.quickstart import OPTIONS
 from shadowprice.command.options import option, options_of, run_program, takes
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 STANDS_ALONE = {"images/build.py", "tests/fuzz/fuzz.py"}
 """Programs that run without the packages of this project, or whose options are those of another program."""
 
