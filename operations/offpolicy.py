@@ -26,7 +26,7 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.contexts import context_columns
-from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_store import PriceStore
@@ -143,7 +143,7 @@ def at_prices(
     return found, nothing
 
 
-def _read(*, priced: bool) -> Mapping[Kind, tuple[str, ...]]:
+def _read(*, priced: bool) -> Mapping[RowKind, tuple[str, ...]]:
     """Return the columns of the log that an estimate needs; rules of a policy at a price read the context."""
     decided = (*READ["decisions"], "level", "propensities")
     return {**READ, "decisions": (*decided, "context") if priced else decided}

@@ -38,7 +38,7 @@ from shadowprice.pacing.budgets.in_hand import (
 )
 from shadowprice.pacing.budgets.periods import parts_of
 from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.population import Population, read_population
+from shadowprice.pacing.population import SideAccounts, read_population
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
@@ -130,7 +130,7 @@ class Question:
     """
 
     campaign: Campaign
-    population: Mapping[Side, Population]
+    population: Mapping[Side, SideAccounts]
     solver: WhatIf
     workspace: Path = Path()
 

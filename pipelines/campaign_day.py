@@ -41,7 +41,7 @@ from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
 from shadowprice.pacing.replay.day import Day, draw_day
 from shadowprice.pacing.replay.gains import gains
 from shadowprice.pacing.replay.loop import LoopDay
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.partners import past_partners, with_partners
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import System, replay
@@ -95,7 +95,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         day=day(),
         outcomes=OutcomeModel(campaign, populations(training, _curves(training, truth)), seed=seed),
         model={
-            side: Population(asking.account_id, solver.curves(side, asking.account_id))
+            side: NamedCurves(asking.account_id, solver.curves(side, asking.account_id))
             for side, asking in traffic.accounts.items()
         },
         forecast=traffic.forecast(campaign),

@@ -28,14 +28,14 @@ from operations.erasure.files import Parquet
 from operations.erasure.record import Erasures
 from serving.ledger.api.authorize import asked_by
 from serving.ledger.clock import time_of
-from serving.ledger.records import Correction, Entry, Outcome, lone
+from serving.ledger.records import Correction, Entry, ReportedOutcome, lone
 from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
 from serving.settings import setting
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
-from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
 
 SOURCE = "decision-log"
@@ -79,7 +79,7 @@ def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int,
     return len(decisions), len(outcomes), len(corrections)
 
 
-def recorded(store: Store) -> dict[Kind, int]:
+def recorded(store: Store) -> dict[RowKind, int]:
     """Rows of each kind that were ever recorded in the store."""
     totals = store.totals()
     counts = totals.requests, totals.outcomes, totals.corrected
@@ -99,12 +99,12 @@ def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Fu
         return
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost
-        outcome = Outcome(row.request_id, *event, row.observed_at, row.content, row.misdated, caller=row.caller)
+        outcome = ReportedOutcome(row.request_id, *event, row.observed_at, row.content, row.misdated, caller=row.caller)
         yield store.correct([Correction(outcome, row.kind, row.override, replayed=True)], None, row.recorded_at)
         return
     content = orjson.dumps([row.request_id, row.response, row.cost, row.observed_at]).decode()
     values = (row.request_id, SOURCE, row.request_id, row.request_id, row.side, row.response, row.cost)
-    outcome = Outcome(*values, row.observed_at, content, row.misdated, row.late, row.caller)
+    outcome = ReportedOutcome(*values, row.observed_at, content, row.misdated, row.late, row.caller)
     # It was captured, so it is captured again: no ceiling, no refusal.
     yield store.settle([outcome], None, row.recorded_at)
 

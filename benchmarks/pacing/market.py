@@ -13,7 +13,7 @@ from shadowprice.curves import Curves
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import Accounts, draw_day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import past_traffic
 
 LEVELS: dict[Side, tuple[int, ...]] = {"customer": (50, 80, 100, 150, 200), "merchant": (0, 20, 50, 100)}
@@ -26,7 +26,7 @@ SHARES = 1 + 0.9 * np.sin((_HOUR - 9) / 24 * 2 * np.pi) + 0.6 * np.exp(-(((_HOUR
 
 
 @lru_cache(maxsize=2)
-def market(seed: int, accounts: int = 1500) -> tuple[dict[Side, Population], dict[Side, Accounts]]:
+def market(seed: int, accounts: int = 1500) -> tuple[dict[Side, NamedCurves], dict[Side, Accounts]]:
     """True curves and activity of both sides: redemption by an exponential hazard in r^b, a ratio linear in r."""
     rng = np.random.default_rng(seed)
     money = {side: np.array(levels)[:, None] / 100 for side, levels in LEVELS.items()}
@@ -35,11 +35,11 @@ def market(seed: int, accounts: int = 1500) -> tuple[dict[Side, Population], dic
     )
     ratio = np.exp(rng.normal(-0.5, 0.5, accounts)) + np.exp(rng.normal(-1.2, 0.8, accounts)) * money["merchant"]
     responses: dict[Side, np.ndarray] = {"customer": -np.expm1(-hazard), "merchant": ratio}
-    truth: dict[Side, Population] = {}
+    truth: dict[Side, NamedCurves] = {}
     who: dict[Side, Accounts] = {}
     for side, response in responses.items():
         names = np.array([f"{side[0]}{i:05d}" for i in range(accounts)])
-        truth[side] = Population(names, Curves(np.array(LEVELS[side], dtype=np.int64), response.astype(np.float32)))
+        truth[side] = NamedCurves(names, Curves(np.array(LEVELS[side], dtype=np.int64), response.astype(np.float32)))
         who[side] = Accounts(names, np.exp(rng.normal(0, 0.8, accounts)))
     return truth, who
 

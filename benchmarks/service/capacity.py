@@ -27,7 +27,7 @@ from serving.ledger.api.items import Items
 from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
 from serving.ledger.opening import open_store
-from serving.ledger.records import Ceiling, Outcome
+from serving.ledger.records import Ceiling, ReportedOutcome
 from serving.ledger.store import Store
 from shadowprice.campaign import Budget, Campaign, Terms
 
@@ -140,7 +140,7 @@ def _authorize(store: Store, numbers: range) -> None:
 def _settle(store: Store, numbers: range) -> None:
     now = datetime.now(UTC)
     outcomes = [
-        Outcome(
+        ReportedOutcome(
             where=f"[{place}]",
             source="shop",
             event_id=_request(number),

@@ -20,7 +20,7 @@ from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
-from serving.ledger.records import Ceiling, Outcome
+from serving.ledger.records import Ceiling, ReportedOutcome
 from serving.ledger.store import Store
 from shadowprice.command.options import main_of
 
@@ -72,7 +72,7 @@ def _serve(store: Store, random: Random) -> None:
     store.authorize([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()
     redeemed = [(name, each) for name, each in zip(names, level, strict=True) if random.random() < REDEEMED]
     outcomes = [
-        Outcome(
+        ReportedOutcome(
             where="",
             source="shop",
             event_id=str(uuid.UUID(int=random.getrandbits(128), version=4)),

@@ -9,18 +9,18 @@ from typing import Annotated, get_args
 import typer
 
 from benchmarks.simulation.reference import Violation
-from benchmarks.simulation.run import Kind, simulate
+from benchmarks.simulation.run import StoreKind, simulate
 from shadowprice.command.options import main_of
 
 
 def run(
     seed: int = 0,
     operations: Annotated[int, typer.Option(help="of all stores together")] = 1_000_000,
-    store: Annotated[Kind | None, typer.Option(help="one store alone")] = None,
+    store: Annotated[StoreKind | None, typer.Option(help="one store alone")] = None,
     trace: Annotated[Path | None, typer.Option(help="file that gets every step")] = None,
 ) -> int:
     """Simulate the path of money."""
-    kinds: tuple[Kind, ...] = (store,) if store else get_args(Kind)
+    kinds: tuple[StoreKind, ...] = (store,) if store else get_args(StoreKind)
     lines: list[str] | None = [] if trace else None
     try:
         for kind in kinds:

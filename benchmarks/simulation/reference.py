@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from serving.http.limits import MAX_SWEEP
-from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
+from serving.ledger.records import Correction, Entry, Known, ReportedOutcome, Row, asked
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import Cap, GroupBudget
 
@@ -98,7 +98,7 @@ class Reference:
             answers.append(answer)
         return answers
 
-    def settle(self, outcomes: Sequence[Outcome], now: int) -> tuple[int, int]:
+    def settle(self, outcomes: Sequence[ReportedOutcome], now: int) -> tuple[int, int]:
         """Return how many were new and how many were repeats."""
         return self._all_or_none(outcomes, lambda place: self._capture(outcomes[place], now))
 
@@ -136,7 +136,7 @@ class Reference:
         if self.limit is not None and self.committed > self.limit + self.sums["overridden"]:
             raise Violation(f"{self.committed} are open or spent of {self.limit}")
 
-    def _all_or_none(self, outcomes: Sequence[Outcome], step: Callable[[int], bool]) -> tuple[int, int]:
+    def _all_or_none(self, outcomes: Sequence[ReportedOutcome], step: Callable[[int], bool]) -> tuple[int, int]:
         """Take the steps of a call, or leave everything as it was."""
         before = {each.request_id: replace(self.requests[each.request_id]) for each in outcomes}
         usage = {name: self.usage[name] for request in before.values() for name in request.sums}
@@ -223,13 +223,13 @@ class Reference:
                 return True
         return False
 
-    def _is_repeat(self, outcome: Outcome) -> bool:
+    def _is_repeat(self, outcome: ReportedOutcome) -> bool:
         known = self.events.get(outcome.event_id)
         if known not in (None, outcome.content):
             raise Refused
         return known is not None
 
-    def _capture(self, outcome: Outcome, now: int) -> bool:
+    def _capture(self, outcome: ReportedOutcome, now: int) -> bool:
         request, values = self.requests[outcome.request_id], (outcome.response, outcome.cost)
         if self._is_repeat(outcome):
             return False

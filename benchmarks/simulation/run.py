@@ -25,7 +25,7 @@ from benchmarks.simulation.world import TTL_HOURS, World
 from serving.ledger.api import ledger as ledger_api
 from serving.predictor.ledger import client
 
-Kind = Literal["sqlite", "redis"]
+StoreKind = Literal["sqlite", "redis"]
 ROUND = 10_000
 """Operations on one campaign."""
 PREDICTORS, REPORTERS = 4, 6
@@ -51,7 +51,7 @@ class Result:
 def simulate(
     seed: int,
     operations: int,
-    kind: Kind,
+    kind: StoreKind,
     planted: Mapping[str, str] | None = None,
     size: int = ROUND,
     lines: list[str] | None = None,

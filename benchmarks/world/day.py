@@ -16,7 +16,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import draw_day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.tables import campaign_from_tables
 
@@ -46,7 +46,7 @@ def world_day(dataset: Dataset, data: TrainingSet, seed: int) -> Setting:
 def decided_by(setting: Setting, curves: Mapping[Side, Curves]) -> Setting:
     """The setting with other curves (J, N) to decide by, of the accounts in the truth's order."""
     truth = setting.outcomes.truth
-    return replace(setting, model={side: Population(truth[side].account_id, curves[side]) for side in truth})
+    return replace(setting, model={side: NamedCurves(truth[side].account_id, curves[side]) for side in truth})
 
 
 def value_at_budget(setting: Setting, *, rounds: int = 50) -> float:

@@ -18,7 +18,7 @@ from shadowprice.curves import Curves
 from shadowprice.limits.coverage import Context, Coverage, SideRequests
 from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_contexts
 from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
-from shadowprice.pacing.population import Population
+from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.state import PricingState
 
 
@@ -39,10 +39,10 @@ def requests_to_come(
     campaign: Campaign,
     workspace: Path,
     coverage: Coverage,
-    population: Mapping[Side, Population],
+    population: Mapping[Side, SideAccounts],
     state: PricingState,
     unknown: Unknown,
-) -> dict[Side, Population]:
+) -> dict[Side, SideAccounts]:
     """Return side → all accounts, their curves weighted by their requests in the past and in the window so far.
 
     Args:
@@ -57,7 +57,7 @@ def requests_to_come(
     context, each of the newest requests has a column with its own. The other columns have those of the newest requests
     in turn: contexts are taken to be independent of accounts. Until the window has enough, the past has the others.
     """
-    found: dict[Side, Population] = {}
+    found: dict[Side, SideAccounts] = {}
     pairs = read_pairs(workspace) if any(map(coverage.reads_partner, campaign.sides)) else {}
     past_contexts = read_contexts(workspace) if any(map(coverage.context_names, campaign.sides)) else {}
     for side in campaign.sides:
@@ -74,7 +74,7 @@ def requests_to_come(
         older = older.head(wanted)
         past = {str(name): older[name].tolist() for name in older}
         pool = joined_contexts([*([] if live is None else [(live, recent.size)]), (past, len(older))], names)
-        parts: list[Population] = []
+        parts: list[SideAccounts] = []
         if by_partner and known is not None and side in pairs:
             before = pairs[side]
             place = pc.index_in(pa.array(before["account_id"]), value_set=known.account_id)
@@ -98,7 +98,7 @@ def requests_to_come(
             )
         if parts:
             curves = parts[0].curves if len(parts) == 1 else Curves.concatenate([part.curves for part in parts])
-            found[side] = Population(pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves)
+            found[side] = SideAccounts(pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves)
     return found
 
 
@@ -109,9 +109,9 @@ def _marked(
     names: pa.ChunkedArray | Sequence[str],
     partners: Sequence[str] | None = None,
     context: Context | None = None,
-) -> Population:
+) -> SideAccounts:
     """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
     if coverage.rules or coverage.caps or any(each.condition for each in coverage.budgets) or partners:
         listed = names.to_pylist() if isinstance(names, pa.ChunkedArray) else names
         curves = coverage.mark(SideRequests(side, listed, partners or (), context), curves)
-    return Population(names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string()), curves)
+    return SideAccounts(names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string()), curves)

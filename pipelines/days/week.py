@@ -27,7 +27,7 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import draw_day
 from shadowprice.pacing.replay.loop import LoopDay, run_loop
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.replay.served_log import write_replay
@@ -89,7 +89,7 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
         forecast = traffic.forecast(today)
         truth = drifted_truth(day, **dict(arguments["options"]) | {"seed": seed})
         outcomes = {
-            side: Population(
+            side: NamedCurves(
                 each.account_id,
                 Curves(
                     np.asarray(today.terms(side).levels),
@@ -107,7 +107,7 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
             history=past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed),
         )
 
-    def retrain(day: int, played: Replay) -> Mapping[Side, Population] | None:
+    def retrain(day: int, played: Replay) -> Mapping[Side, NamedCurves] | None:
         today = replace(campaign, starts_at=campaign.starts_at + timedelta(days=day))
         log = workspace / SERVED / WEEK
         write_replay(log, played, today, current[-1], trained_on[-1])
@@ -142,10 +142,10 @@ def _version(workspace: Path) -> str:
     return str(read_meta((workspace / MODEL).resolve())["model_version"])
 
 
-def _curves(workspace: Path, traffic: Traffic) -> dict[Side, Population]:
+def _curves(workspace: Path, traffic: Traffic) -> dict[Side, NamedCurves]:
     """Curves of the registered model for all accounts that ask; those that it did not serve get its default."""
     solver = Solver(workspace)
     return {
-        side: Population(each.account_id, solver.curves(side, each.account_id))
+        side: NamedCurves(each.account_id, solver.curves(side, each.account_id))
         for side, each in traffic.accounts.items()
     }

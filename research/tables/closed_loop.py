@@ -17,7 +17,7 @@ from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.datasets.world import CUSTOMER_LEVELS, HOURLY_SHAPE, drifted_response
 from shadowprice.datasets.world.responses import MOVE
-from shadowprice.evaluation.policy.gate import Limits
+from shadowprice.evaluation.policy.gate import Requirements
 from shadowprice.experiments.trial_stage import Stage, judge_stage
 from shadowprice.learning.comparison.value import CampaignWindow
 from shadowprice.learning.evaluate import Comparison, evaluate
@@ -27,7 +27,7 @@ from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import Accounts, draw_day
 from shadowprice.pacing.replay.loop import ORACLE, play, true_value
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.responses import make
@@ -40,7 +40,7 @@ CENTS = 40
 
 Of 16, 24, 40 and 60 cents, on seeds 0 to 2: at 40 a frozen model loses more to a week of drift than to its own errors.
 """
-LIMITS = Limits(value_margin=0.2, newest_days=7.0)
+LIMITS = Requirements(value_margin=0.2, newest_days=7.0)
 """Limits of the gate that the guide gives for retrains."""
 REPLICATIONS = 100
 STAGES, RATE, MOST_DAYS = (Stage(100, -0.2), Stage(1000, 0.0)), 0.05, 28
@@ -96,9 +96,9 @@ class Town:
         seen = strength + rng.normal(0, 0.5, strength.shape)
         return cls(names, strength, pd.DataFrame({"account_id": names, "x_0": seen[:, 0], "x_1": seen[:, 1]}))
 
-    def population(self, response: np.ndarray) -> dict[Side, Population]:
+    def population(self, response: np.ndarray) -> dict[Side, NamedCurves]:
         """Curves of all customers."""
-        return {"customer": Population(self.names, Curves(np.array(CUSTOMER_LEVELS), response.astype(np.float32)))}
+        return {"customer": NamedCurves(self.names, Curves(np.array(CUSTOMER_LEVELS), response.astype(np.float32)))}
 
     def rows(self, account: np.ndarray, level: np.ndarray, response: np.ndarray, **more: Any) -> pd.DataFrame:
         """Labeled requests."""
@@ -201,7 +201,7 @@ class Loop:
             self.current, self.taken = self.tried, self.taken + 1
         self.canary = self.tried = None
 
-    def _curves(self, model: ResponseModel) -> dict[Side, Population]:
+    def _curves(self, model: ResponseModel) -> dict[Side, NamedCurves]:
         return self.town.population(model.curve(self.town.features).response)
 
     def _served(self, played: Replay) -> pd.DataFrame:

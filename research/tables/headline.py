@@ -20,7 +20,7 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day
 from shadowprice.pacing.replay.gains import compare, gains
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel, Outcomes
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.tables import campaign_from_tables
 
@@ -37,14 +37,14 @@ def a_day(seed: int, exploration: float = 0.0) -> Setting:
     # Half of the exploring day's requests get a level by chance, which costs more than the best levels do.
     budget = replace(tables.budget, limit=(60 if exploration else 24) * REQUESTS)
     campaign = replace(tables, budget=budget, expected_requests=None, hours=HOURS, exploration=exploration)
-    truth: dict[Side, Population] = {}
+    truth: dict[Side, NamedCurves] = {}
     assert found.truth is not None
     for side in SIDES:
         levels = np.asarray(campaign.terms(side).levels)
         accounts = found.tables.account
         names = accounts["account_id"][accounts["side"] == side].drop_duplicates()
         curve = true_curves(found.truth, side, names, levels.size).astype(np.float32)
-        truth[side] = Population(names.to_numpy(dtype=str), Curves(levels, curve))
+        truth[side] = NamedCurves(names.to_numpy(dtype=str), Curves(levels, curve))
     forecast = Forecast.of(campaign, dict.fromkeys(SIDES, Profile(np.ones(24), 24 * REQUESTS / HOURS / 2)))
     who = {side: Accounts(each.account_id, np.ones(each.account_id.size)) for side, each in truth.items()}
     return Setting(

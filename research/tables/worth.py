@@ -16,7 +16,7 @@ from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.campaign import Side
 from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.policy.flat_before import flat_before
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.policy.worth import Worth, worth
 from shadowprice.policy import Choices
@@ -82,9 +82,9 @@ def estimate(trial: TrialFiles, parts: Parts) -> Worth:
     def cost(response: Array) -> Array:
         return paid[:, None] * (response if trial.levels else np.ones_like(response))
 
-    def rows(mine: NDArray[np.bool_], expected: Array | None = None) -> Trial:
+    def rows(mine: NDArray[np.bool_], expected: Array | None = None) -> RandomizedRows:
         own = level[mine]
-        return Trial(
+        return RandomizedRows(
             level=own,
             value=y[mine],
             cost=paid[own] * (y[mine] if trial.levels else 1.0),
@@ -116,7 +116,7 @@ def estimate(trial: TrialFiles, parts: Parts) -> Worth:
     return worth(stages, REQUESTS, SHARES, limit)
 
 
-def _spent(rows: Trial, level: NDArray[np.int32]) -> float:
+def _spent(rows: RandomizedRows, level: NDArray[np.int32]) -> float:
     """Cost of all requests, doubly robust; the lowest level of these trials is free."""
     given, expected, at = np.asarray(rows.level), np.asarray(rows.expected_cost), np.arange(level.size)
     weight = (given == level) / np.asarray(rows.propensity)

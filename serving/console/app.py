@@ -25,7 +25,7 @@ from serving.console.figures import curves as figures_of_curves
 from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.login import BY_TOKEN, COOKIE, Provider, SingleSignOn
 from serving.console.pages import environment
-from serving.console.state import State, Totals, read_state
+from serving.console.state import State, TotalsSource, read_state
 from serving.console.workspace import Workspace
 from serving.http.access import Access
 from serving.http.handler import Application, RequestHandler, in_thread
@@ -70,7 +70,7 @@ class Console:
     def __init__(
         self,
         campaign: Campaign,
-        ledger: Totals,
+        ledger: TotalsSource,
         prices: PriceStore,
         log: Path | None = None,
         currency: Currency | None = None,

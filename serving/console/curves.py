@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import wilson
-from shadowprice.pacing.population import Population
+from shadowprice.pacing.population import SideAccounts
 
 ROWS = 20_000
 """Accounts that the groups are made of, at most."""
@@ -60,7 +60,7 @@ class SideCurves:
     explored: int
 
 
-def side_curves(side: Side, people: Population, campaign: Campaign, explored: pd.DataFrame | None) -> SideCurves:
+def side_curves(side: Side, people: SideAccounts, campaign: Campaign, explored: pd.DataFrame | None) -> SideCurves:
     """Group the accounts of a side.
 
     Args:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound, Unavailable
-from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, segments
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, Segment, segments
 from shadowprice.reports.mix import Mix
 
 Found = TypeVar("Found")
@@ -125,7 +125,7 @@ class DecisionLog:
         """
 
         def facts(_: object, db: duckdb.DuckDBPyConnection) -> Audit | None:
-            def rows(kind: Kind) -> list[dict[str, Any]]:
+            def rows(kind: RowKind) -> list[dict[str, Any]]:
                 order = "ORDER BY recorded_at" if kind == "corrections" else ""
                 found = db.sql(f"SELECT * FROM {kind} WHERE request_id = ? {order}", params=[request_id])
                 rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
@@ -209,7 +209,7 @@ def mix_of_cells(cells: pd.DataFrame, campaign: Campaign) -> tuple[Mix, datetime
     ), start
 
 
-def _whole(folder: Path, kind: Kind) -> tuple[list[Segment], bool]:
+def _whole(folder: Path, kind: RowKind) -> tuple[list[Segment], bool]:
     """Segments that together have each row, without those inside of another; and whether some rows come twice."""
     chosen: list[Segment] = []
     end, overlap = 0, False
@@ -221,7 +221,7 @@ def _whole(folder: Path, kind: Kind) -> tuple[list[Segment], bool]:
     return chosen, overlap
 
 
-def _open(db: duckdb.DuckDBPyConnection, kind: Kind, found: list[Segment], overlap: bool) -> None:
+def _open(db: duckdb.DuckDBPyConnection, kind: RowKind, found: list[Segment], overlap: bool) -> None:
     # A segment may lack the newest columns, which the empty table adds.
     db.register(f"{kind}_columns", SCHEMAS[kind].empty_table())
     source = f"SELECT * FROM {kind}_columns"

@@ -17,7 +17,7 @@ from shadowprice.reports.prices import Change, PriceHistory, changes
 HOUR = timedelta(hours=1)
 
 
-class Totals(Protocol):
+class TotalsSource(Protocol):
     """Source of the ledger's totals, such as :class:`~serving.client.client.LedgerClient`."""
 
     def totals(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class State:
         return "running" if self.now < self.campaign.ends_at else "ended"
 
 
-def read_state(campaign: Campaign, ledger: Totals, prices: PriceHistory, now: datetime | None = None) -> State:
+def read_state(campaign: Campaign, ledger: TotalsSource, prices: PriceHistory, now: datetime | None = None) -> State:
     """Read the ledger and the price store; what fails is named in ``degraded``, and the rest is still returned."""
     at = now or datetime.now(UTC)
     degraded: list[str] = []

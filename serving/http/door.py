@@ -26,7 +26,7 @@ class Waiting(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ConnectionLimits:
     """Limits of the connections of one server.
 
     connections       most connections at a time
@@ -48,7 +48,7 @@ class Door:
     idle       those with one, the longest idle first
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.pace = Pace()
         self.strangers: dict[str, OrderedDict[Waiting, None]] = {}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from serving.http.door import Door, Limits, peer_of
+from serving.http.door import ConnectionLimits, Door, peer_of
 from serving.http.handler import CONNECTION
 from serving.http.limits import (
     ACCEPT_SECONDS,
@@ -228,7 +228,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._stop_timer()
 
 
-def bounded_http(limits: Limits) -> type[BoundedHttp]:
+def bounded_http(limits: ConnectionLimits) -> type[BoundedHttp]:
     """Return the protocol of one server."""
     return type("BoundedHttp", (BoundedHttp,), {"door": Door(limits)})
 
@@ -239,7 +239,7 @@ def bounds() -> dict[str, Any]:
     A connection is a file: where few are allowed, half of them are left for the stores.
     """
     connections = min(MAX_CONNECTIONS, raise_file_limit() // 2)
-    limits = Limits(connections=connections, strangers=max(1, min(MAX_STRANGERS, connections // 4)))
+    limits = ConnectionLimits(connections=connections, strangers=max(1, min(MAX_STRANGERS, connections // 4)))
     return {"http": bounded_http(limits), "ws": "none"}
 
 

@@ -24,7 +24,7 @@ from serving.ledger.store import Store
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import write_whole
 from shadowprice.pacing.decision_log.compaction import compact
-from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, segments
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, Segment, segments
 
 logger = logging.getLogger("serving")
 LEASE_SECONDS = 10.0
@@ -73,17 +73,17 @@ class LogWriter:
         """
         return any(compact(self.folder, kind) for kind in SCHEMAS)
 
-    def _read(self) -> dict[Kind, Callable[[int, int], Sequence[Any]]]:
+    def _read(self) -> dict[RowKind, Callable[[int, int], Sequence[Any]]]:
         return {
             "decisions": self.store.decisions_after,
             "outcomes": self.store.outcomes_after,
             "corrections": self.store.corrections_after,
         }
 
-    def _end(self, kind: Kind) -> int:
+    def _end(self, kind: RowKind) -> int:
         return max((segment.last for segment in segments(self.folder, kind)), default=0)
 
-    def _check_end(self, kind: Kind, after: Callable[[int, int], Sequence[Any]], end: int) -> None:
+    def _check_end(self, kind: RowKind, after: Callable[[int, int], Sequence[Any]], end: int) -> None:
         if end and not after(end - 1, 1):
             self.trouble = (
                 f"the ledger's store went back: the decision log {self.folder} has {end} {kind} and the store fewer; "
@@ -91,7 +91,7 @@ class LogWriter:
             )
             raise Conflict(self.trouble)
 
-    def _write(self, kind: Kind, after: Callable[[int, int], Sequence[Any]], last: int) -> int:
+    def _write(self, kind: RowKind, after: Callable[[int, int], Sequence[Any]], last: int) -> int:
         start = end = self._end(kind)
         self._check_end(kind, after, end)
         while end < last and (rows := after(end, min(self.rows, last - end))):
@@ -121,7 +121,7 @@ def logged(writer: LogWriter, every_seconds: float) -> AbstractContextManager[No
     return repeating(step, every_seconds, name="ledger-log", meanwhile="the log is behind the ledger for now")
 
 
-def _parquet(kind: Kind, rows: Sequence[Any]) -> bytes:
+def _parquet(kind: RowKind, rows: Sequence[Any]) -> bytes:
     schema = SCHEMAS[kind]
     # Times are kept as numbers; a cast of their type gives them their unit.
     columns = [

@@ -116,7 +116,7 @@ def lone(answers: Sequence[Answer]) -> list[Recorded | None]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReportedOutcome:
     """Outcome of a request.
 
     where     how to name it in an error, such as ``[3]``
@@ -166,7 +166,7 @@ class Correction:
     replayed  whether it comes from a log: it was recorded, so it is recorded again
     """
 
-    outcome: Outcome
+    outcome: ReportedOutcome
     kind: CorrectionKind
     override: bool = False
     replayed: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from serving.ledger.clock import time_of
-from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
+from serving.ledger.records import Correction, Entry, Known, ReportedOutcome, Row, asked
 from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import Decision
 
@@ -32,19 +32,19 @@ def other_owner(request: Known) -> Conflict:
     )
 
 
-def other_content(outcome: Outcome) -> Conflict:
+def other_content(outcome: ReportedOutcome) -> Conflict:
     """Error of an event that arrived again with another content."""
     where = f"{outcome.where}.id".lstrip(".")
     return Conflict(f"{where}: event {outcome.event_id!r} was received before with another content")
 
 
-def other_outcome(outcome: Outcome, response: float, cost: int) -> Conflict:
+def other_outcome(outcome: ReportedOutcome, response: float, cost: int) -> Conflict:
     """The request was settled otherwise."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
     return Conflict(f"{where}: request {outcome.request_id!r} is settled with response {response} and cost {cost}")
 
 
-def given_back(outcome: Outcome, released_at: int) -> Conflict:
+def given_back(outcome: ReportedOutcome, released_at: int) -> Conflict:
     """The caller returned the authorization: its money may be another request's by now."""
     where = f"{outcome.where}.data.cost".lstrip(".")
     return Conflict(
@@ -53,7 +53,7 @@ def given_back(outcome: Outcome, released_at: int) -> Conflict:
     )
 
 
-def no_room(outcome: Outcome, needed: int, room: int, limit: str = "") -> Conflict:
+def no_room(outcome: ReportedOutcome, needed: int, room: int, limit: str = "") -> Conflict:
     """The authorization has expired, so nothing is reserved for what the outcome costs.
 
     ``limit`` names the further limit without room; empty: the main budget has none.
@@ -72,7 +72,7 @@ def no_room(outcome: Outcome, needed: int, room: int, limit: str = "") -> Confli
     )
 
 
-def not_reported(outcome: Outcome) -> Conflict:
+def not_reported(outcome: ReportedOutcome) -> Conflict:
     """There is nothing to correct."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
     return Conflict(f"{where}: request {outcome.request_id!r} has no outcome; report its outcome first")

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
-from serving.ledger.totals import Totals
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
+from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import Traffic
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
@@ -66,7 +66,7 @@ class Store(Protocol):
         have expired are released first, at most :data:`~serving.http.limits.MAX_SWEEP` of them.
         """
 
-    def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
+    def settle(self, outcomes: Sequence[ReportedOutcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture outcomes in order, all or none: book the cost, close the authorization.
 
         An open authorization has the room for its cost. After an expiry a cost above 0 needs :meth:`Ceiling.room`,
@@ -105,7 +105,7 @@ class Store(Protocol):
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
 
-    def totals(self) -> Totals:
+    def totals(self) -> LedgerTotals:
         """All sums, of one moment."""
 
     def usage(self, sums: Sequence[str]) -> dict[str, Usage]:

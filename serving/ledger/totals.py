@@ -13,7 +13,7 @@ from shadowprice.pacing.spend import SpendReport
 
 
 @dataclass(frozen=True, kw_only=True)
-class Totals:
+class LedgerTotals:
     """Sums over a campaign since its first request; money in minor units, each by side.
 
     decisions    (side, level, reason) → requests decided

@@ -10,8 +10,8 @@ from serving.http.limits import MAX_WAITING
 from serving.protocol import Answers, Requests
 from shadowprice.errors import Unavailable
 
-Outcome = Answers | Exception
-AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Outcome]]]
+Result = Answers | Exception
+AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Result]]]
 """What each call is given, in order: its answers, or the error it is refused with."""
 
 AT_ONCE = 3
@@ -91,7 +91,7 @@ class MicroBatcher:
         self._hand_out(task.get_loop())
 
     async def _batch(self, calls: Sequence[Call]) -> None:
-        outcomes: Sequence[Outcome]
+        outcomes: Sequence[Result]
         try:
             outcomes = await self._answer_all([requests for requests, _ in calls])
         except Exception as error:  # a fault of ours: each caller is told

@@ -27,7 +27,7 @@ from shadowprice.price import PriceRecord
 STAGES = ("decode", "features", "curve", "decide", "authorize", "encode", "total")
 DEGRADED = ("features", "stale_price", "unauthorized", "rule")
 REJECTED = ("unsound", "older", "model")
-Kind = TypeVar("Kind", Counter, Gauge, Histogram)
+Metric = TypeVar("Metric", Counter, Gauge, Histogram)
 Key = TypeVar("Key", str, tuple[str, ...])
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
 
@@ -70,17 +70,17 @@ class PredictorMetrics:
     def __init__(self, campaign: Campaign, registry: CollectorRegistry = REGISTRY) -> None:
         sides = list(campaign.sides)
 
-        def family_of(make: Callable[..., Kind], name: str, text: str, labels: str) -> Kind:
+        def family_of(make: Callable[..., Metric], name: str, text: str, labels: str) -> Metric:
             """The family of this name, which the predictors of several campaigns share."""
             made = _MADE.setdefault(registry, {})
             if name not in made:
                 made[name] = make(f"shadowprice_{name}", text, ["campaign", *labels.split()], registry=registry)
-            found: Kind = made[name]
+            found: Metric = made[name]
             return found
 
         def series(
-            make: Callable[..., Kind], name: str, text: str, labels: str, keys: Iterable[Key]
-        ) -> dict[Key, Kind]:
+            make: Callable[..., Metric], name: str, text: str, labels: str, keys: Iterable[Key]
+        ) -> dict[Key, Metric]:
             """One series for each key: its label, or a tuple of them."""
             family = family_of(make, name, text, labels)
             return {k: family.labels(campaign.name, *(k if isinstance(k, tuple) else [k])) for k in keys}

@@ -14,13 +14,13 @@ from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.columns import Columns
 from shadowprice.groups import Groups
-from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog, final
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
 """Columns that are those of the log."""
 STATE = ("request_id", "response", "cost", "recorded_at")
-READ: Mapping[Kind, tuple[str, ...]] = {"decisions": COLUMNS, "outcomes": STATE, "corrections": STATE}
+READ: Mapping[RowKind, tuple[str, ...]] = {"decisions": COLUMNS, "outcomes": STATE, "corrections": STATE}
 """Columns of the log that the functions of this module read."""
 LATE = timedelta(minutes=1)
 """Most time between a decision by the predictor and its record in the ledger."""

@@ -20,7 +20,7 @@ from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.effect_rules import evidence_rule, risk_rule, slope_rule
 from shadowprice.evaluation.policy.flat_gate import flat_gate
-from shadowprice.evaluation.policy.gate import Against, Check, Compared, GateResult, Limits, gate
+from shadowprice.evaluation.policy.gate import Against, Check, Compared, GateResult, Requirements, gate
 from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import (
     CalibrationTable,
@@ -148,7 +148,7 @@ def evaluate(
     facts: Facts | None = None,
     window: CampaignWindow | None = None,
     against: Comparison | None = None,
-    limits: Limits | None = None,
+    limits: Requirements | None = None,
     corrections: Mapping[Side, float] | None = None,
     replications: int = 400,
 ) -> Evaluation:
@@ -171,7 +171,7 @@ def evaluate(
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
     """
-    known, rival, allowed = facts or Facts(), against or Comparison(), limits or Limits()
+    known, rival, allowed = facts or Facts(), against or Comparison(), limits or Requirements()
     check_looks(rival.looks)
     require(rival.incumbent is None or window is not None, "campaign", "is needed to compare with an incumbent")
     campaign = None if window is None else window.campaign

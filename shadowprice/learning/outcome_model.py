@@ -17,7 +17,7 @@ from shadowprice.decision import uniform
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.training import TrainingConfig
 
@@ -117,10 +117,10 @@ def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) ->
     }
 
 
-def populations(data: TrainingSet, curves: Mapping[Side, Curves]) -> dict[Side, Population]:
+def populations(data: TrainingSet, curves: Mapping[Side, Curves]) -> dict[Side, NamedCurves]:
     """Name the accounts of the curves of :func:`truth_of`."""
     return {
-        side: Population(data.serving[side]["account_id"].to_numpy(dtype=str), each) for side, each in curves.items()
+        side: NamedCurves(data.serving[side]["account_id"].to_numpy(dtype=str), each) for side, each in curves.items()
     }
 
 

@@ -20,7 +20,7 @@ Sense = Literal["at_most", "at_least"]
 Period = Literal["campaign", "day", "hour"]
 CapPeriod = Literal["campaign", "day"]
 Per = Literal["account", "partner"]
-Kind = Literal["budget", "cap"]
+LimitKind = Literal["budget", "cap"]
 
 MOST_LIMITS = 16
 """Budgets and caps of one campaign: each is one sum that every authorization reads and writes."""
@@ -207,7 +207,7 @@ class Bound(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: LimitKind
     most_amount: int | None
     most_count: int | None
     campaigns: tuple[str, ...] = ()

@@ -122,7 +122,7 @@ class _Actor:
         return self._work(part)
 
 
-_ACTIVE: ContextVar[Actors | None] = ContextVar("actors", default=None)
+_ACTORS: ContextVar[Actors | None] = ContextVar("actors", default=None)
 
 
 @contextmanager
@@ -139,11 +139,11 @@ def on_actors(workers: int, folder: Path) -> Iterator[None]:
         MissingExtra: Ray is not installed.
     """
     actors = Actors(workers, folder) if workers > 1 else None
-    token = _ACTIVE.set(actors)
+    token = _ACTORS.set(actors)
     try:
         yield
     finally:
-        _ACTIVE.reset(token)
+        _ACTORS.reset(token)
         if actors is not None:
             actors.close()
 
@@ -158,13 +158,13 @@ def in_parts(work: Callable[[Part], Found], parts: Iterable[Part]) -> Iterator[F
         >>> list(in_parts(len, ["one", "three"]))
         [3, 5]
     """
-    actors = _ACTIVE.get()
+    actors = _ACTORS.get()
     return map(work, parts) if actors is None else actors.each(work, parts)
 
 
 def exchange_folder() -> Path | None:
     """Return the folder that all who work on the parts reach; None for this machine's own."""
-    actors = _ACTIVE.get()
+    actors = _ACTORS.get()
     if actors is None or actors.folder is None:
         return None
     actors.folder.mkdir(parents=True, exist_ok=True)

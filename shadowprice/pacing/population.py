@@ -33,7 +33,7 @@ ACCOUNTS, RESPONSE, ACTIVITY = "account_id.parquet", "response.npy", "activity.n
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class SideAccounts:
     """All accounts of one side.
 
     account_id  (N,), in the order of the curves
@@ -87,13 +87,13 @@ def write_population(folder: Path, heads: Mapping[Side, Head], embeddings: Path,
         _write_activity(place, traffic, side)
 
 
-def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Population]:
+def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, SideAccounts]:
     """Map what :func:`write_population` wrote; sides that are not there are left out.
 
     Raises:
         InvalidInput: a file is damaged; the message names it.
     """
-    found: dict[Side, Population] = {}
+    found: dict[Side, SideAccounts] = {}
     for side, head in heads.items():
         place = folder / side
         if not (place / ACTIVITY).exists():
@@ -104,7 +104,7 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Popu
             activity = np.load(place / ACTIVITY, allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
-        found[side] = Population(account_id, Curves(head.levels, response, activity, place / RESPONSE))
+        found[side] = SideAccounts(account_id, Curves(head.levels, response, activity, place / RESPONSE))
     return found
 
 

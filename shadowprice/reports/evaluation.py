@@ -10,7 +10,7 @@ from pathlib import Path
 from shadowprice.campaign import Side
 from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
-from shadowprice.evaluation.policy.gate import Limits
+from shadowprice.evaluation.policy.gate import Requirements
 from shadowprice.evaluation.policy.mending import Override
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evidence.dropped import dropped
@@ -51,7 +51,7 @@ class Judging:
 
     incumbent: Path | None = None
     beat_uniform: bool = True
-    limits: Limits | None = None
+    limits: Requirements | None = None
     override: Override | None = None
     columns: Path | None = None
     worth: Path | None = None

@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
-from shadowprice.pacing.replay.outcomes import Outcomes, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, Outcomes
 
 FILE = "who_got_what.csv"
 """Name of the table beside the report."""
@@ -104,7 +104,7 @@ def mix_csv(mix: Mix) -> str:
     return str(named.to_csv(index=False))
 
 
-def segments_of(accounts: pd.DataFrame, model: Mapping[Side, Population]) -> Segments:
+def segments_of(accounts: pd.DataFrame, model: Mapping[Side, NamedCurves]) -> Segments:
     """Segments of the accounts of a model.
 
     They are the values of the first ``c_*`` column of a side with 2 to :data:`MOST_SEGMENTS` values, as its newest

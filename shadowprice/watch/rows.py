@@ -10,13 +10,13 @@ import pandas as pd
 from shadowprice.campaign import Campaign
 from shadowprice.experiments import served
 from shadowprice.experiments.served import mature, served_requests
-from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog
 
 COLUMNS = ("account_id", "side", "level", "day", "predicted", "response", "explored")
 
 DECIDED = ("level", "response", "reason", "model_version")
-READ: Mapping[Kind, tuple[str, ...]] = {**served.READ, "decisions": (*served.COLUMNS, *DECIDED)}
+READ: Mapping[RowKind, tuple[str, ...]] = {**served.READ, "decisions": (*served.COLUMNS, *DECIDED)}
 """Columns of the log that this module reads."""
 
 

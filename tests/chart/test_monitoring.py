@@ -22,7 +22,7 @@ from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.api.watch import WatchCollector
 from serving.ledger.clock import wall
 from serving.ledger.records import Storage
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.watch.finding import BY_LEVEL, BY_SIDE
@@ -56,7 +56,7 @@ def exported() -> set[str]:
     registry = CollectorRegistry()
     PredictorMetrics(campaign, registry)
     nothing = {"customer": 0}
-    totals = Totals(
+    totals = LedgerTotals(
         decisions={}, authorized=nothing, outstanding=nothing, spent=nothing, responses=nothing, outcomes=nothing
     )
     storage = Storage(used_bytes=0, limit_bytes=0, decisions=0, outcomes=0)

@@ -24,7 +24,7 @@ from benchmarks.faults.redis_server import RedisServer
 from serving.client.client import LedgerClient, Outcome
 from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.clock import wall
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.local.launch import Service, free_port
 from serving.predictor.ledger.client import Authorizer
 from serving.predictor.ledger.columns import Proposals
@@ -42,7 +42,7 @@ CAMPAIGN = Campaign(
     starts_at=datetime(2027, 6, 1, tzinfo=UTC),
     hours=10,
 )
-TOTALS = Totals(
+TOTALS = LedgerTotals(
     decisions={("customer", 0, "optimal"): 300, ("customer", 1, "tie"): 100, ("customer", 1, "budget_exhausted"): 1},
     authorized={"customer": 13_000},
     outstanding={"customer": 2_000},

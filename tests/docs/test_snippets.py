@@ -21,7 +21,7 @@ from snippets import ROOT, blocks, pages
 from serving.http.tokens import Tokens
 from serving.ledger.api.corrections import read_corrections
 from shadowprice.arms import Experiment
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.limits import Limits
 from shadowprice.limits.rules import Rule, check_rules
 from shadowprice.mapping import read_mapping
@@ -57,7 +57,7 @@ def trial(_: Path) -> Names:
     given: Names = {"level": level, "y": y, "paid": 50.0 * level * y, "p": np.full(n, 1 / 3), "value": value}
     given |= {"account": rng.integers(0, 200, n), "partner": rng.integers(0, 30, n), "cost": cost}
     half = slice(0, 300)
-    given["earlier"] = Trial(
+    given["earlier"] = RandomizedRows(
         level=level[half], value=y[half], cost=given["paid"][half], propensity=given["p"][half], account=np.arange(300)
     )
     given |= {"value_a": value, "cost_a": cost, "value_b": value * rng.uniform(0.5, 1.5, n), "cost_b": cost}

@@ -10,7 +10,7 @@ import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.graphs.build import build_snapshot
@@ -100,7 +100,7 @@ def test_without_a_named_partner_every_interval_is_by_the_merchant_that_is_paid_
     assert side.data_slope is not None
     assert side.data_slope.clusters == MERCHANTS
     value, cost = terms.value(curves.response), terms.cost(curves.response)
-    rows = Trial(
+    rows = RandomizedRows(
         level=level,
         value=terms.weight * y,
         cost=np.array(LEVELS)[level],

@@ -10,7 +10,7 @@ import pytest
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.policy.gate import Limits
+from shadowprice.evaluation.policy.gate import Requirements
 from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.comparison.value import CampaignWindow
@@ -112,7 +112,7 @@ def test_it_is_promoted_over_one_that_knows_less_and_not_the_other_way(data, goo
 
 def test_an_equal_model_is_not_shown_to_be_better_but_may_pass_with_a_margin(data, good) -> None:
     assert not value_check(judged(good, data, good)).passed
-    found = judged(good, data, good, limits=Limits(value_margin=0.01, ece_share=0.5))
+    found = judged(good, data, good, limits=Requirements(value_margin=0.01, ece_share=0.5))
     assert value_check(found).passed
     assert found.gate.passed, "nothing speaks against the change"
 
@@ -124,20 +124,20 @@ def test_a_model_of_the_newest_responses_is_taken_within_a_margin_and_not_withou
     faded = replace(data, rows={"customer": rows.assign(response=rows["response"] * (rng.random(SIZE) < 0.5))})
     fresh = fitted(faded)
     assert not judged(fresh, faded, good).gate.passed
-    assert judged(fresh, faded, good, limits=Limits(value_margin=0.2, ece_share=0.5)).gate.passed
+    assert judged(fresh, faded, good, limits=Requirements(value_margin=0.2, ece_share=0.5)).gate.passed
     for worse, best in ((good, fresh), (bad, fresh)):
-        assert not judged(worse, faded, best, limits=Limits(value_margin=0.2, ece_share=0.5)).gate.passed
+        assert not judged(worse, faded, best, limits=Requirements(value_margin=0.2, ece_share=0.5)).gate.passed
 
 
 def test_a_model_that_is_shown_to_bring_less_is_refused_within_any_margin(data, good, bad) -> None:
-    found = judged(bad, data, good, limits=Limits(value_margin=0.9))
+    found = judged(bad, data, good, limits=Requirements(value_margin=0.9))
     assert "value not below that of the incumbent by its upper bound" in " ".join(found.gate.reasons)
 
 
 def test_a_first_model_must_beat_uniform_dosing(data, good, bad) -> None:
     # Trees without the interaction of trait and level predict 73 % where 93 % respond.
     assert "prediction and response of each tenth" in " ".join(judged(good, data, None).gate.reasons)
-    found = judged(good, data, None, limits=Limits(ece_share=0.5))
+    found = judged(good, data, None, limits=Requirements(ece_share=0.5))
     assert value_check(found).passed
     assert found.gate.passed
     assert "uniform dosing" in value_check(found).rule
@@ -246,7 +246,7 @@ def test_asked_at_every_look_it_needs_more_rows_and_says_what_cannot_be_asked_so
     better = check(good, data, bad)
     assert "every interim analysis" in better.rule
     assert not better.passed, "3,000 rows tell at one look that it is better, not at all looks at once"
-    allowed = Limits(value_margin=0.15)
+    allowed = Requirements(value_margin=0.15)
     assert check(good, data, bad, limits=allowed).passed
     assert not check(bad, data, good, limits=allowed).passed
     rows = data.rows["customer"]

@@ -14,7 +14,7 @@ from shadowprice.curves import Curves
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import Accounts, draw_day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import past_traffic
 
 LEVELS: dict[Side, tuple[int, ...]] = {"customer": (50, 80, 100, 150, 200), "merchant": (0, 20, 50, 100)}
@@ -25,7 +25,7 @@ SHARES = 1 + 0.9 * np.sin((HOURS - 9) / 24 * 2 * np.pi) + 0.6 * np.exp(-(((HOURS
 
 
 @lru_cache
-def market(seed: int, accounts: int = 1500) -> tuple[dict[Side, Population], dict[Side, Accounts]]:
+def market(seed: int, accounts: int = 1500) -> tuple[dict[Side, NamedCurves], dict[Side, Accounts]]:
     """True curves and activity of both sides."""
     rng = np.random.default_rng(seed)
     money = {side: np.array(levels)[:, None] / 100 for side, levels in LEVELS.items()}
@@ -33,11 +33,11 @@ def market(seed: int, accounts: int = 1500) -> tuple[dict[Side, Population], dic
         rng.uniform(0.5, 1.6, accounts)
     )
     ratio = np.exp(rng.normal(-0.5, 0.5, accounts)) + np.exp(rng.normal(-1.2, 0.8, accounts)) * money["merchant"]
-    truth: dict[Side, Population] = {}
+    truth: dict[Side, NamedCurves] = {}
     who: dict[Side, Accounts] = {}
     for side, response in (("customer", -np.expm1(-hazard)), ("merchant", ratio)):
         names = np.array([f"{side[0]}{i:05d}" for i in range(accounts)])
-        truth[side] = Population(names, Curves(np.array(LEVELS[side]), response))  # type: ignore[index]
+        truth[side] = NamedCurves(names, Curves(np.array(LEVELS[side]), response))  # type: ignore[index]
         who[side] = Accounts(names, np.exp(rng.normal(0, 0.8, accounts)))  # type: ignore[index]
     return truth, who
 
@@ -48,7 +48,7 @@ def make_setting(
     form: BudgetForm = "total",
     requests: float = 6000,
     shock: Mapping[int, float] | None = None,
-    model: Mapping[Side, Population] | None = None,
+    model: Mapping[Side, NamedCurves] | None = None,
 ) -> Setting:
     """A day of about ``requests`` requests, two thirds of them customers'."""
     truth, who = market(seed)

@@ -18,7 +18,7 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.allowance import within_budget
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer
 from shadowprice.pacing.replay.gains import gains
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.what_if import Change, WhatIf
 
@@ -42,7 +42,7 @@ def permuted(setting: Setting) -> Setting:
     sides = {side: permuted_terms(terms, ORDER[side]) for side, terms in setting.campaign.sides.items()}
     campaign = replace(setting.campaign, sides=sides)
     people = {
-        side: Population(who.account_id, permuted_curves(who.curves, side)) for side, who in setting.model.items()
+        side: NamedCurves(who.account_id, permuted_curves(who.curves, side)) for side, who in setting.model.items()
     }
     outcomes = OutcomeModel(campaign, people, seed=setting.outcomes.seed)
     return replace(setting, campaign=campaign, outcomes=outcomes, model=people)

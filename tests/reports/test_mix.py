@@ -11,7 +11,7 @@ import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
-from shadowprice.pacing.replay.outcomes import Outcomes, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, Outcomes
 from shadowprice.reports.mix import FILE, Mix, mix_of, segments_of, thirds, write_mix
 from shadowprice.reports.report import render, write_report
 from shadowprice.storage import from_json, to_json
@@ -132,8 +132,8 @@ def test_segments_are_a_column_of_the_account_or_thirds_by_response() -> None:
         }
     )
     model = {
-        "customer": Population(np.array(["a", "b"]), Curves(np.array([10]), np.array([[0.1, 0.2]]))),
-        "merchant": Population(np.array(["s", "t", "u"]), Curves(np.array([10]), np.array([[0.1, 0.5, 0.9]]))),
+        "customer": NamedCurves(np.array(["a", "b"]), Curves(np.array([10]), np.array([[0.1, 0.2]]))),
+        "merchant": NamedCurves(np.array(["s", "t", "u"]), Curves(np.array([10]), np.array([[0.1, 0.5, 0.9]]))),
     }
     found = segments_of(accounts, model)
     assert found["customer"] == {"a": "region west", "b": "region south"}

@@ -32,7 +32,7 @@ from shadowprice.decision import decide
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.decision_log.served import read_parts
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.price import PriceRecord
 from shadowprice.reports.stored import rewrite_report
@@ -240,7 +240,7 @@ def test_evaluator_simulator_and_service_decide_alike(world, requests: Day, tmp_
     for side in SIDES:
         rows = np.flatnonzero(requests.side == side)
         accounts = np.unique(requests.account_id[rows])
-        model[side] = Population(accounts, solver.curves(side, accounts))
+        model[side] = NamedCurves(accounts, solver.curves(side, accounts))
         # one request at a time, as an evaluator that reads a log would do it
         for row in rows:
             response = solver.curves(side, requests.account_id[[row]]).response

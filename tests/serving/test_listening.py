@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from serving.http.access import Access
-from serving.http.door import Limits, peer_of
+from serving.http.door import ConnectionLimits, peer_of
 from serving.http.handler import RequestHandler
 from serving.http.limits import (
     IDLE_SHARE,
@@ -44,7 +44,7 @@ async def serving(handler=echo, seconds=5.0, access=None, application=nothing, *
     """Serve ``handler`` with these limits; yields a function that connects."""
     front = RequestHandler(application, {"/predict": handler}, access, seconds)
     server = BoundedServer(front, "127.0.0.1", 0, lifespan="off")
-    server.config.http = bounded_http(Limits(**limits))
+    server.config.http = bounded_http(ConnectionLimits(**limits))
     server.config.timeout_graceful_shutdown = 1
     server.capture_signals = nullcontext
     task = asyncio.create_task(server.serve())

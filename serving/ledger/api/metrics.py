@@ -14,7 +14,7 @@ from serving.ledger.api.usage import limits_now
 from serving.ledger.clock import time_of
 from serving.ledger.records import CAUSES
 from serving.ledger.store import Store
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.protocol import RECORDED_REASONS
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
@@ -134,7 +134,7 @@ class LedgerCollector(Collector):
             family.add_metric([self._campaign.name, *(map(str, key) if isinstance(key, tuple) else [key])], value)
         return family
 
-    def _decisions(self, totals: Totals) -> dict[tuple[Side, int, str], int]:
+    def _decisions(self, totals: LedgerTotals) -> dict[tuple[Side, int, str], int]:
         return {
             (side, level, reason): self._repeats.get((side, level), 0)
             if reason == REPEAT

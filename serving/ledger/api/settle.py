@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from serving.ledger.api.events import Event
 from serving.ledger.api.messages import Unprocessable
 from serving.ledger.clock import microseconds
-from serving.ledger.records import Outcome
+from serving.ledger.records import ReportedOutcome
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound
 from shadowprice.pacing.decision_log.records import Decision
@@ -20,7 +20,7 @@ TOLERANCE = timedelta(minutes=5) // timedelta(microseconds=1)
 
 def outcomes(
     campaign: Campaign, events: Sequence[Event], decided: Mapping[str, Decision], now: datetime, caller: str
-) -> list[Outcome]:
+) -> list[ReportedOutcome]:
     """The events as outcomes of the decisions they are about; ``caller`` is the name of the token that was shown.
 
     A decision never changes, so it may be read before the outcome is booked. A date that cannot be right is a matter of
@@ -40,7 +40,7 @@ def outcomes(
         _check(campaign, decision, event)
         observed_at = microseconds(event.observed_at)
         made.append(
-            Outcome(
+            ReportedOutcome(
                 where=event.where,
                 source=event.source,
                 event_id=event.event_id,

@@ -23,8 +23,8 @@ from serving.ledger.records import (
     Counted,
     Dates,
     Known,
-    Outcome,
     Owners,
+    ReportedOutcome,
     Row,
     Storage,
     asked,
@@ -48,7 +48,7 @@ from serving.ledger.redis.seen import read_seen, went_back
 from serving.ledger.redis.writers import forget_writers, records_of
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
 from serving.ledger.seen import EPOCH, Seen
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import Traffic
 from serving.ledger.witness import Witness
 from shadowprice.campaign import Campaign
@@ -146,7 +146,7 @@ class RedisStore:
         date = None if ceiling is None else at
         return self._groups.submit(Call("authorize", message, read, shared_keys(ceiling), date))
 
-    def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
+    def settle(self, outcomes: Sequence[ReportedOutcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
         told = [
             {
@@ -198,7 +198,7 @@ class RedisStore:
         kept = self._read_checked(lambda pipeline: pipeline.hmget(self._key["decision"], list(request_ids)))
         return {decision.request_id: decision for decision in rows.decisions(kept) if decision is not None}
 
-    def totals(self) -> Totals:
+    def totals(self) -> LedgerTotals:
         """All sums, of one moment: they are one hash."""
         raw = self._read_checked(lambda pipeline: pipeline.hgetall(self._key["sums"]))
         return sums.totals(raw, self._campaign)

@@ -10,7 +10,7 @@ import redis
 from serving.ledger.records import CAUSES, Dates
 from serving.ledger.redis.rows import find
 from serving.ledger.terms import check_terms, noted_terms
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import Asked, Traffic, by_hour
 from shadowprice.campaign import Campaign, Side
 from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
@@ -24,12 +24,12 @@ AMOUNTS = (
 """Sums of each side that are whole numbers."""
 
 
-def totals(raw: Mapping[bytes, bytes], campaign: Campaign) -> Totals:
+def totals(raw: Mapping[bytes, bytes], campaign: Campaign) -> LedgerTotals:
     """Totals of every side of the campaign from the hash of the sums, zero where nothing happened yet."""
     sums = {tuple(name.decode().split("|")): value for name, value in raw.items()}
     sides = campaign.sides
     amount = {name: {side: int(sums.get((name, side), 0)) for side in sides} for name in AMOUNTS}
-    return Totals(
+    return LedgerTotals(
         decisions={
             (cast("Side", name[1]), int(name[2]), name[3]): int(count)
             for name, count in sums.items()

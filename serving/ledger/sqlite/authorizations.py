@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from serving.http.limits import MAX_SWEEP
-from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
+from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Recorded, ReportedOutcome, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sound import check_added
 from serving.ledger.sqlite.database import keep_ledger_time
@@ -119,7 +119,7 @@ def committed(database: sqlite3.Connection) -> tuple[int, int]:
     return int(reserved + spent), int(late)
 
 
-def is_repeat(database: sqlite3.Connection, outcome: Outcome) -> bool:
+def is_repeat(database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:
     """Return whether the event was recorded before; raise :class:`Conflict` where it had another content."""
     same = database.execute(
         "SELECT content FROM outcome WHERE source = ?1 AND event_id = ?2"
@@ -143,7 +143,7 @@ def corrected(database: sqlite3.Connection, request_id: str) -> tuple[float, int
 class Settle:
     """:meth:`serving.ledger.store.Store.settle`."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ReportedOutcome]
     ceiling: Ceiling | None
     at: int
     now: int
@@ -154,7 +154,7 @@ class Settle:
         accepted = sum(self._book(database, outcome) for outcome in self.outcomes)
         return Counted(accepted, len(self.outcomes) - accepted)
 
-    def _book(self, database: sqlite3.Connection, outcome: Outcome) -> bool:
+    def _book(self, database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:
         """Return whether the outcome was new."""
         if is_repeat(database, outcome):
             return False
@@ -221,7 +221,12 @@ class Settle:
         return True
 
     def _check_late(
-        self, database: sqlite3.Connection, outcome: Outcome, sums: Sequence[str], cause: Cause, released_at: int
+        self,
+        database: sqlite3.Connection,
+        outcome: ReportedOutcome,
+        sums: Sequence[str],
+        cause: Cause,
+        released_at: int,
     ) -> None:
         if cause == "returned":
             raise given_back(outcome, released_at)
@@ -236,7 +241,7 @@ def check_limits(
     database: sqlite3.Connection,
     peers: Peers,
     ceiling: Ceiling,
-    outcome: Outcome,
+    outcome: ReportedOutcome,
     sums: Sequence[str],
     amount: int,
     count: int,

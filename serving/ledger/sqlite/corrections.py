@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from serving.ledger.records import Ceiling, Correction, Counted, Outcome
+from serving.ledger.records import Ceiling, Correction, Counted, ReportedOutcome
 from serving.ledger.refusals import given_back, no_room, not_reported, raised
 from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat
 from serving.ledger.sqlite.peers import Peers
@@ -103,7 +103,7 @@ class Correct:
         return reported
 
 
-def _check_kept(database: sqlite3.Connection, outcome: Outcome) -> None:
+def _check_kept(database: sqlite3.Connection, outcome: ReportedOutcome) -> None:
     """Raise :class:`Conflict` where the authorization was returned: its money may be another request's by now."""
     found = database.execute(
         "SELECT released_at FROM release WHERE request_id = ? AND cause = 'returned'", (outcome.request_id,)
@@ -112,7 +112,7 @@ def _check_kept(database: sqlite3.Connection, outcome: Outcome) -> None:
         raise given_back(outcome, *found)
 
 
-def _is_late(database: sqlite3.Connection, outcome: Outcome) -> bool:
+def _is_late(database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:
     (late,) = database.execute("SELECT late FROM outcome WHERE request_id = ?", (outcome.request_id,)).fetchone()
     return bool(late)
 

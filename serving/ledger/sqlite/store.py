@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from serving.ledger.clock import Calendar, Clock, monotonic, wall
-from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorize, Expire, Release, Settle
 from serving.ledger.sqlite.claim import Claim
@@ -21,7 +21,7 @@ from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
 from serving.ledger.sqlite.usage import read_owners, read_usage
 from serving.ledger.sqlite.writer import Writer
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import Traffic
 from serving.ledger.witness import Witness
 from shadowprice.campaign import Campaign
@@ -92,7 +92,7 @@ class SqliteStore:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
         return self._writer.submit(Authorize(calls, ceiling, at, self._now(), self._peers))
 
-    def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
+    def settle(self, outcomes: Sequence[ReportedOutcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
         return self._writer.submit(Settle(outcomes, ceiling, at, self._now(), self._peers))
 
@@ -112,7 +112,7 @@ class SqliteStore:
         """Decisions of the requests that are known."""
         return self._reader.read(lambda database: rows.find(database, request_ids))
 
-    def totals(self) -> Totals:
+    def totals(self) -> LedgerTotals:
         """All sums, of one moment."""
         return self._reader.read(lambda database: read_totals(database, self._campaign))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from serving.ledger.records import CAUSES
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import QUARTER, Asked, Traffic, by_hour
 from shadowprice.campaign import Campaign, Side
 from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
@@ -17,7 +17,7 @@ SUMS = (
 """Columns of the sums of each side."""
 
 
-def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
+def read_totals(database: sqlite3.Connection, campaign: Campaign) -> LedgerTotals:
     """Totals of every side of the campaign, zero where nothing happened yet."""
     tally = database.execute("SELECT side, level, reason, decisions, authorized, reserved FROM tally").fetchall()
     settled = {
@@ -30,7 +30,7 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
         authorized[side] = authorized.get(side, 0) + granted
         reserved[side] = reserved.get(side, 0) + held
     column = {name: {side: settled.get(side, {}).get(name, 0) for side in campaign.sides} for name in SUMS}
-    return Totals(
+    return LedgerTotals(
         decisions={(side, level, reason): count for side, level, reason, count, _, _ in tally},
         authorized=authorized,
         outstanding={side: reserved[side] - column["closed"][side] for side in campaign.sides},

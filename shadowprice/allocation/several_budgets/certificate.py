@@ -55,7 +55,7 @@ class Located:
 
 
 @dataclass(frozen=True, eq=False)
-class Totals:
+class Achieved:
     """Value (), net cost and measure (K,) of an answer."""
 
     value: float
@@ -99,7 +99,7 @@ def certified(located: Located, resources: tuple[Resource, ...]) -> Allocation:
     )
 
 
-def violation(located: Located, resources: tuple[Resource, ...], totals: Totals) -> float:
+def violation(located: Located, resources: tuple[Resource, ...], totals: Achieved) -> float:
     """Largest relative excess over a limit; what is rounding in a row's sums counts as none."""
     rows, worst = located.rows, -np.inf
     for k, resource in enumerate(resources):
@@ -121,7 +121,9 @@ def _shares(vertex: Vertex, active: ActiveSet) -> tuple[NDArray[np.intp], NDArra
     )
 
 
-def _totals(located: Located, account: NDArray[np.intp], level: NDArray[np.intp], share: NDArray[np.float64]) -> Totals:
+def _totals(
+    located: Located, account: NDArray[np.intp], level: NDArray[np.intp], share: NDArray[np.float64]
+) -> Achieved:
     active, rows = located.active, located.rows
     paid, measured = np.zeros(rows.count), np.zeros(rows.count)
     for m, cost in enumerate(rows.costs):
@@ -131,7 +133,7 @@ def _totals(located: Located, account: NDArray[np.intp], level: NDArray[np.intp]
         if cost.measured:
             plane = located.last.planes[cost.measured - 1]
             measured += share * plane[level, account].astype(np.float64) @ load
-    return Totals(
+    return Achieved(
         float(located.sums[:, 0].sum()) + active.worth * float(share @ active.value[level, account]),
         rows.taken(located.sums) + paid,
         rows.measured(located.sums) + measured,

@@ -26,7 +26,7 @@ PART = 1 << 19
 
 
 @dataclass(frozen=True)
-class Trial:
+class Assignment:
     """Requests of one side: which account of the side, its node, the level it was offered, and when."""
 
     row: NDArray[np.int32]
@@ -42,7 +42,7 @@ def assign(
     trials: int,
     profile: NDArray[np.float64],
     random: np.random.Generator,
-) -> Trial:
+) -> Assignment:
     """Draw ``trials`` requests of each account: their levels, and their times by the day's profile (24,)."""
     row = np.repeat(np.arange(nodes.size, dtype=np.int32), trials)
     # Dear arms are drawn less often, as a platform that pays for its trial would have it.
@@ -52,10 +52,10 @@ def assign(
     seconds = random.integers(0, TRIAL_DAYS, size=row.size).astype(np.int32) * 86_400
     seconds += random.choice(24, size=row.size, p=profile).astype(np.int32) * 3600
     seconds += random.integers(0, 3600, size=row.size).astype(np.int32)
-    return Trial(row, nodes[row].astype(np.int32), level, seconds, arm)
+    return Assignment(row, nodes[row].astype(np.int32), level, seconds, arm)
 
 
-def expected(truth: NDArray[np.float64], trial: Trial) -> NDArray[np.float64]:
+def expected(truth: NDArray[np.float64], trial: Assignment) -> NDArray[np.float64]:
     """(n,): true response of each request, from that of the accounts of its side (J, N)."""
     found = np.empty(trial.row.size)
     for part in slices(trial.row.size, PART):
@@ -68,8 +68,8 @@ class TrialRows:
     """Requests of a trial and their outcomes as rows of tables: those of the customers, then those of the merchants."""
 
     ids: NDArray[np.str_]
-    customers: Trial
-    merchants: Trial
+    customers: Assignment
+    merchants: Assignment
     redeemed: NDArray[np.bool_]
     shares: NDArray[np.int64]
     before: NDArray[np.int64]
@@ -158,8 +158,8 @@ class TrialRows:
 
 def spill(
     mean: NDArray[np.float64],
-    customers: Trial,
-    merchants: Trial,
+    customers: Assignment,
+    merchants: Assignment,
     graph: WorldGraph,
 ) -> NDArray[np.float64]:
     """Redemption probability moved by the commissions that the customer's merchants were offered."""

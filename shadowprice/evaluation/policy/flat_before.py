@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.checks import require
-from shadowprice.evaluation.policy.frontier import LoggedPolicies, Trial
+from shadowprice.evaluation.policy.frontier import LoggedPolicies, RandomizedRows
 from shadowprice.evaluation.policy.judged import Flat
 from shadowprice.evaluation.policy.uniform import flat_frontier, flat_levels, mixtures_at
 from shadowprice.evaluation.statistics.clusters import Clusters
@@ -17,7 +17,7 @@ from shadowprice.evaluation.statistics.metric import Array
 
 
 def flat_before(
-    earlier: Mapping[Side, Trial],
+    earlier: Mapping[Side, RandomizedRows],
     levels: Mapping[Side, int],
     requests: Mapping[Side, float],
     above: Array,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from shadowprice.checks import require
-from shadowprice.evaluation.policy.gate import Check, Found, GateResult, Limits, side_checks
+from shadowprice.evaluation.policy.gate import Check, Found, GateResult, Requirements, side_checks
 from shadowprice.evaluation.policy.mending import MEANINGS
 
 
 def flat_gate(
     candidate: Mapping[str, Mapping[str, Found]],
-    limits: Limits | None = None,
+    limits: Requirements | None = None,
     *,
     confounded: Collection[str] = (),
     rows: Mapping[str, int] | None = None,
@@ -36,6 +36,6 @@ def flat_gate(
     checks: list[Check] = []
     for side, found in candidate.items():
         own = {name: entry for name, entry in found.items() if name != "auc"}
-        of_side = side_checks(side, own, {}, limits or Limits(), (rows or {}).get(side))
+        of_side = side_checks(side, own, {}, limits or Requirements(), (rows or {}).get(side))
         checks += [each for each in of_side if side not in confounded or each.meaning != MEANINGS["ece"]]
     return GateResult(all(check.passed for check in checks), tuple(checks))

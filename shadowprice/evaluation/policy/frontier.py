@@ -24,7 +24,7 @@ Granted = Callable[[NDArray[np.integer]], Array]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Trial:
+class RandomizedRows:
     """Rows whose level was drawn with known probabilities.
 
     level            (N,) index of the level given
@@ -100,7 +100,7 @@ class LoggedPolicies:
 
     def __init__(
         self,
-        trial: Trial,
+        trial: RandomizedRows,
         chosen: Iterable[NDArray[np.integer]],
         levels: int,
         estimator: Estimator,
@@ -133,7 +133,7 @@ class _Rows:
     model: tuple[Array, Array] | None
 
     @classmethod
-    def of(cls, trial: Trial, levels: int, estimator: Estimator) -> _Rows:
+    def of(cls, trial: RandomizedRows, levels: int, estimator: Estimator) -> _Rows:
         found = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
         model = None
         if estimator != "hajek":
@@ -182,7 +182,7 @@ class _Rows:
 
 
 def decided(
-    trial: Trial,
+    trial: RandomizedRows,
     value: ArrayLike,
     cost: ArrayLike,
     prices: ArrayLike | None,
@@ -256,7 +256,7 @@ def eom(
     """
     if (budget is None) == (price is None):
         raise InvalidInput("give either a budget per row or a price", field="budget")
-    trial = Trial(level=level.astype(np.int64), value=y, cost=paid, propensity=propensity)
+    trial = RandomizedRows(level=level.astype(np.int64), value=y, cost=paid, propensity=propensity)
     rows = Clusters(np.arange(y.size), y.size)
     path, _ = decided(trial, response, expense, None if price is None else [price], "hajek", rows)
 

@@ -29,7 +29,7 @@ CAMPAIGN = "campaign"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class Requirements:
     """Requirements on a model.
 
     auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin. It finds a broken model, and does not
@@ -50,7 +50,7 @@ class Limits:
     newest_days: float = 0.0
 
 
-def limits_of(given: Mapping[str, Any]) -> Limits:
+def limits_of(given: Mapping[str, Any]) -> Requirements:
     """Return the limits with some of them changed.
 
     >>> limits_of({"ece_share": 0.3}).ece_share
@@ -59,13 +59,13 @@ def limits_of(given: Mapping[str, Any]) -> Limits:
     Raises:
         InvalidInput: there is no such limit, or it is no finite number.
     """
-    names = [each.name for each in fields(Limits)]
+    names = [each.name for each in fields(Requirements)]
     for name, value in given.items():
         if name not in names:
             raise InvalidInput(f"there is no {name!r}; there are {', '.join(names)}", field="limits")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InvalidInput(f"must be a finite number, got {value!r}", field=f"limits.{name}")
-    return Limits(**given)
+    return Requirements(**given)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Against:
     baseline: Mapping[str, Mapping[str, Found]] = field(default_factory=dict)
     prediction: Estimate | None = None
 
-    def checks(self, limits: Limits, currency: Currency) -> list[Check]:
+    def checks(self, limits: Requirements, currency: Currency) -> list[Check]:
         """Return the checks of the value; none without it."""
         if self.value is None:
             return []
@@ -169,7 +169,7 @@ class Against:
 
 def gate(
     candidate: Mapping[str, Mapping[str, Found]],
-    limits: Limits | None = None,
+    limits: Requirements | None = None,
     against: Against | None = None,
     *,
     extra: Sequence[Check] = (),
@@ -182,7 +182,7 @@ def gate(
     Args:
         candidate: side → metric name → value or Estimate. Both sides need ``ece``, ``base_rate`` and ``rpr``, a
             customer ``auc`` and a merchant ``mse`` besides.
-        limits: see :class:`Limits`.
+        limits: see :class:`Requirements`.
         against: comparison with the rival, if any.
         extra: checks that were made elsewhere; they count like the others.
         rows: side → test rows, to tell how many would mend a broken rule.
@@ -198,7 +198,7 @@ def gate(
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
     """
-    allowed, compared = limits or Limits(), against or Against()
+    allowed, compared = limits or Requirements(), against or Against()
     if not candidate:
         raise InvalidInput("needs the metrics of at least one side", field="candidate")
     checks: list[Check] = []
@@ -213,7 +213,7 @@ def gate(
 
 
 def side_checks(
-    side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Limits, rows: int | None
+    side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Requirements, rows: int | None
 ) -> list[Check]:
     """Checks of the metrics of one side; that of the AUC where there is one."""
     broken = [name for name, entry in found.items() if not math.isfinite(_value(entry))]
@@ -241,7 +241,7 @@ def _check(name: str, side: str, rule: str, found: str, passed: bool, mend: str 
     return Check(side, rule, found, passed, meaning=MEANINGS[name], mend="" if passed else mend or MENDS[name])
 
 
-def _beats(found: Compared | str, rival: Rival, limits: Limits, currency: Currency) -> Check:
+def _beats(found: Compared | str, rival: Rival, limits: Requirements, currency: Currency) -> Check:
     rule = f"value at the campaign's budget above that of {rival} by its lower bound"
     if isinstance(found, EqualPrice):
         rule = f"value net of money above that of {rival} by a lower bound that holds at every interim analysis"

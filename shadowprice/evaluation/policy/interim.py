@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence, confidence_sequence
-from shadowprice.evaluation.policy.frontier import Trial, check_curves
+from shadowprice.evaluation.policy.frontier import RandomizedRows, check_curves
 from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -46,7 +46,7 @@ class EqualPrice:
 
 
 def at_equal_price(
-    trial: Trial,
+    trial: RandomizedRows,
     candidate: tuple[ArrayLike, ArrayLike],
     incumbent: tuple[ArrayLike, ArrayLike],
     *,
@@ -104,7 +104,7 @@ def at_equal_price(
     return EqualPrice(price, float(one.mean()), float(two.mean()), sequence, effective)
 
 
-def _weights(trial: Trial, value: ArrayLike, cost: ArrayLike, price: float, propensity: Array) -> Array:
+def _weights(trial: RandomizedRows, value: ArrayLike, cost: ArrayLike, price: float, propensity: Array) -> Array:
     """(N,): 1 / propensity where the policy gives the level that was given, else 0."""
     worth, paid = check_curves(value, cost, propensity.size)
     given = check_index(trial.level, len(worth))

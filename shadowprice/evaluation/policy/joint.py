@@ -14,7 +14,7 @@ from shadowprice.evaluation.policy.frontier import (
     Estimator,
     Granted,
     LoggedPolicies,
-    Trial,
+    RandomizedRows,
     decided,
     read_at,
     spread,
@@ -59,7 +59,7 @@ class FlatLimit:
     floor   whether ``limit`` is the least
     """
 
-    trials: Mapping[Side, Trial]
+    trials: Mapping[Side, RandomizedRows]
     limit: float
     floor: bool = False
 
@@ -88,7 +88,7 @@ class Spending:
 
 
 def at_budget(
-    trials: Mapping[Side, Trial],
+    trials: Mapping[Side, RandomizedRows],
     candidate: Mapping[Side, PolicyCurves],
     incumbent: Mapping[Side, PolicyCurves] | None = None,
     *,
@@ -122,7 +122,7 @@ def at_budget(
     cells, drawn = _gathered(trials, _interval(trials, interval))
     may, caps = spending.allowed, spending.granted
 
-    def flats_of(rows: Mapping[Side, Trial]) -> dict[Side, LoggedPolicies]:
+    def flats_of(rows: Mapping[Side, RandomizedRows]) -> dict[Side, LoggedPolicies]:
         count = {side: np.asarray(candidate[side][0]).shape[0] for side in sides}
         return {
             side: _flats(rows[side], count[side], estimator, cells[side], may.get(side), caps.get(side))
@@ -177,7 +177,7 @@ class _Joint:
 
     def __init__(
         self,
-        trials: Mapping[Side, Trial],
+        trials: Mapping[Side, RandomizedRows],
         curves: Mapping[Side, PolicyCurves],
         requests: Mapping[Side, float],
         estimator: Estimator,
@@ -220,7 +220,7 @@ class _Joint:
 
 
 def _flats(
-    trial: Trial,
+    trial: RandomizedRows,
     levels: int,
     estimator: Estimator,
     cells: Clusters,
@@ -281,7 +281,7 @@ def _best_flat_within(
     return found
 
 
-def _interval(trials: Mapping[Side, Trial], interval: Interval | None) -> Interval:
+def _interval(trials: Mapping[Side, RandomizedRows], interval: Interval | None) -> Interval:
     given = interval or Interval()
     if given.cluster is not None or any(trial.account is None for trial in trials.values()):
         return given
@@ -294,7 +294,7 @@ def _interval(trials: Mapping[Side, Trial], interval: Interval | None) -> Interv
     return replace(given, cluster=np.concatenate(accounts), partner=np.concatenate(partners) if known else None)
 
 
-def _gathered(trials: Mapping[Side, Trial], interval: Interval) -> tuple[dict[Side, Clusters], Interval]:
+def _gathered(trials: Mapping[Side, RandomizedRows], interval: Interval) -> tuple[dict[Side, Clusters], Interval]:
     """Cells of the rows of each side that every sample draws together, and the interval of all cells."""
     sizes = [np.size(np.asarray(trial.level)) for trial in trials.values()]
     ends = np.cumsum(sizes)[:-1]

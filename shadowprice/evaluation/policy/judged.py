@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.checks import require
-from shadowprice.evaluation.policy.frontier import Granted, LoggedPolicies, Trial
+from shadowprice.evaluation.policy.frontier import Granted, LoggedPolicies, RandomizedRows
 from shadowprice.evaluation.policy.uniform import flat_levels
 from shadowprice.evaluation.statistics.clusters import together
 from shadowprice.evaluation.statistics.metric import Array
@@ -27,7 +27,7 @@ class Judged:
     truth    expected value and cost (J, n) of each level, where they are known
     """
 
-    trial: Trial
+    trial: RandomizedRows
     chosen: NDArray[np.integer]
     allowed: NDArray[np.bool_] | None = None
     granted: Granted | None = None

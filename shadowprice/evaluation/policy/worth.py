@@ -24,7 +24,7 @@ from shadowprice.evaluation.policy.uniform import flat_frontier
 from shadowprice.evaluation.statistics.fieller import fieller
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.metric import Array
-from shadowprice.evaluation.statistics.totals import Total, Totals
+from shadowprice.evaluation.statistics.totals import StratifiedTotals, Total
 
 UNKNOWN = float("nan")
 COLUMNS: Mapping[str, Callable[[Scores], Array]] = {
@@ -191,7 +191,9 @@ class _Groups:
             np.concatenate([getattr(each, name) for each in self.all]) for name in ("account", "partner")
         )
         alone = np.array_equal(account, partner)
-        self._totals = Totals([each.rows for each in self.all], self.requests, account, None if alone else partner)
+        self._totals = StratifiedTotals(
+            [each.rows for each in self.all], self.requests, account, None if alone else partner
+        )
 
     def total(self, column: Callable[[Scores], Array], weights: Array | None = None) -> Total:
         """Totals of columns (cells, G) of the scores, or of their weighted sum."""

@@ -35,7 +35,7 @@ class Total:
         ]
 
 
-class Totals:
+class StratifiedTotals:
     """Estimates Σ_s R_s · (mean over the rows of group s) of any columns of the same rows.
 
     Args:

@@ -14,7 +14,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.checks import require_one_of
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.gate import Compared
 from shadowprice.evaluation.policy.interim import at_equal_price
 from shadowprice.evaluation.policy.joint import FlatLimit, Spending, at_budget
@@ -260,7 +260,7 @@ def solve_rows(
 def _flat_limits(
     campaign: Campaign,
     data: TrainingSet,
-    trials: Mapping[Side, Trial],
+    trials: Mapping[Side, RandomizedRows],
     curves: Mapping[Side, Curves],
     able: Mapping[Side, NDArray[np.bool_]],
 ) -> list[FlatLimit]:
@@ -295,12 +295,12 @@ def trials_of(
     curves: Mapping[Side, Curves],
     able: Mapping[Side, NDArray[np.bool_]],
     split: str = "test",
-) -> dict[Side, Trial] | str:
+) -> dict[Side, RandomizedRows] | str:
     """Rows of a split of every side as trials in the campaign's value and net money, or why they are none.
 
     ``able`` chooses the rows of a side that the curves are of; all of a side that is missing.
     """
-    found: dict[Side, Trial] = {}
+    found: dict[Side, RandomizedRows] = {}
     for side, own in curves.items():
         rows = data.rows[side]
         test = rows["split"].to_numpy() == split
@@ -324,14 +324,14 @@ def trials_of(
     return found
 
 
-def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
+def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> RandomizedRows:
     """Rows of a side as a trial in the campaign's value and net money, without curves."""
     terms = campaign.terms(side)
     level, y = labels(frame)
     cost = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
     if campaign.budget.form == "per_response":
         cost = cost - campaign.budget.limit * terms.measure(y)
-    return Trial(
+    return RandomizedRows(
         level=level,
         value=terms.value(y),
         cost=cost,

@@ -12,7 +12,7 @@ from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
-from shadowprice.evaluation.policy.frontier import LoggedPolicies, Trial
+from shadowprice.evaluation.policy.frontier import LoggedPolicies, RandomizedRows
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.learning.comparison.value import (
@@ -177,9 +177,9 @@ def _above_lowest(rows: Rows, side: Side, chosen: Sequence[Levels]) -> NDArray[n
     return np.asarray(cost[1:] - cost[0])
 
 
-def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[Side, NDArray[np.bool_]]]:
+def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, RandomizedRows], dict[Side, NDArray[np.bool_]]]:
     """Training and validation rows of every side that rules allow some level, and the levels (J, n) that they allow."""
-    found: dict[Side, Trial] = {}
+    found: dict[Side, RandomizedRows] = {}
     allowed: dict[Side, NDArray[np.bool_]] = {}
     for side, rows in data.rows.items():
         chance, learned = judged_propensity(rows), (rows["split"] != "test").to_numpy(dtype=np.bool_)
@@ -194,7 +194,7 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[S
 
 
 def _truth(
-    truth: Source, campaign: Campaign, side: Side, trial: Trial, levels: int
+    truth: Source, campaign: Campaign, side: Side, trial: RandomizedRows, levels: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     response = true_curves(truth, side, np.asarray(trial.account), levels)
     return campaign.terms(side).value(response), campaign.terms(side).cost(response)

@@ -36,7 +36,7 @@ UNKNOWN = (
 _ZONED = re.compile(f"{UTC_TIME}|{OFFSET_TIME}")
 _ISO = re.compile(f"{LOCAL_TIME}|{UTC_TIME}|{OFFSET_TIME}")
 
-Kind = Literal["time", "number", "text"]
+ColumnKind = Literal["time", "number", "text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Cells:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     unique: bool
     full: bool
     whole: bool = False

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from shadowprice.errors import InvalidTable, Unavailable
 from shadowprice.files import whole_file
-from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, read_segment, segments
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, Segment, read_segment, segments
 
 logger = logging.getLogger(__name__)
 TIERS = (100, 10_000, 1_000_000)
@@ -33,7 +33,7 @@ DRAFT_SECONDS = 86_400.0
 """Age at which a draft belongs to a writer that was killed."""
 
 
-def compact(folder: Path, kind: Kind, *, tiers: tuple[int, ...] = TIERS) -> bool:
+def compact(folder: Path, kind: RowKind, *, tiers: tuple[int, ...] = TIERS) -> bool:
     """Merge the segments of one block; returns whether there was one, so there may be more.
 
     Safe beside readers and other writers of the folder. O(rows of the block) time; memory of one small segment.
@@ -59,7 +59,7 @@ def _runs(found: list[Segment], tiers: tuple[int, ...]) -> Iterator[list[Segment
                 yield run
 
 
-def _merge(folder: Path, kind: Kind, run: list[Segment]) -> bool:
+def _merge(folder: Path, kind: RowKind, run: list[Segment]) -> bool:
     """Write the segment of the run's rows and remove the run; False where it cannot be read."""
     whole = Segment.named(folder, kind, run[0].first, max(segment.last for segment in run))
     try:
@@ -73,13 +73,13 @@ def _merge(folder: Path, kind: Kind, run: list[Segment]) -> bool:
     return True
 
 
-def _write(path: Path, kind: Kind, tables: Iterable[Any]) -> None:
+def _write(path: Path, kind: RowKind, tables: Iterable[Any]) -> None:
     with pq.ParquetWriter(path, SCHEMAS[kind], compression="zstd") as writer:
         for table in tables:
             writer.write_table(table)
 
 
-def _grouped(run: list[Segment], kind: Kind) -> Iterator[Any]:
+def _grouped(run: list[Segment], kind: RowKind) -> Iterator[Any]:
     """The rows of a run, each once and in order, some :data:`GROUP_ROWS` at a time."""
     read, held, rows = run[0].first - 1, [], 0
     for segment in run:
@@ -96,7 +96,7 @@ def _grouped(run: list[Segment], kind: Kind) -> Iterator[Any]:
         yield pa.concat_tables(held)
 
 
-def _without_contained(folder: Path, kind: Kind) -> list[Segment]:
+def _without_contained(folder: Path, kind: RowKind) -> list[Segment]:
     """The segments in the order of their rows; removes those whose rows a sound larger one has."""
     kept: list[Segment] = []
     contained: list[Segment] = []
@@ -122,7 +122,7 @@ def _remove(found: Iterable[Segment]) -> None:
         segment.path.unlink(missing_ok=True)
 
 
-def _remove_drafts(folder: Path, kind: Kind) -> None:
+def _remove_drafts(folder: Path, kind: RowKind) -> None:
     for draft in folder.glob(f".{kind}-*"):
         if time.time() - draft.stat().st_mtime > DRAFT_SECONDS:
             draft.unlink(missing_ok=True)

@@ -11,13 +11,13 @@ import pandas as pd
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, InvalidTable
-from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import EXPOSED, FLAG, WHOLE, ServedLog, exposure_and_outcome, final
 
 UNITS = 1_000_000
 """Share count before that stands for a merchant's past: the log holds the ratio, which is then exact to a millionth."""
 
-READ: Mapping[Kind, tuple[str, ...]] = {
+READ: Mapping[RowKind, tuple[str, ...]] = {
     **EXPOSED,
     "decisions": (*EXPOSED["decisions"], "incentive", "partner_id", "context"),
 }

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from shadowprice.errors import InvalidTable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, CorrectionRow, Decision, OutcomeRow, columns
 
-Kind = Literal["decisions", "outcomes", "corrections"]
-RECORDS: dict[Kind, type] = {"decisions": Decision, "outcomes": OutcomeRow, "corrections": CorrectionRow}
+RowKind = Literal["decisions", "outcomes", "corrections"]
+RECORDS: dict[RowKind, type] = {"decisions": Decision, "outcomes": OutcomeRow, "corrections": CorrectionRow}
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), tuple: pa.list_(pa.float64())}
 
 
@@ -36,7 +36,7 @@ def _type(column: Column) -> pa.DataType:
     return pa.int32() if column.field.bits == 32 else _TYPES[column.type]
 
 
-SCHEMAS: dict[Kind, pa.Schema] = {kind: schema(record) for kind, record in RECORDS.items()}
+SCHEMAS: dict[RowKind, pa.Schema] = {kind: schema(record) for kind, record in RECORDS.items()}
 """Columns of the segments."""
 ADDED = {
     column.name: column.earlier
@@ -57,12 +57,12 @@ class Segment:
     last: int
 
     @classmethod
-    def named(cls, folder: Path, kind: Kind, first: int, last: int) -> Segment:
+    def named(cls, folder: Path, kind: RowKind, first: int, last: int) -> Segment:
         """The segment of these rows."""
         return cls(folder / f"{kind}-{first:012d}-{last:012d}.parquet", first, last)
 
 
-def segments(folder: Path, kind: Kind) -> list[Segment]:
+def segments(folder: Path, kind: RowKind) -> list[Segment]:
     """The segments of a log in the order of their rows; drafts of an interrupted writer are none."""
     found = []
     for path in folder.glob(f"{kind}-*.parquet"):
@@ -72,7 +72,7 @@ def segments(folder: Path, kind: Kind) -> list[Segment]:
     return sorted(found, key=lambda segment: (segment.first, segment.last))
 
 
-def read_segment(segment: Segment, kind: Kind, names: Sequence[str] | None = None) -> Any:
+def read_segment(segment: Segment, kind: RowKind, names: Sequence[str] | None = None) -> Any:
     """The rows of a segment as a table of :data:`SCHEMAS`, or of some columns of it.
 
     Raises:

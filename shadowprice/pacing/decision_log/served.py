@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable, NotFound
-from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, read_segment, segments
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, read_segment, segments
 
 FLAG: Final = "boolean"
 WHOLE: Final = "Int64"
 """Canonical types, as :mod:`shadowprice.tables.schema` has them; the services log without its checker installed."""
-KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
+KEYS: Final[Mapping[RowKind, tuple[str, ...]]] = {
     "decisions": ("request_id",),
     "outcomes": ("request_id",),
     "corrections": ("source", "event_id"),
 }
 """Columns that tell a row from the others of its kind."""
-TIMES: Final[Mapping[Kind, str]] = {"decisions": "decided_at", "outcomes": "recorded_at"}
+TIMES: Final[Mapping[RowKind, str]] = {"decisions": "decided_at", "outcomes": "recorded_at"}
 """Columns with the time of the newest record of a log."""
 STATE: Final = ("response", "cost", "observed_at", "recorded_at", "misdated")
 """Columns of an outcome that a correction replaces."""
@@ -52,7 +52,7 @@ class ServedLog:
     decisions: pd.DataFrame
     outcomes: pd.DataFrame
     corrections: pd.DataFrame
-    skipped: Mapping[Kind, int] = field(default_factory=dict)
+    skipped: Mapping[RowKind, int] = field(default_factory=dict)
     newest: datetime | None = None
 
     @property
@@ -68,9 +68,9 @@ class ServedLog:
 
 def read_log(
     folder: str | Path,
-    skip: Mapping[Kind, int] | None = None,
+    skip: Mapping[RowKind, int] | None = None,
     *,
-    columns: Mapping[Kind, Sequence[str]] | None = None,
+    columns: Mapping[RowKind, Sequence[str]] | None = None,
     where: Any = None,
 ) -> ServedLog:
     """Read a log, without its first ``skip`` rows of each kind. O(rows read) memory; skipped segments stay closed.
@@ -145,7 +145,7 @@ def final(log: ServedLog, decided_at: pd.Series, hours: float) -> NDArray[np.boo
     return np.asarray(decided_at <= newest - timedelta(hours=hours))
 
 
-EXPOSED: Final[Mapping[Kind, tuple[str, ...]]] = {
+EXPOSED: Final[Mapping[RowKind, tuple[str, ...]]] = {
     "decisions": (
         *("request_id", "account_id", "side", "level", "decided_at"),
         *("propensity", "model_version", "price_version", "reason"),
@@ -209,13 +209,13 @@ def _offer_ids(decisions: pd.DataFrame, campaign: Campaign) -> pd.Series:
     return pd.Series([ids[each] for each in given], dtype=object)
 
 
-def _once(frame: pd.DataFrame, kind: Kind) -> pd.DataFrame:
+def _once(frame: pd.DataFrame, kind: RowKind) -> pd.DataFrame:
     again = frame.duplicated(list(KEYS[kind]))
     # Nearly always there is none, and leaving rows out copies all others.
     return frame[~again].reset_index(drop=True) if again.any() else frame
 
 
-def _tables(folder: Path, kind: Kind, read: int, names: Sequence[str] | None = None) -> Iterator[Any]:
+def _tables(folder: Path, kind: RowKind, read: int, names: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows after number ``read`` in order, a table for each segment."""
     attempts = ATTEMPTS
     while True:

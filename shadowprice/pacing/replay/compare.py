@@ -22,7 +22,7 @@ from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
 from shadowprice.pacing.replay.allowance import allowance
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
 from shadowprice.pacing.replay.run import Replay, System, replay, weighted
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
@@ -45,7 +45,7 @@ class Setting:
     campaign: Campaign
     day: Day
     outcomes: OutcomeModel
-    model: Mapping[Side, Population]
+    model: Mapping[Side, NamedCurves]
     forecast: Forecast
     history: Mapping[Side, NDArray[np.str_]]
     partners: Mapping[Side, NDArray[np.str_]] = field(default_factory=dict)

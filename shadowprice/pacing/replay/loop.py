@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from shadowprice.campaign import Side
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.run import Replay, weighted
 
 CLOSED, FROZEN, ORACLE = "closed loop", "frozen model", "true curves"
 """Ways to decide."""
 
-Retrain = Callable[[int, Replay], Mapping[Side, Population] | None]
+Retrain = Callable[[int, Replay], Mapping[Side, NamedCurves] | None]
 """Given a day and what the closed loop served on it, returns the curves of a new model; None keeps the model."""
 
 
@@ -46,7 +46,7 @@ def run_loop(days: int, setting: Callable[[int], Setting], retrain: Retrain) -> 
         setting: day → the day, whose ``model`` is the frozen model.
         retrain: called after each day but the last.
     """
-    current: Mapping[Side, Population] | None = None
+    current: Mapping[Side, NamedCurves] | None = None
     for day in range(days):
         found = setting(day)
         still = replace(found, campaign=replace(found.campaign, exploration=0.0))

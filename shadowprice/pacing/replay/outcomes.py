@@ -19,7 +19,7 @@ from shadowprice.pacing.replay.day import Day
 
 
 @dataclass(frozen=True)
-class Population:
+class NamedCurves:
     """Response curves of named accounts of one side.
 
     account_id  str (N,), unique
@@ -103,7 +103,7 @@ class OutcomeModel:
     """
 
     campaign: Campaign
-    truth: Mapping[Side, Population]
+    truth: Mapping[Side, NamedCurves]
     seed: int = 0
     shares_before: int = 4
     drift: NDArray[np.float64] | None = None

@@ -24,7 +24,7 @@ from shadowprice.pacing.contexts import Contexts, drawn_contexts, joined_context
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import CampaignState, Pacer, scheduled_slot
 from shadowprice.pacing.replay.day import Accounts, Day
-from shadowprice.pacing.replay.outcomes import Outcomes, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, Outcomes
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport, hours_counted
@@ -157,7 +157,7 @@ class SimulatedLedger:
         own = {name.removeprefix(begin): usage for name, usage in self.usage.items() if name.startswith(begin)}
         return CapUse.of(own, elsewhere, hours_counted(cap, [each.first for each in others], now))
 
-    def sample(self, model: Mapping[Side, Population]) -> dict[Side, Curves]:
+    def sample(self, model: Mapping[Side, NamedCurves]) -> dict[Side, Curves]:
         """Curves of the most recent requests of each side, with their budgets and rules."""
         found = {}
         for side, recent in self.recent.items():
@@ -186,7 +186,7 @@ class PricedPolicy:
     """
 
     campaign: Campaign
-    model: Mapping[Side, Population]
+    model: Mapping[Side, NamedCurves]
     ledger: SimulatedLedger
     hard_stop: bool = False
     groups: Groups | None = None

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
-from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, segments
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, Segment, segments
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.run import Replay
 
 
 def write_replay(
-    folder: Path, played: Replay, campaign: Campaign, model: Mapping[Side, Population], model_version: str
+    folder: Path, played: Replay, campaign: Campaign, model: Mapping[Side, NamedCurves], model_version: str
 ) -> None:
     """Append the decisions and outcomes of a replayed day to a log.
 
@@ -79,7 +79,7 @@ def write_replay(
         }
     )[given]
     folder.mkdir(parents=True, exist_ok=True)
-    tables: dict[Kind, pd.DataFrame] = {"decisions": decisions, "outcomes": captured}
+    tables: dict[RowKind, pd.DataFrame] = {"decisions": decisions, "outcomes": captured}
     for kind, table in tables.items():
         if len(table):
             first = max((each.last for each in segments(folder, kind)), default=0) + 1

@@ -10,7 +10,7 @@ from torch import Tensor
 from shadowprice.responses.goal.goals import Goal, LagrangianGoal
 from shadowprice.responses.goal.model import GoalModel, default_budgets
 from shadowprice.responses.goal.path import outcome_path
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 
 
 class DfclModel(GoalModel):
@@ -37,7 +37,7 @@ class DfclModel(GoalModel):
         super().__init__(levels, seed, baseline=baseline, **{**self.preset, **options})
         self.prices = tuple(prices)
 
-    def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
+    def goal(self, value: Tensor, cost: Tensor, trial: GoalRows) -> Goal:
         """V − λ·C over the prices."""
         path = outcome_path(value, cost, trial)
         prices = self.prices or [path.price(budget) for budget in default_budgets(value, cost)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shadowprice.responses.goal.goals import BudgetGoal, Goal
 from shadowprice.responses.goal.model import GoalModel, default_budgets
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 
 
 class EndToEndModel(GoalModel):
@@ -24,6 +24,6 @@ class EndToEndModel(GoalModel):
         super().__init__(levels, seed, **options)
         self.budgets = tuple(budgets)
 
-    def goal(self, value: Tensor, cost: Tensor, _trial: Trial) -> Goal:
+    def goal(self, value: Tensor, cost: Tensor, _trial: GoalRows) -> Goal:
         """V(b) over the budgets."""
         return BudgetGoal(self.budgets or default_budgets(value, cost))

@@ -12,7 +12,7 @@ from torch import Tensor
 from shadowprice.checks import require
 from shadowprice.responses.goal.estimator import GradientEstimator, hard_matched
 from shadowprice.responses.goal.path import OutcomePath, outcome_path
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,14 @@ class Goal(ABC):
     """A number to be large, computed from predictions on the rows of a trial."""
 
     @abstractmethod
-    def credits(self, value: Tensor, cost: Tensor, trial: Trial, estimator: GradientEstimator) -> Iterator[Credit]:
+    def credits(self, value: Tensor, cost: Tensor, trial: GoalRows, estimator: GradientEstimator) -> Iterator[Credit]:
         """The derivative with respect to every row's decision, at every price of the goal."""
 
     @abstractmethod
-    def measure(self, value: Tensor, cost: Tensor, trial: Trial) -> float:
+    def measure(self, value: Tensor, cost: Tensor, trial: GoalRows) -> float:
         """The goal itself, with hard decisions, for choosing between epochs."""
 
-    def loss(self, value: Tensor, cost: Tensor, trial: Trial, estimator: GradientEstimator) -> Tensor:
+    def loss(self, value: Tensor, cost: Tensor, trial: GoalRows, estimator: GradientEstimator) -> Tensor:
         """A scalar whose gradient with respect to ``value`` and ``cost`` (n, J) is the estimate of −∂goal.
 
         Prices and credits are constants; only the scores v − λ·c carry a gradient.
@@ -67,7 +67,7 @@ class BudgetGoal(Goal):
         require(budgets, "budgets", "needs at least one budget")
         self.budgets = tuple(float(budget) for budget in budgets)
 
-    def credits(self, value: Tensor, cost: Tensor, trial: Trial, estimator: GradientEstimator) -> Iterator[Credit]:
+    def credits(self, value: Tensor, cost: Tensor, trial: GoalRows, estimator: GradientEstimator) -> Iterator[Credit]:
         """w·((y − V) − κ·(c − C)) / Σ w·m: the derivative of a ratio takes its mean off."""
         path = outcome_path(value, cost, trial)
         for budget in self.budgets:
@@ -79,7 +79,7 @@ class BudgetGoal(Goal):
                 continue
             yield Credit(price, trial.weight * (net - (weight * net).sum() / total) / (total * len(self.budgets)))
 
-    def measure(self, value: Tensor, cost: Tensor, trial: Trial) -> float:
+    def measure(self, value: Tensor, cost: Tensor, trial: GoalRows) -> float:
         """Mean over the budgets of V(b), interpolated along the path."""
         path = outcome_path(value, cost, trial, prices=64)
         return sum(value_at(path, budget) for budget in self.budgets) / len(self.budgets)
@@ -99,7 +99,7 @@ class LagrangianGoal(Goal):
         self.prices = tuple(float(price) for price in prices)
         self.ratio = ratio
 
-    def credits(self, value: Tensor, cost: Tensor, trial: Trial, estimator: GradientEstimator) -> Iterator[Credit]:
+    def credits(self, value: Tensor, cost: Tensor, trial: GoalRows, estimator: GradientEstimator) -> Iterator[Credit]:
         """w·(y − λ·c), its mean taken off where the goal is a ratio."""
         for price in self.prices:
             net = trial.net(price)
@@ -113,7 +113,7 @@ class LagrangianGoal(Goal):
                 gain = trial.weight * net / len(net)
             yield Credit(price, gain / len(self.prices))
 
-    def measure(self, value: Tensor, cost: Tensor, trial: Trial) -> float:
+    def measure(self, value: Tensor, cost: Tensor, trial: GoalRows) -> float:
         """Mean over the prices of the Hájek value less λ times the cost."""
         total = 0.0
         for price in self.prices:

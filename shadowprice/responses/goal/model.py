@@ -17,7 +17,7 @@ from shadowprice.responses.goal.baseline import row_baselines
 from shadowprice.responses.goal.estimator import make_estimator
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.path import outcome_path
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import BestEpoch, GradientDescent
@@ -76,7 +76,7 @@ class GoalModel(TwoOutcomeModel):
         self.fine_tuning = fine_tuning or FINE_TUNING
 
     @abstractmethod
-    def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
+    def goal(self, value: Tensor, cost: Tensor, trial: GoalRows) -> Goal:
         """The goal, given the warm start's predictions (n, J) on the trial's rows."""
 
     def prepare(self, frame: pd.DataFrame, rows: LabeledRows) -> LabeledRows:
@@ -158,11 +158,11 @@ class GoalModel(TwoOutcomeModel):
             )
         )
 
-    def trial(self, rows: LabeledRows) -> Trial:
+    def trial(self, rows: LabeledRows) -> GoalRows:
         """Return the rows as a goal sees them; without a column ``cost`` a row costs its level."""
         levels = torch.from_numpy(self.levels).to(rows.outcomes)
         cost = rows.outcomes[:, 1] if len(self.kinds) == 2 else levels[rows.level]
-        return Trial(rows.level, rows.outcomes[:, 0], cost, rows.importance, *rows.baseline.unbind(1))
+        return GoalRows(rows.level, rows.outcomes[:, 0], cost, rows.importance, *rows.baseline.unbind(1))
 
 
 def default_budgets(value: Tensor, cost: Tensor) -> list[float]:
@@ -172,7 +172,7 @@ def default_budgets(value: Tensor, cost: Tensor) -> list[float]:
     return [low + share * (high - low) for share in BUDGETS]
 
 
-def goal_unit(value: Tensor, cost: Tensor, trial: Trial) -> float:
+def goal_unit(value: Tensor, cost: Tensor, trial: GoalRows) -> float:
     """Range of the value over prices: what decisions can change; the values' spread where they change nothing."""
     path = outcome_path(value, cost, trial)
     reach = float(path.value.max() - path.value.min())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shadowprice.responses.goal.estimator import hard_matched
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 
 SAMPLE = 4000
 """Rows whose critical prices make the grid."""
@@ -54,7 +54,7 @@ class OutcomePath:
 
 
 @torch.no_grad()
-def outcome_path(value: Tensor, cost: Tensor, trial: Trial, prices: int = 32) -> OutcomePath:
+def outcome_path(value: Tensor, cost: Tensor, trial: GoalRows, prices: int = 32) -> OutcomePath:
     """The path of predictions ``value``, ``cost`` (n, J) on the trial's n rows. O(n·J·prices)."""
     grid = price_grid(value, cost, prices)
     y, c = trial.value - trial.value_baseline, trial.cost - trial.cost_baseline

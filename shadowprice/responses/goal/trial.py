@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class GoalRows:
     """n rows whose level was drawn with a known probability.
 
     level  int64 (n,), index of the assigned level
@@ -25,9 +25,9 @@ class Trial:
     value_baseline: Tensor
     cost_baseline: Tensor
 
-    def take(self, index: Tensor) -> Trial:
+    def take(self, index: Tensor) -> GoalRows:
         """The rows at ``index``."""
-        return Trial(**{name: column[index] for name, column in vars(self).items()})
+        return GoalRows(**{name: column[index] for name, column in vars(self).items()})
 
     def net(self, price: float) -> Tensor:
         """(n,): value less ``price`` times cost, without their baselines."""

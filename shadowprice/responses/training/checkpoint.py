@@ -40,7 +40,7 @@ class _Folder:
     runs: Iterator[int]
 
 
-_ACTIVE: ContextVar[_Folder | None] = ContextVar("checkpoints", default=None)
+_FOLDER: ContextVar[_Folder | None] = ContextVar("checkpoints", default=None)
 
 
 @contextmanager
@@ -57,16 +57,16 @@ def checkpointing(folder: Path | None, *, stamp: str = "", first: int = 0) -> It
 
     Where several processes train one network, the first one writes.
     """
-    token = _ACTIVE.set(None if folder is None else _Folder(folder, stamp, count(first)))
+    token = _FOLDER.set(None if folder is None else _Folder(folder, stamp, count(first)))
     try:
         yield
     finally:
-        _ACTIVE.reset(token)
+        _FOLDER.reset(token)
 
 
 def pass_on() -> dict[str, Any]:
     """Arguments of :func:`checkpointing` for the next run, which another process does in place of this one."""
-    folder = _ACTIVE.get()
+    folder = _FOLDER.get()
     if folder is None:
         return {"folder": None}
     return {"folder": folder.path.resolve(), "stamp": folder.stamp, "first": next(folder.runs)}
@@ -92,7 +92,7 @@ class Checkpoint:
     @classmethod
     def of(cls, module: nn.Module, config: TrainingConfig) -> Checkpoint | None:
         """Return the file of the next run inside :func:`checkpointing`, None outside."""
-        folder = _ACTIVE.get()
+        folder = _FOLDER.get()
         if folder is None:
             return None
         shapes = {key: list(value.shape) for key, value in module.state_dict().items()}

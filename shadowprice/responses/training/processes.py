@@ -77,7 +77,7 @@ class Processes:
 
 
 ALONE = Processes()
-_ACTIVE: ContextVar[Processes] = ContextVar("processes", default=ALONE)
+_PROCESSES: ContextVar[Processes] = ContextVar("processes", default=ALONE)
 
 
 @contextmanager
@@ -88,16 +88,16 @@ def together(processes: Processes) -> Iterator[None]:
     ...     this_process().count
     1
     """
-    token = _ACTIVE.set(processes)
+    token = _PROCESSES.set(processes)
     try:
         yield
     finally:
-        _ACTIVE.reset(token)
+        _PROCESSES.reset(token)
 
 
 def this_process() -> Processes:
     """The process that trains here; :data:`ALONE` outside :func:`together`."""
-    return _ACTIVE.get()
+    return _PROCESSES.get()
 
 
 def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:

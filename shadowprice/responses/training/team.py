@@ -66,22 +66,22 @@ class Team(Protocol):
         """Run the task in every process, each with its part; return what the first one found."""
 
 
-_ACTIVE: ContextVar[Team | None] = ContextVar("team", default=None)
+_TEAM: ContextVar[Team | None] = ContextVar("team", default=None)
 
 
 @contextmanager
 def trained_by(team: Team | None) -> Iterator[None]:
     """Give the networks that are trained inside to a team; None trains in this process."""
-    token = _ACTIVE.set(team)
+    token = _TEAM.set(team)
     try:
         yield
     finally:
-        _ACTIVE.reset(token)
+        _TEAM.reset(token)
 
 
 def has_team() -> bool:
     """Return whether a team trains in place of this process, and shows the progress."""
-    return _ACTIVE.get() is not None
+    return _TEAM.get() is not None
 
 
 def share_out(
@@ -104,7 +104,7 @@ def share_out(
         rows: of the smallest set that is dealt; few rows are trained on in this process.
         progress: called after every epoch in this process; a team shows its own.
     """
-    team = _ACTIVE.get()
+    team = _TEAM.get()
     if team is None or rows < LEAST_ROWS * team.count:
         return fit(module, deal(0, 1), progress)
     task = Task(fit, module, pass_on(), torch.get_rng_state())

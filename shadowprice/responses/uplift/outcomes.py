@@ -13,7 +13,7 @@ from shadowprice.documents import Plain
 
 
 @dataclass(frozen=True)
-class Outcome(Plain):
+class OutcomeScale(Plain):
     """Scale of one outcome in the network.
 
     binary     0 or 1: the network gives a logit and the loss is the log-loss; otherwise an amount, whose
@@ -26,7 +26,7 @@ class Outcome(Plain):
     scale: float = 1.0
 
     @classmethod
-    def fit(cls, column: NDArray[np.float64]) -> Outcome:
+    def fit(cls, column: NDArray[np.float64]) -> OutcomeScale:
         """The kind and the scale of an outcome (n,) from its training rows."""
         if np.isin(column, (0.0, 1.0)).all():
             return cls(binary=True)

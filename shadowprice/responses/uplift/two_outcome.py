@@ -26,7 +26,7 @@ from shadowprice.responses.training.loop import GradientDescent
 from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.training.team import share_out
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
-from shadowprice.responses.uplift.outcomes import Outcome
+from shadowprice.responses.uplift.outcomes import OutcomeScale
 from shadowprice.responses.weights import means_by_level
 
 
@@ -86,7 +86,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         super().__init__(levels, seed, **options)
         require(hidden > 0, "hidden", "must be at least 1")
         self.hidden = hidden
-        self.kinds: tuple[Outcome, ...] = ()
+        self.kinds: tuple[OutcomeScale, ...] = ()
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; a fifth of the accounts is held out for early stopping."""
@@ -94,7 +94,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         self.inputs = fit_tabular(frame, ("x_", "h_", "c_"))
         names = ["response", "cost"] if "cost" in frame else ["response"]
         outcomes = frame[names].to_numpy(dtype=np.float64)
-        self.kinds = tuple(Outcome.fit(column) for column in outcomes.T)
+        self.kinds = tuple(OutcomeScale.fit(column) for column in outcomes.T)
         rows = self.prepare(frame, labeled_rows(frame, self.inputs, outcomes, self.levels.size))
         held_out = torch.from_numpy(held_out_rows(frame, self.seed))
         torch.manual_seed(self.seed)
@@ -177,7 +177,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
-        self.kinds = tuple(Outcome.from_dict(each) for each in state.meta["outcomes"])
+        self.kinds = tuple(OutcomeScale.from_dict(each) for each in state.meta["outcomes"])
         super().restore(state)
 
     @torch.no_grad()

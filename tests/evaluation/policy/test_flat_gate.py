@@ -8,7 +8,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_gate import flat_gate
-from shadowprice.evaluation.policy.gate import Limits, gate
+from shadowprice.evaluation.policy.gate import Requirements, gate
 from shadowprice.evaluation.statistics.intervals import Estimate
 
 COIN = {"auc": Estimate(0.5, 0.47, 0.53), "ece": 0.01, "base_rate": 0.5, "rpr": 0.0, "mse": 0.25}
@@ -38,7 +38,7 @@ def test_calibration_by_level_is_not_asked_for_where_levels_had_reasons() -> Non
 
 
 def test_the_share_of_the_calibration_error_is_a_limit() -> None:
-    assert flat_gate({"customer": COIN | {"ece": 0.2}}, Limits(ece_share=0.5)).passed
+    assert flat_gate({"customer": COIN | {"ece": 0.2}}, Requirements(ece_share=0.5)).passed
 
 
 def test_it_needs_a_side() -> None:

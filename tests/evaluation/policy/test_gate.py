@@ -5,7 +5,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
-from shadowprice.evaluation.policy.gate import Against, Limits, gate, limits_of
+from shadowprice.evaluation.policy.gate import Against, Requirements, gate, limits_of
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.policy.mending import Override, rows_needed
 
@@ -66,8 +66,8 @@ def test_a_calibration_error_within_its_noise_does_not_stop_a_rare_response():
 
 
 def test_limits_move_the_rules():
-    assert not gate(GOOD, limits=Limits(auc_floor=0.81)).passed
-    assert not gate(GOOD, limits=Limits(ece_share=0.04)).passed
+    assert not gate(GOOD, limits=Requirements(auc_floor=0.81)).passed
+    assert not gate(GOOD, limits=Requirements(ece_share=0.04)).passed
 
 
 def test_the_markdown_is_one_table_row_per_check():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.gate import Against, gate
 from shadowprice.evaluation.policy.interim import EqualPrice, at_equal_price
 from shadowprice.evaluation.policy.joint import Spending, at_budget
@@ -18,7 +18,7 @@ BOUNDS = {"price": PRICE, "largest_value": 1.0, "largest_cost": 20.0, "least_pro
 GOOD = {"auc": 0.8, "ece": 0.01, "base_rate": 0.2, "rpr": 0.0}
 
 
-def world(rows: int, seed: int, gain: float = 0.0) -> tuple[Trial, np.ndarray, tuple, tuple]:
+def world(rows: int, seed: int, gain: float = 0.0) -> tuple[RandomizedRows, np.ndarray, tuple, tuple]:
     """A trial, its true responses (J, N), and two policies' curves; the first is better by what ``gain`` makes of it.
 
     Two traits that nothing tells apart from outside: each policy knows one of them. Without a gain both matter alike.
@@ -34,17 +34,17 @@ def world(rows: int, seed: int, gain: float = 0.0) -> tuple[Trial, np.ndarray, t
     level = random.integers(0, 3, rows)
     y = (random.random(rows) < truth[level, np.arange(rows)]).astype(float)
     cost = np.repeat(LEVELS[:, None], rows, axis=1)
-    trial = Trial(level=level, value=y, cost=LEVELS[level], propensity=np.full(rows, 1 / 3))
+    trial = RandomizedRows(level=level, value=y, cost=LEVELS[level], propensity=np.full(rows, 1 / 3))
     return trial, truth, (curves(x[0]), cost), (curves(x[1]), cost)
 
 
-def first(trial: Trial, policy: tuple, rows: int) -> tuple[Trial, tuple]:
+def first(trial: RandomizedRows, policy: tuple, rows: int) -> tuple[RandomizedRows, tuple]:
     """What is known after so many rows."""
     kept = {name: np.asarray(getattr(trial, name))[:rows] for name in ("level", "value", "cost", "propensity")}
-    return Trial(**kept), tuple(each[:, :rows] for each in policy)
+    return RandomizedRows(**kept), tuple(each[:, :rows] for each in policy)
 
 
-def at_equal_spend(known: Trial, one: tuple, other: tuple, interval: Interval) -> Estimate:
+def at_equal_spend(known: RandomizedRows, one: tuple, other: tuple, interval: Interval) -> Estimate:
     """The difference at what the trial spent, by the interval of a single analysis."""
     sides = ({"customer": each} for each in (known, one, other))
     spending = Spending(requests={"customer": 1.0}, budget=float(np.mean(known.cost)))
@@ -90,7 +90,7 @@ def test_a_better_model_is_promoted_and_sooner_or_later_stays_so() -> None:
 def test_an_account_counts_once_by_the_mean_of_its_rows() -> None:
     trial, _, one, two = world(4000, 2)
     twice = {name: np.tile(np.asarray(getattr(trial, name)), 2) for name in ("level", "value", "cost", "propensity")}
-    doubled = Trial(**twice, account=np.tile(np.arange(4000), 2))
+    doubled = RandomizedRows(**twice, account=np.tile(np.arange(4000), 2))
     both = [tuple(np.tile(each, 2) for each in policy) for policy in (one, two)]
     single, repeated = at_equal_price(trial, one, two, **BOUNDS), at_equal_price(doubled, *both, **BOUNDS)
     np.testing.assert_allclose(repeated.sequence.low, single.sequence.low)

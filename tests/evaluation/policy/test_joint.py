@@ -13,7 +13,7 @@ from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.frontier import Trial, step_worth
+from shadowprice.evaluation.policy.frontier import RandomizedRows, step_worth
 from shadowprice.evaluation.policy.gate import Against, gate
 from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.policy.uniform import best_flat
@@ -30,7 +30,7 @@ class World:
     """True responses (J, N) of both sides, paid on grant, and a uniform trial of them."""
 
     truth: dict[str, np.ndarray]
-    trials: dict[str, Trial]
+    trials: dict[str, RandomizedRows]
 
 
 def draw(seed: int, rows: int, *, spread: float = 1.5) -> World:
@@ -42,7 +42,7 @@ def draw(seed: int, rows: int, *, spread: float = 1.5) -> World:
         truth[side] = 0.1 + 0.6 * (1 - np.exp(-reach * levels[:, None] / 60))
         level = rng.integers(0, levels.size, rows)
         y = (rng.random(rows) < truth[side][level, np.arange(rows)]).astype(float)
-        trials[side] = Trial(
+        trials[side] = RandomizedRows(
             level=level,
             value=y,
             cost=levels[level].astype(float),
@@ -59,7 +59,7 @@ def curves(response: dict[str, np.ndarray]) -> dict[str, tuple[np.ndarray, np.nd
 def compare(world: World, candidate, incumbent=None, *, replications: int = 100, **options) -> AtBudget:
     own = curves(candidate)
     trials = {
-        side: Trial(**{**vars(trial), "expected_value": own[side][0], "expected_cost": own[side][1]})
+        side: RandomizedRows(**{**vars(trial), "expected_value": own[side][0], "expected_cost": own[side][1]})
         for side, trial in world.trials.items()
     }
     return at_budget(
@@ -157,9 +157,12 @@ def test_the_traffic_of_each_side_and_exploration_are_counted() -> None:
 
 def test_a_budget_below_the_cheapest_levels_is_named() -> None:
     world = draw(3, 800)
-    dear = {side: Trial(**{**vars(t), "cost": np.asarray(t.cost) + 100}) for side, t in world.trials.items()}
+    dear = {side: RandomizedRows(**{**vars(t), "cost": np.asarray(t.cost) + 100}) for side, t in world.trials.items()}
     own = {side: (v, c + 100.0) for side, (v, c) in curves(world.truth).items()}
-    trials = {s: Trial(**{**vars(t), "expected_value": own[s][0], "expected_cost": own[s][1]}) for s, t in dear.items()}
+    trials = {
+        s: RandomizedRows(**{**vars(t), "expected_value": own[s][0], "expected_cost": own[s][1]})
+        for s, t in dear.items()
+    }
     found = at_budget(
         trials, own, spending=Spending(requests=REQUESTS, budget=1000.0), interval=Interval(replications=10)
     )

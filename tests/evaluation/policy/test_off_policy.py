@@ -9,7 +9,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.policy.frontier import Trial, decided, price_grid
+from shadowprice.evaluation.policy.frontier import RandomizedRows, decided, price_grid
 from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.policy.off_policy import cross_fitted
 from shadowprice.evaluation.statistics.clusters import Clusters
@@ -132,9 +132,9 @@ def test_cross_fitting_never_shows_a_model_the_account_it_predicts() -> None:
     np.testing.assert_array_equal(order[0], world.x)
 
 
-def trial(world: World, **options) -> Trial:
+def trial(world: World, **options) -> RandomizedRows:
     rows = np.arange(world.x.size)
-    return Trial(
+    return RandomizedRows(
         level=world.level,
         value=world.y,
         cost=LEVELS[world.level] * world.y,
@@ -170,7 +170,7 @@ def test_the_path_is_the_true_value_and_spend_of_the_decisions(estimator) -> Non
     assert found.effective_rows.min() > 1000
 
 
-def equal(rows: Trial, one: tuple, other: tuple, spend: float | None = None, **options) -> AtBudget:
+def equal(rows: RandomizedRows, one: tuple, other: tuple, spend: float | None = None, **options) -> AtBudget:
     """The comparison at what the trial itself spent."""
     budget = float(np.mean(rows.cost)) if spend is None else spend
     sides = ({"customer": each} for each in (rows, one, other))

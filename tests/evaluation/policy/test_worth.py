@@ -13,7 +13,7 @@ from benchmarks.trials import draw
 from research.tables.worth import SHAPES, covered, estimate, in_sequence
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.judged import Flat, Judged, Stage
 from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.evaluation.policy.worth import Worth, mean_weights, worth
@@ -29,7 +29,7 @@ MIXTURE = Flat(shares={"customer": np.array([[1.0, 0.0], [0.4, 0.6]])}, marginal
 
 def judged(level: np.ndarray) -> Worth:
     at = np.arange(3)
-    trial = Trial(
+    trial = RandomizedRows(
         level=level,
         value=VALUE[level, at],
         cost=COST[level, at],
@@ -88,7 +88,7 @@ def test_intervals_are_t_intervals_of_the_mean_score_and_that_of_a_ratio_is_fiel
     n = 400
     level = rng.integers(0, 2, n)
     y, paid = rng.normal(1 + level, 1.0), level * rng.exponential(2.0, n)
-    trial = Trial(
+    trial = RandomizedRows(
         level=level,
         value=y,
         cost=paid,
@@ -115,7 +115,7 @@ def test_partners_that_share_shocks_widen_the_interval() -> None:
     partner = rng.integers(0, 25, n)
     level = (rng.random(25) < 0.5).astype(int)[partner]
     y = level + rng.normal(size=25)[partner] + 0.1 * rng.normal(size=n)
-    trial = Trial(
+    trial = RandomizedRows(
         level=level,
         value=y,
         cost=level * 1.0,
@@ -126,7 +126,7 @@ def test_partners_that_share_shocks_widen_the_interval() -> None:
     )
     flat = Flat(shares={"customer": np.array([[1.0, 0.0]])}, marginal=np.array([0.0]))
 
-    def width(trial: Trial) -> float:
+    def width(trial: RandomizedRows) -> float:
         stage = Stage(rows={"customer": Judged(trial=trial, chosen=np.ones((1, n), dtype=int))}, flat=flat)
         found = worth([stage], {"customer": 1.0}, (1.0,), 1.0).points[0].lowest
         return found.high - found.low
@@ -137,7 +137,7 @@ def test_partners_that_share_shocks_widen_the_interval() -> None:
 def test_the_mixture_before_is_that_of_the_other_rows_and_leaves_out_a_level_without_rows() -> None:
     level = np.array([0, 0, 1, 1, 3, 3])
     value, cost = np.array([0.0, 1.0, 2.0, 2.0, 3.0, 3.0]), np.array([0.0, 0.0, 2.0, 2.0, 10.0, 10.0])
-    trial = Trial(level=level, value=value, cost=cost, propensity=np.full(6, 1 / 3))
+    trial = RandomizedRows(level=level, value=value, cost=cost, propensity=np.full(6, 1 / 3))
     found = flat_before({"customer": trial}, {"customer": 4}, {"customer": 2.0}, np.array([0.0, 2.0, 12.0, 99.0]))
     assert found.shares["customer"] == pytest.approx(
         np.array([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0.5, 0, 0.5], [0, 0, 0, 1]])

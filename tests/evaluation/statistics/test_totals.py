@@ -8,7 +8,7 @@ import pytest
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import together
 from shadowprice.evaluation.statistics.means import mean
-from shadowprice.evaluation.statistics.totals import Totals
+from shadowprice.evaluation.statistics.totals import StratifiedTotals
 
 
 def cells_of(y: np.ndarray, account: np.ndarray, partner: np.ndarray | None = None):
@@ -23,7 +23,7 @@ def test_the_total_of_one_group_is_its_mean_with_the_interval_of_the_mean(crosse
     partner = rng.integers(0, 15, 300).astype(str) if crossed else None
     y = rng.normal(2.0, 1.0, 300) + account.astype(int) / 10
     sums, rows, first = cells_of(y, account, partner)
-    found = Totals([rows], [10.0], account[first], None if partner is None else partner[first]).of([sums])
+    found = StratifiedTotals([rows], [10.0], account[first], None if partner is None else partner[first]).of([sums])
     expected = mean(y, cluster=account, partner=partner)
     estimate = found.estimates()[0]
     for name in ("value", "low", "high"):
@@ -35,8 +35,10 @@ def test_an_account_in_two_groups_is_one_cluster() -> None:
     names = np.arange(200).astype(str)
     y = rng.normal(size=200)
     rows = np.ones(200)
-    together_ = Totals([rows, rows], [1.0, 1.0], np.r_[names, names]).of([y[:, None], y[:, None]])
-    apart = Totals([rows, rows], [1.0, 1.0], np.r_[names, np.char.add("m", names)]).of([y[:, None], y[:, None]])
+    together_ = StratifiedTotals([rows, rows], [1.0, 1.0], np.r_[names, names]).of([y[:, None], y[:, None]])
+    apart = StratifiedTotals([rows, rows], [1.0, 1.0], np.r_[names, np.char.add("m", names)]).of(
+        [y[:, None], y[:, None]]
+    )
     assert together_.value == pytest.approx(apart.value)
     assert float(together_.variance[0] / apart.variance[0]) == pytest.approx(2.0, rel=0.02)
 
@@ -48,15 +50,15 @@ def test_intervals_cover_the_total_of_groups_whose_sizes_vary() -> None:
         sizes = [rng.poisson(200), rng.poisson(300)]
         groups = [rng.exponential(3.0, sizes[0]), rng.normal(1.0, 2.0, sizes[1])]
         names = np.arange(sum(sizes)).astype(str)
-        totals = Totals([np.ones(size) for size in sizes], [100.0, 10.0], names)
+        totals = StratifiedTotals([np.ones(size) for size in sizes], [100.0, 10.0], names)
         found = totals.of([each[:, None] for each in groups]).estimates()[0]
         inside += found.low <= 310.0 <= found.high
     assert 0.91 <= inside / 400 <= 0.985
 
 
 def test_what_is_the_same_for_all_has_no_width_and_one_account_no_interval() -> None:
-    totals = Totals([np.full(50, 3.0)], [7.0], np.arange(50).astype(str))
+    totals = StratifiedTotals([np.full(50, 3.0)], [7.0], np.arange(50).astype(str))
     found = totals.of([np.full((50, 1), 3 * 0.1)]).estimates()[0]
     assert found.low == found.value == found.high == pytest.approx(0.7)
     with pytest.raises(InvalidInput, match="at least two accounts"):
-        Totals([np.ones(1)], [1.0], np.array(["a"]))
+        StratifiedTotals([np.ones(1)], [1.0], np.array(["a"]))

@@ -21,7 +21,7 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.resolve import MAX_STEP, CampaignState, Resolution
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
@@ -152,7 +152,7 @@ def bonus_day(seed: int, **changes: Any) -> Setting:
     """A day of about 60 requests, and money for about ten bonuses."""
     campaign, curves = bonus_campaign(**changes), bonus_curves(seed, 300)
     names = np.array([f"p{place:04d}" for place in range(curves.accounts)])
-    people: dict[Side, Population] = {"customer": Population(names, replace(curves, weight=None))}
+    people: dict[Side, NamedCurves] = {"customer": NamedCurves(names, replace(curves, weight=None))}
     forecast = Forecast.of(campaign, {"customer": Profile(np.ones(24), 60.0)})
     who: dict[Side, Accounts] = {"customer": Accounts(names, np.ones(names.size))}
     return Setting(

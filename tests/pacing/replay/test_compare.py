@@ -15,7 +15,7 @@ from shadowprice.curves import Curves
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies, score, value_within_budget
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.run import Replay
 
 NOON = {12: 2.0}
@@ -121,7 +121,7 @@ def test_a_wrong_model_costs_value_that_pacing_cannot_win_back(make_setting: Cal
     perfect = make_setting(5, requests=12_000)
     rng = np.random.default_rng(0)
     wrong = {
-        side: Population(
+        side: NamedCurves(
             people.account_id,
             Curves(people.curves.levels, people.curves.response[:, rng.permutation(people.curves.accounts)]),
         )
@@ -211,7 +211,7 @@ def test_the_best_flat_mixture_is_the_linear_program_over_both_sides_levels(
 def test_a_model_that_knows_no_account_earns_none_of_the_attainable_gain(make_setting: Callable[..., Setting]) -> None:
     setting = make_setting(3, requests=12_000)
     alike = {
-        side: Population(
+        side: NamedCurves(
             people.account_id,
             Curves(
                 people.curves.levels,

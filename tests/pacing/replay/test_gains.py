@@ -19,7 +19,7 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day
 from shadowprice.pacing.replay.gains import compare, flat_mixtures, gains
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
+from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel, Outcomes
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.tables import campaign_from_tables
 
@@ -28,7 +28,7 @@ REQUESTS = 600
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[Campaign, dict[str, Population]]:
+def world() -> tuple[Campaign, dict[str, NamedCurves]]:
     """Campaign and true curves of a small world."""
     found: Dataset = load("world", seed=1, customers=600, merchants=150)
     campaign = campaign_from_tables(found.tables)
@@ -38,11 +38,11 @@ def world() -> tuple[Campaign, dict[str, Population]]:
         accounts = found.tables.account
         names = accounts["account_id"][accounts["side"] == side].drop_duplicates()
         curve = true_curves(found.truth, side, names, levels.size).astype(np.float32)
-        truth[side] = Population(names.to_numpy(dtype=str), Curves(levels, curve))
+        truth[side] = NamedCurves(names.to_numpy(dtype=str), Curves(levels, curve))
     return campaign, truth
 
 
-def a_day(world: tuple[Campaign, dict[str, Population]], seed: int) -> Setting:
+def a_day(world: tuple[Campaign, dict[str, NamedCurves]], seed: int) -> Setting:
     campaign, truth = world
     small = replace(campaign, budget=replace(campaign.budget, limit=24 * REQUESTS), expected_requests=None, hours=4)
     profile = Profile(np.ones(24), 6 * REQUESTS / 2)
@@ -59,7 +59,7 @@ def a_day(world: tuple[Campaign, dict[str, Population]], seed: int) -> Setting:
 
 
 def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_seeds(
-    world: tuple[Campaign, dict[str, Population]],
+    world: tuple[Campaign, dict[str, NamedCurves]],
 ) -> None:
     covered: dict[str, list[bool]] = {"lowest": [], "flat": [], "customer": [], "merchant": [], "cost": []}
     for seed in range(SEEDS):
@@ -90,12 +90,12 @@ def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_se
     assert max(shares.values()) <= 0.996, shares
 
 
-def test_explored_requests_correct_the_curves_of_a_wrong_model(world: tuple[Campaign, dict[str, Population]]) -> None:
+def test_explored_requests_correct_the_curves_of_a_wrong_model(world: tuple[Campaign, dict[str, NamedCurves]]) -> None:
     """As for a campaign whose truth nobody knows: logged outcomes and propensities, and curves that are wrong."""
     campaign, truth = world
     factors = {side: np.linspace(2.5, 0.7, len(campaign.terms(side).levels))[:, None] for side in SIDES}
     model = {
-        side: Population(each.account_id, Curves(each.curves.levels, each.curves.response * factors[side]))
+        side: NamedCurves(each.account_id, Curves(each.curves.levels, each.curves.response * factors[side]))
         for side, each in truth.items()
     }
     corrected, alone = [], []

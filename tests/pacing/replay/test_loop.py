@@ -14,7 +14,7 @@ from shadowprice.curves import Curves
 from shadowprice.pacing.decision_log.served import exposure_and_outcome, read_log
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.loop import CLOSED, FROZEN, ORACLE, run_loop
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.replay.served_log import write_replay
 
@@ -25,8 +25,8 @@ def test_the_loop_takes_a_new_model_from_the_next_day_on_and_every_day_is_logged
     rng = np.random.default_rng(0)
     first = make_setting(0, requests=1500)
     # A frozen model that knows nothing of who responds.
-    shuffled: dict[Side, Population] = {
-        side: Population(each.account_id, each.curves.take(rng.permutation(each.curves.accounts)))
+    shuffled: dict[Side, NamedCurves] = {
+        side: NamedCurves(each.account_id, each.curves.take(rng.permutation(each.curves.accounts)))
         for side, each in first.outcomes.truth.items()
     }
     played: list[Replay] = []
@@ -37,7 +37,7 @@ def test_the_loop_takes_a_new_model_from_the_next_day_on_and_every_day_is_logged
         renamed = replace(found.day, request_id=np.array([f"{day}-{name}" for name in found.day.request_id]))
         return replace(found, campaign=campaign, model=shuffled, day=renamed)
 
-    def retrain(day: int, run: Replay) -> Mapping[Side, Population] | None:
+    def retrain(day: int, run: Replay) -> Mapping[Side, NamedCurves] | None:
         played.append(run)
         write_replay(tmp_path / "log", run, setting(day).campaign, shuffled, f"m{day}")
         return first.outcomes.truth if day == 0 else None

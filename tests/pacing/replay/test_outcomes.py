@@ -15,9 +15,9 @@ from shadowprice.pacing.budgets.caps import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import (
     NOTHING,
+    NamedCurves,
     OutcomeModel,
     Outcomes,
-    Population,
     poisson_quantile,
 )
 
@@ -35,8 +35,8 @@ def model(merchant_basis: CostBasis = "on_grant", seed: int = 0, most_units: int
     )
     levels = np.array(LEVELS)
     truth = {
-        "customer": Population(np.array(["a", "b"]), Curves(levels, np.array([[0.2, 0.5], [0.4, 0.5]]))),
-        "merchant": Population(np.array(["m", "b"]), Curves(levels, np.array([[0.3, 1.7], [0.6, 2.0]]))),
+        "customer": NamedCurves(np.array(["a", "b"]), Curves(levels, np.array([[0.2, 0.5], [0.4, 0.5]]))),
+        "merchant": NamedCurves(np.array(["m", "b"]), Curves(levels, np.array([[0.3, 1.7], [0.6, 2.0]]))),
     }
     return OutcomeModel(campaign, truth, seed=seed)  # type: ignore[arg-type]
 
@@ -138,7 +138,7 @@ def test_unknown_accounts_sides_and_levels_are_named() -> None:
             day("m", "merchant", 1), level(0, 1)
         )
     with pytest.raises(InvalidInput, match="account_id"):
-        Population(np.array(["a", "a"]), one_sided.truth["customer"].curves)
+        NamedCurves(np.array(["a", "a"]), one_sided.truth["customer"].curves)
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.01, 0.7, 3.0, 25.0])

@@ -18,7 +18,7 @@ from shadowprice.responses.goal.dfcl import DfclPolicyModel
 from shadowprice.responses.goal.end_to_end import EndToEndModel
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.model import GoalModel
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.uplift.two_outcome import held_out_rows
 
@@ -26,12 +26,12 @@ QUICK = TrainingConfig(learning_rate=2e-2, epochs=10, patience=10)
 NO_ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=1)
 
 
-def recording(kind: type[GoalModel]) -> tuple[type[GoalModel], list[Trial]]:
+def recording(kind: type[GoalModel]) -> tuple[type[GoalModel], list[GoalRows]]:
     """The model class with a goal that keeps the trial it receives."""
-    kept: list[Trial] = []
+    kept: list[GoalRows] = []
 
     class Recording(kind):  # type: ignore[misc,valid-type]
-        def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
+        def goal(self, value: Tensor, cost: Tensor, trial: GoalRows) -> Goal:
             kept.append(trial)
             return super().goal(value, cost, trial)
 

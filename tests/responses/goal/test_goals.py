@@ -15,7 +15,7 @@ from shadowprice.evaluation import metrics
 from shadowprice.responses.goal import make_estimator
 from shadowprice.responses.goal.goals import BudgetGoal, LagrangianGoal
 from shadowprice.responses.goal.path import outcome_path
-from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.goal.trial import GoalRows
 
 
 def simulated(rows: int, seed: int = 0, nuisance: float = 0.0):
@@ -27,7 +27,7 @@ def simulated(rows: int, seed: int = 0, nuisance: float = 0.0):
     cost = torch.tensor(drawn.cost.T)
     none = torch.zeros(rows, dtype=torch.float64)
     columns = [torch.tensor(frame[name].to_numpy()) for name in ("level", "response", "cost")]
-    return value, cost, Trial(*columns, torch.tensor(1.0 / frame["propensity"].to_numpy()), none, none), drawn
+    return value, cost, GoalRows(*columns, torch.tensor(1.0 / frame["propensity"].to_numpy()), none, none), drawn
 
 
 def test_the_goal_is_the_plain_metric() -> None:

@@ -16,7 +16,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.uplift.outcomes import Outcome
+from shadowprice.responses.uplift.outcomes import OutcomeScale
 from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel, labeled_rows
 from shadowprice.responses.weights import inverse_propensity
 
@@ -160,7 +160,7 @@ def test_a_shift_puts_the_mean_right(mean: float) -> None:
     raw = torch.randn(500, generator=torch.Generator().manual_seed(0))
     share = torch.rand(500, generator=torch.Generator().manual_seed(1))
     share = share / share.sum()
-    for kind in (Outcome(binary=True), Outcome(False, 5.0, 2.0)):
+    for kind in (OutcomeScale(binary=True), OutcomeScale(False, 5.0, 2.0)):
         shifted = kind.expected(raw + kind.shift(raw, torch.tensor(mean), share))
         assert float((share * shifted).sum()) == pytest.approx(mean, abs=1e-4)
 

@@ -25,7 +25,7 @@ from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.errors import Unavailable
 from shadowprice.limits import GroupBudget, Limits
-from shadowprice.pacing.population import Population
+from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.what_if import Change, WhatIf
 
@@ -53,7 +53,7 @@ def asked() -> SimpleNamespace:
         limits=Limits(budgets=(GroupBudget(name="few", limit=900_000, side="customer"),)),
     )
     curves, ahead = {"customer": Curves(LEVELS, response)}, {"customer": float(ACCOUNTS)}
-    people = {"customer": Population(pa.chunked_array([np.arange(ACCOUNTS).astype(str)]), curves["customer"])}
+    people = {"customer": SideAccounts(pa.chunked_array([np.arange(ACCOUNTS).astype(str)]), curves["customer"])}
     sample, whole = (WhatIf(campaign, curves, ahead, rows=rows) for rows in (1500, 0))
     return SimpleNamespace(campaign=campaign, question=Question(campaign, people, sample), whole=whole)
 

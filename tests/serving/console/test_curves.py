@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from serving.console.curves import GROUPS, side_curves
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
-from shadowprice.pacing.population import Population
+from shadowprice.pacing.population import SideAccounts
 
 LEVELS = (50, 100, 200)
 CAMPAIGN = Campaign(
@@ -24,9 +24,9 @@ CAMPAIGN = Campaign(
 )
 
 
-def population(levels: tuple[int, ...], response: np.ndarray, weight: np.ndarray | None = None) -> Population:
+def population(levels: tuple[int, ...], response: np.ndarray, weight: np.ndarray | None = None) -> SideAccounts:
     names = pa.chunked_array([[f"a{row}" for row in range(response.shape[1])]])
-    return Population(names, Curves(np.array(levels), response, weight))
+    return SideAccounts(names, Curves(np.array(levels), response, weight))
 
 
 def test_groups_are_quarters_by_what_the_largest_incentive_adds() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from serving.ledger.terms import check_terms, noted_terms
-from serving.ledger.totals import Totals
+from serving.ledger.totals import LedgerTotals
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict
 
@@ -28,7 +28,7 @@ def test_other_levels_of_the_same_number_differ_and_other_terms_do_not(kit):
 
 
 def test_requests_of_a_side_that_the_campaign_does_not_have_are_counted_too():
-    totals = Totals(
+    totals = LedgerTotals(
         decisions={("merchant", 0, "optimal"): 2},
         authorized={"customer": 0},
         outstanding={},

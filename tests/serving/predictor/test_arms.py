@@ -23,7 +23,7 @@ from shadowprice.decision import decide
 from shadowprice.groups import Groups
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 
 ARMS = Experiment(
@@ -55,7 +55,7 @@ def test_each_arm_is_answered_as_the_replay_answers_it(build, kit, heads, unit):
     curve = heads["customer"].response(np.stack([frame["customer", name] for name in accounts]))
     price = kit.price(price=0.006)
     answers = build(terms=terms, price=price, groups=groups)[0].answer(Requests(ids, accounts, ["customer"] * 60))
-    model = {"customer": Population(np.array(accounts), Curves(terms.terms("customer").levels, curve))}
+    model = {"customer": NamedCurves(np.array(accounts), Curves(terms.terms("customer").levels, curve))}
     policy = PricedPolicy(terms, model, SimulatedLedger(terms, {}), groups=groups, price=price)
     replayed = policy(Day(np.array(ids), np.array(accounts), np.full(60, "customer"), np.zeros(60), 1))
     for name in ("level", "propensity", "arm", "reason"):

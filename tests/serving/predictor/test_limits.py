@@ -15,7 +15,7 @@ from shadowprice.errors import InvalidContext
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 
 
@@ -60,7 +60,7 @@ def test_service_and_replay_give_nothing_where_a_rule_forbids_the_level_without_
     answers = build(terms=terms, ledger=ledger, attributes=attributes, price=price)[0].answer(customers(*names))
     frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
     curve = heads["customer"].response(np.stack([frame["customer", name] for name in names]))
-    model = {"customer": Population(np.array(names), Curves(terms.terms("customer").levels, curve))}
+    model = {"customer": NamedCurves(np.array(names), Curves(terms.terms("customer").levels, curve))}
     replay = PricedPolicy(
         terms, model, SimulatedLedger(terms, {}, terms.coverage(attributes)), hard_stop=True, price=price
     )

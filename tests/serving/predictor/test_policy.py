@@ -29,7 +29,7 @@ from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.pacing.replay.day import Accounts, Day
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.policy import Policy
 from shadowprice.responses.layers.heads import save_heads
@@ -134,7 +134,7 @@ def by_replay(case):
         mine = case.embeddings[case.embeddings["side"] == side]
         response = case.heads[side].response(np.stack(mine["embedding"]))
         names = mine["account_id"].to_numpy(dtype=str)
-        model[side] = Population(names, Curves(case.heads[side].levels, response))
+        model[side] = NamedCurves(names, Curves(case.heads[side].levels, response))
     context = {name: np.array(values, dtype=object) for name, values in requests.context.items()}
     columns = [np.array(each) for each in (requests.request_id, requests.account_id, requests.side)]
     day = Day(*columns, np.linspace(0, 0.5, COUNT), 24, np.array(requests.partner_id), context)
