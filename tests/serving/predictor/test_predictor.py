@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,3 +133,24 @@ def test_without_a_price_there_is_no_answer(build):
     predictor.predictor.source.current = None
     with pytest.raises(Unavailable, match="no price"):
         predictor.answer(customers("c1"))
+
+
+def test_a_reader_of_one_decision_opens_at_most_25_files(build):
+    # Files of the service until the ledger answers; the ledger is a service of its own.
+    root, passed = Path(__file__).parents[3], set()
+    predictor, _ = build()
+
+    def note(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(root):
+            passed.add(path.relative_to(root).as_posix())
+
+    sys.setprofile(note)
+    try:
+        predictor.answer(customers("c0"))
+    finally:
+        sys.setprofile(None)
+    files = {name for name in passed if name.startswith(("serving/", "shadowprice/"))}
+    files = {name for name in files if not name.startswith("serving/ledger/")}
+    assert {"serving/predictor/predictor.py", "shadowprice/policy.py", "shadowprice/decision.py"} <= files
+    assert len(files) <= 25, sorted(files)
