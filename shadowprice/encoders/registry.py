@@ -18,6 +18,8 @@ ENCODERS = {
     "sgc2": "shadowprice.encoders.sgc2:Sgc2Encoder",
     "graphconv": "shadowprice.encoders.two_layers:GraphConvEncoder",
 }
+GRAPH_ENCODER = "sgc2"
+"""Encoder of a graph where none is named (decision record 27)."""
 
 
 def make_encoder(name: str, **options: Any) -> GraphEncoder:

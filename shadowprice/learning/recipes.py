@@ -8,7 +8,7 @@ from typing import Any
 
 from shadowprice.campaign import FLAT, Policy, Side
 from shadowprice.checks import require
-from shadowprice.encoders.registry import ENCODERS
+from shadowprice.encoders.registry import ENCODERS, GRAPH_ENCODER
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
@@ -27,8 +27,6 @@ PIPELINES = {"": "train", "sessions": "vouchers", "segments": "delivery"}
 """Subject of a data set → the pipeline that trains its models."""
 PARTS = frozenset({*LAYERS, "dnn", "dnn_h"})
 """Names that alone would be taken for a joint network, whose recipe is called ``joint_…``."""
-GRAPH_ENCODER = "sgc2"
-"""Encoder of S0's joint network where none is named (decision record 27)."""
 
 
 @dataclass(frozen=True)

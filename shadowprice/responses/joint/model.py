@@ -48,7 +48,7 @@ class JointSpec:
     dropout       in the encoder
     """
 
-    encoder: str = "gcn2"
+    encoder: str
     layers: Mapping[Side, str]
     levels: Mapping[Side, Sequence[int]]
     layer_options: Mapping[Side, Mapping[str, Any]] = field(default_factory=dict)

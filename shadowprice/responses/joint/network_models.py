@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
+from shadowprice.encoders.registry import GRAPH_ENCODER
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.snapshot import GraphSnapshot
@@ -32,7 +33,7 @@ class NetworkModel(ResponseModel):
 
     Options:
         side: which side the rows are of.
-        encoder: name of the encoder; by default ``gcn2`` with snapshots and ``none`` without, where the features of the
+        encoder: name of the encoder; by default ``sgc2`` with snapshots and ``none`` without, where the features of the
             frame are all there is.
         training: how to train; its seed is replaced by the model's.
         layer_options: those of the response layer, such as ``fusion``.
@@ -72,7 +73,7 @@ class NetworkModel(ResponseModel):
         known = {name for snapshot in snapshots for name in snapshot.names[self.side]}
         context = [c for c in frame.columns if c.startswith(("x_", "c_")) and c not in known and c not in RESERVED]
         spec = JointSpec(
-            encoder=self.encoder or ("gcn2" if self.given.snapshots else "none"),
+            encoder=self.encoder or (GRAPH_ENCODER if self.given.snapshots else "none"),
             layers={self.side: self.layer},
             levels={self.side: tuple(self.levels.tolist())},
             layer_options={self.side: self.layer_options},
