@@ -19,6 +19,8 @@ from benchmarks.service import capacity_tables, tables
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = tuple(DOCS / "reference" / f"{page}.md" for page in ("benchmarks", "capacity", "service-performance"))
 IMAGES = DOCS / "images"
+LEAST_SHOWN = 10_000
+"""Smallest number of accounts in the tables of solvers; the figure has the smaller ones."""
 
 
 def write(results: Path, pages: Sequence[Path] = PAGES, images: Path = IMAGES) -> None:
@@ -70,44 +72,28 @@ def machine(results: Results) -> str:
 
 
 def budgets(kind: str) -> Callable[[Results], str]:
-    """The table of engine and peers for one kind of instance."""
+    """Table of engine and peers for one kind of instance, from ``LEAST_SHOWN`` accounts on, of the solvers that ran."""
 
     def table(results: Results) -> str:
         lines = []
         for row in results["allocation"]["rows"]:
-            if row["kind"] != kind:
+            if row["kind"] != kind or row["accounts"] < LEAST_SHOWN or "skipped" in row:
                 continue
             name = f"**{row['solver']}**" if row["solver"].startswith("engine") else row["solver"]
             start = [f"{row['accounts']:,}", name]
-            if "skipped" in row:
-                lines.append([*start, row["skipped"], *[""] * 8])
-                continue
             lines.append(
                 [
                     *start,
                     seconds(row["seconds"]),
-                    seconds(row["processor"]),
                     f"{row['reads']:,.3g}" if row["reads"] < 1000 else f"{row['reads']:,.0f}",
                     f"{row['ratio']:,.0f}" if row["ratio"] >= 10 else f"{row['ratio']:.2g}",
-                    f"{row['growth']:.1f}" if row["growth"] else "",
                     power(row.get("gap")),
                     power(row["difference"]),
                     power(row["violation"]),
                     f"{row['peak']:.0f}",
                 ]
             )
-        heads = (
-            "accounts",
-            "solver",
-            "seconds",
-            "CPU",
-            "reads",
-            "× engine",
-            "growth",
-            "gap",
-            "difference",
-            "violation",
-        )
+        heads = ("accounts", "solver", "seconds", "reads", "× engine", "gap", "difference", "violation")
         return markdown((*heads, "extra MB"), lines)
 
     return table
@@ -142,14 +128,14 @@ def delivery(results: Results) -> str:
             f"{row['users']:,} × {row['funds']}",
             seconds(row["seconds"]),
             seconds(row["processor"]),
-            *[seconds(spent) for spent in row["parts"].values()],
+            seconds(row["parts"]["predict"]),
             power(row["gap"]),
             row["ineligible"],
             f"{row['peak_mb']:,.0f}",
         ]
         for row in rows
     ]
-    heads = ("users, funds", "clock", "CPU", *[f"{part}, CPU" for part in rows[0]["parts"]])
+    heads = ("users, funds", "clock", "CPU", "predict, CPU")
     return markdown((*heads, "gap", "ineligible", "peak MB"), lines)
 
 
@@ -256,23 +242,14 @@ def vouchers(results: Results) -> str:
     lines = []
     for batch, of in found["steps"].items():
         for name in of["one_thread"]["trained_per_second"]:
-            line = [f"{int(batch):,}", name]
-            for way in (of["one_thread"], of["by_the_clock"]):
-                low, mid, high = np.quantile(way["times_the_dnn"][name], [0.25, 0.5, 0.75])
-                line += [f"{way['trained_per_second'][name]:,.0f}", f"{mid:.2f} × ({low:.2f} to {high:.2f})"]
-            lines.append(line)
+            alone = of["one_thread"]
+            low, mid, high = np.quantile(alone["times_the_dnn"][name], [0.25, 0.5, 0.75])
+            trained = f"{alone['trained_per_second'][name]:,.0f}"
+            lines.append([f"{int(batch):,}", name, trained, f"{mid:.2f} × ({low:.2f} to {high:.2f})"])
     sizes = (
         f"{found['sessions']:,} sessions, {found['nodes']:,} nodes, {found['graphs_per_second']:,.0f} graphs a second"
     )
-    clock = f"by the clock, {found['threads']} threads"
-    heads = (
-        "rows of a step",
-        "model",
-        "sessions a second, one thread's processor time",
-        "÷ the DNN's",
-        clock,
-        "÷ the DNN's",
-    )
+    heads = ("rows of a step", "model", "sessions a second, one thread's processor time", "÷ the DNN's")
     return f"{sizes}.\n\n{markdown(heads, lines)}"
 
 

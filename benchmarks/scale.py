@@ -113,11 +113,13 @@ def measured(results: Results) -> dict[int, dict[str, dict[str, Any]]]:
 
 
 def table(results: Results) -> str:
-    """Seconds, memory and growth of every step; growth is the exponent of the CPU time from the size before."""
+    """Table of all sizes; of the largest, each step has the exponent of its CPU time from the size before."""
     lines: list[list[str]] = []
     before: tuple[int, dict[str, dict[str, Any]]] = 0, {}
-    for accounts, steps in sorted(measured(results).items()):
-        for name, step in steps.items():
+    found = measured(results)
+    for accounts, steps in sorted(found.items()):
+        shown = {name: step for name, step in steps.items() if accounts == max(found) or step["failed"]}
+        for name, step in shown.items():
             growth = ""
             if name in before[1] and not step["failed"]:
                 ratio = step["processor"] / before[1][name]["processor"]

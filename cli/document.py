@@ -14,6 +14,8 @@ from cli.commands import COMMANDS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "command-line.md"
 START = "<!-- python -m cli.document writes the rest -->"
+COMMON_JSON = "print the result as JSON"
+"""Help of ``--json`` where it is the option that the head of the page describes."""
 
 
 def page(written: str) -> str:
@@ -44,7 +46,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
     yield from (line.strip().replace("``", "`") for line in command.help.strip().splitlines())
     yield from ("", "| | default | |", "|---|---|---|")
     for each in command.params:
-        if each.name == "help":
+        if each.name == "help" or each.help == COMMON_JSON:
             continue
         label = _label(each) if each in arguments else ", ".join(each.opts)
         default = "required" if each.required else "" if each.default in (None, "", False) else f"`{each.default}`"
