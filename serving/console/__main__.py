@@ -21,7 +21,6 @@ from serving.http.probes import Probes, probing
 from serving.http.server import BoundedServer
 from serving.http.tokens import Tokens, read_secret
 from serving.settings import Settings, setting
-from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.lifeline import end_with_parent
 from shadowprice.pacing.price_store import PriceStore
@@ -41,7 +40,6 @@ class ConsoleSettings(Settings, program="serving.console"):
         variable="CONSOLE_WORKSPACE",
     )
     lift_file: Path | None = setting("file that the job lift writes; empty: none", None, variable="CONSOLE_LIFT_FILE")
-    currency: str = setting("ISO 4217 code of the campaign's money, or offers", "USD")
     token_file: Path | None = setting("file with the tokens of the role view", None, variable="CONSOLE_TOKEN_FILE")
     oidc_issuer: str = setting("address of the OpenID provider that signs people in; empty: tokens alone", "")
     oidc_client_id: str = setting("id of the console at the provider", "")
@@ -73,7 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ledger,
             PriceStore(settings.prices_dir),
             log=settings.log_dir,
-            currency=Currency.of(settings.currency),
             lift=settings.lift_file,
             questions=None if settings.workspace is None else Questions.of(settings.workspace),
         )

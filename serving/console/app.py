@@ -73,7 +73,6 @@ class Console:
         ledger: TotalsSource,
         prices: PriceStore,
         log: Path | None = None,
-        currency: Currency | None = None,
         questions: Questions | None = None,
         lift: Path | None = None,
     ) -> None:
@@ -81,7 +80,7 @@ class Console:
         self._ledger = ledger
         self._store, self._prices = prices, PriceHistory(prices, campaign.name)
         self._log = None if log is None else DecisionLog(log)
-        self._currency = currency or Currency()
+        self._currency = Currency.of(campaign.currency)
         self._questions = questions
         self._lift = lift
         self._workspace = Workspace(prices.root.parent)

@@ -30,7 +30,7 @@ class Deployment:
     """Paths that the two services of a campaign read and write, and those of their logs.
 
     served_dir is for the decision log, logs_dir for what the processes print. window is the predictor's setting:
-    off, since campaigns of data sets are replayed after their end. currency is the ISO 4217 code of the money.
+    off, since campaigns of data sets are replayed after their end.
     """
 
     campaign_file: Path
@@ -41,7 +41,6 @@ class Deployment:
     logs_dir: Path
     served_dir: Path
     window: Literal["on", "off"] = "off"
-    currency: str = "USD"
 
     @classmethod
     def of_run(
@@ -51,7 +50,6 @@ class Deployment:
         *,
         ledger: str = LEDGER,
         prices: str = PRICES,
-        currency: str = "USD",
     ) -> Deployment:
         """The places of a run's folder; a replayed day has a ledger and prices of its own."""
         return cls(
@@ -62,7 +60,6 @@ class Deployment:
             ledger_db=run / ledger,
             logs_dir=run / "logs",
             served_dir=run / SERVED / Path(ledger).stem,
-            currency=currency,
         )
 
 
@@ -198,7 +195,6 @@ def start_console(deployment: Deployment, port: int, ledger_url: str) -> Service
         *("--prices-dir", str(deployment.prices_dir)),
         *("--log-dir", str(deployment.served_dir)),
         *("--ledger-url", ledger_url),
-        *("--currency", deployment.currency),
         *("--lift-file", str(deployment.model_dir.parent / LIFT)),
         *("--host", HOST, "--port", str(port)),
     ]

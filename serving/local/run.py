@@ -32,7 +32,7 @@ def serve(
     told = policy_in_words(folder)
     if open_window(folder):
         told = [f"a window of {read_campaign(folder).hours} hours begins: nothing is spent", *policy_in_words(folder)]
-    deployment = Deployment.of_run(folder, folder / CAMPAIGN, currency=read_campaign(folder).currency)
+    deployment = Deployment.of_run(folder, folder / CAMPAIGN)
     with launch(deployment, predictor_port=port, ledger_port=port + 1, console_port=port + 2) as services:
         print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
         print(f"console {services.console_url}")

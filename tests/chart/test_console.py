@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from serving.console.__main__ import ConsoleSettings
 from serving.console.access import role_of
 from serving.console.login import Provider
 from serving.http.tokens import Tokens
-from shadowprice.currency import OFFERS, Currency, check_code
-from shadowprice.errors import InvalidInput
 
 VALUES = values_of(CHART / "ci" / "console-values.yaml")
 
@@ -48,7 +45,6 @@ def test_the_console_reads_what_the_chart_mounts_and_can_write_nothing(monkeypat
         [mount] = [mounts[each] for each in mounts if path.is_relative_to(each)]
         assert mount["readOnly"] is True
     assert {path for path, mount in mounts.items() if not mount.get("readOnly")} == {"/tmp"}
-    assert Currency.of(settings.currency).digits == 0
     assert settings.oidc_client_secret_file == Path("/etc/shadowprice/oidc/client-secret")
     assert mounts["/etc/shadowprice/oidc"]["readOnly"] is True
     sign_on = Provider(
@@ -65,18 +61,6 @@ def test_the_console_reads_what_the_chart_mounts_and_can_write_nothing(monkeypat
     assert ports == {settings.port, settings.probe_port}
     without = variables(pod(merged(VALUES, "ledger.decisionLog.enabled", False)))
     assert "SHADOWPRICE_LEDGER_LOG_DIR" not in without
-
-
-@pytest.mark.parametrize("code", ["USD", "JPY", OFFERS, "usd", "offer", "OFFERS", "EURO", ""])
-def test_the_chart_takes_the_currencies_that_the_library_takes(code: str) -> None:
-    pattern = json.loads((CHART / "values.schema.json").read_text())["properties"]["console"]["properties"]["currency"]
-    try:
-        check_code(code, "currency")
-    except InvalidInput:
-        assert not re.search(pattern["pattern"], code)
-    else:
-        shown = variables(pod(merged(VALUES, "console.currency", code)))
-        assert shown["SHADOWPRICE_CURRENCY"] == code
 
 
 def test_its_tokens_read_the_ledger_and_open_the_pages_and_no_more(tmp_path) -> None:

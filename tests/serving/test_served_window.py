@@ -81,7 +81,7 @@ def test_an_opening_price_that_expired_before_the_first_request_is_renewed(run: 
 
 def test_the_first_caller_is_answered_at_the_opening_price_and_the_console_shows_the_new_window(run: Path) -> None:
     open_window(run)
-    places = Deployment.of_run(run, run / CAMPAIGN, currency="EUR")
+    places = Deployment.of_run(run, run / CAMPAIGN)
     with (
         launch(places, console_port=free_port()) as services,
         DecisionClient(services.predictor_url, "bonus") as client,

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from types import SimpleNamespace
@@ -21,7 +22,6 @@ from serving.console import budget
 from serving.console.app import Console, create_app
 from serving.console.budget import Questions
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.errors import Unavailable
 from shadowprice.limits import GroupBudget, Limits
@@ -62,10 +62,8 @@ def asked() -> SimpleNamespace:
 def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
     """Asks for a page, in dollars or in the currency that the test names."""
     questions = Questions(lambda: asked.question, lambda: "model-1")
-    currency = Currency.of(getattr(request, "param", "USD"))
-    app = create_app(
-        Console(asked.campaign, Down(), PriceStore(tmp_path / "prices"), currency=currency, questions=questions)
-    )
+    campaign = replace(asked.campaign, currency=getattr(request, "param", "USD"))
+    app = create_app(Console(campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions))
 
     def ask(page: str = "budget", **form: object) -> httpx.Response:
         async def once() -> httpx.Response:

@@ -24,7 +24,6 @@ from serving.ledger.api.app import Ledgers, serve
 from serving.ledger.api.ledger import Ledger as KeptLedger
 from serving.ledger.opening import open_store
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.currency import Currency
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.reports import money_figures
@@ -37,6 +36,7 @@ CAMPAIGN = Campaign(
     sides={"customer": Terms(levels=LEVELS), "merchant": Terms(levels=LEVELS)},
     budget=Budget(limit=10**9),
     starts_at=START,
+    currency="JPY",
 )
 MICROSECONDS = int(START.timestamp() * 1e6)
 FILL = f"""
@@ -119,7 +119,7 @@ def million(tmp_path_factory: pytest.TempPathFactory):
 
     def make() -> Application:
         prices = PriceStore(folder / "prices")
-        return create_app(Console(CAMPAIGN, ledger, prices, log=folder / "log", currency=Currency.of("JPY")))
+        return create_app(Console(CAMPAIGN, ledger, prices, log=folder / "log"))
 
     yield make
     store.close()
