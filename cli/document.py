@@ -24,9 +24,9 @@ def page(written: str) -> str:
 
 
 def _commands() -> Iterator[str]:
-    yield from ("## Commands", "", "| command | |", "|---|---|")
+    yield from ("## Commands", "", "A default stands in brackets.", "")
     for name, entry in COMMANDS.items():
-        yield f"| `shadowprice {name}` | {entry.about} |"
+        yield f"- `shadowprice {name}`: {entry.about}"
     for name, entry in COMMANDS.items():
         own = getattr(import_module(entry.module), "app", None) if entry.module.startswith("cli.") else None
         if own is None:
@@ -44,13 +44,13 @@ def _command(name: str, command: Any) -> Iterator[str]:
     words = " ".join(_label(each) if each.required else f"[{_label(each)}]" for each in arguments)
     yield from ("", f"## shadowprice {name}", "", f"    shadowprice {name} {words}", "")
     yield from (line.strip().replace("``", "`") for line in command.help.strip().splitlines())
-    yield from ("", "| | default | |", "|---|---|---|")
+    yield ""
     for each in command.params:
         if each.name == "help" or each.help == COMMON_JSON:
             continue
         label = _label(each) if each in arguments else ", ".join(each.opts)
-        default = "required" if each.required else "" if each.default in (None, "", False) else f"`{each.default}`"
-        yield f"| `{label}` | {default} | {each.help} |"
+        default = " (required)" if each.required else "" if each.default in (None, "", False) else f" (`{each.default}`)"
+        yield f"- `{label}`{default}: {each.help}"
 
 
 def _label(argument: Any) -> str:

@@ -1,4 +1,4 @@
-"""``shadowprice explain``: why a running predictor would decide a request as it would."""
+"""``shadowprice explain``: explain the decision of a running predictor."""
 
 from __future__ import annotations
 

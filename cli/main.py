@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def refuse(name: str) -> int:
-    """Raise the error of a command that there is not."""
+    """Raise the error of an unknown command."""
     raise Misused(f"there is no command {name!r}; shadowprice --help lists them")
 
 

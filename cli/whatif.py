@@ -1,4 +1,4 @@
-"""``shadowprice whatif``: what a campaign would bring with another budget or other terms."""
+"""``shadowprice whatif``: ask what another budget or other terms bring."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from shadowprice.tables import Tables, campaign_from_tables
 from shadowprice.tables.database import BATCH, parquet_parts, write_batches
 
 SCRATCH = ".scratch"
-"""Folder of what a run of featurize needs for a while."""
+"""Folder of the temporary files of a run."""
 GROUP_ACCOUNTS, LEAST_GROUPS = 300, 100
 """Most accounts of a group, and least number of groups: larger ones cut fewer ties, and leave fewer units."""
 
@@ -57,7 +57,7 @@ GROUP_ACCOUNTS, LEAST_GROUPS = 300, 100
 class FeaturizeJob(Job):
     """Store profiles and interactions, join them to the labels as of each request, snapshot the graph.
 
-    Of voucher sessions it builds the graphs of what was done around them, and stores no feature.
+    For voucher sessions it builds their graphs, and stores no feature.
     """
 
     tables: Path = reads("folder of the prepared tables")
@@ -235,7 +235,7 @@ def _sum_interactions(tables: Tables, ties: TieSums, folder: Path) -> list[Path]
 def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None) -> GraphSnapshot:
     """The graph at the instant of ``ties``: accounts profiled then, tied by then, or asking before the next snapshot.
 
-    A tie to an account that has no profile yet is left out: there is nothing to read at its end.
+    A tie to an account that has no profile yet is left out: its features are unknown.
     """
     return build_snapshot(_nodes(store, tables, ties.at, until), ties, ties.at)
 

@@ -101,7 +101,7 @@ def _check_recent(split: Split, since: pd.Timestamp, newest: pd.Timestamp) -> No
 def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return the rows of accounts that the tables know, and how many are left out; unknown partners become none.
 
-    A request of an account without a profile has nothing to learn from; a partner without one says nothing.
+    A request of an account without a profile has no features; a partner without one counts as none.
     """
     if exposure.empty:
         return exposure, 0

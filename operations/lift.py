@@ -1,4 +1,4 @@
-"""Estimate what the arms of a campaign brought, from its decision log."""
+"""Estimate the effect of a campaign's arms from its decision log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Put a model on trial beside the served one, let it grow by what it brings, and promote it or roll it back."""
+"""Put a model on trial beside the served one, raise its share by its gain, and promote it or roll it back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STAGES = ((100, -0.2), (1000, 0.0))
 class PromoteJob(Job):
     """Start a canary with ``model``, or take the next step of the one that runs: grow, wait, promote or roll back.
 
-    Run it daily. The steps depend only on the log and the canary's file, so a run too many changes nothing.
+    Run it daily. The steps depend only on the log and the canary's file, so an additional run changes nothing.
     """
 
     workspace: Path = required("folder with campaign, model and prices")
@@ -104,7 +104,7 @@ def run(job: PromoteJob) -> str:
 
 
 def _promote(job: PromoteJob, campaign: Campaign, canary: Canary, verdict: StageVerdict | None, reason: str) -> str:
-    """Register the model of a canary that decides for everybody, and write the step down."""
+    """Register the model of a canary that decides for everybody, and record the step."""
     register(RegisterJob(model=job.workspace / VERSIONS / canary.model_version, workspace=job.workspace))
     return _log(job, campaign, "promote", canary, verdict, reason)
 

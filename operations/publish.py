@@ -1,4 +1,4 @@
-"""Publish a price that was solved, and what was solved with it."""
+"""Publish a solved price, and the plan that was solved with it."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def add(record: PriceRecord, workspace: Path, prices: PriceStore) -> PriceRecord
 
 
 def _signed(record: PriceRecord) -> PriceRecord:
-    """Return a record with the name of who publishes it."""
+    """Return a record with the user who publishes it."""
     return replace(record.verify(), by=actor()).sealed()

@@ -55,7 +55,7 @@ from shadowprice.tables.database import parquet_parts
 from shadowprice.watch.feature_drift import describe_columns
 
 COLUMNS_BYTES = 500
-"""Of the columns of an account in both stores and of its curves, with some twenty columns."""
+"""Bytes of the columns of an account in both stores and of its curves, for some twenty columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ def _share(source: str, target: str) -> str:
 
 
 def _point(link: Path, target: Path) -> None:
-    """Make ``link`` a symbolic link to ``target``, at once."""
+    """Make ``link`` a symbolic link to ``target``, by one rename."""
     if link.is_dir() and not link.is_symlink():
         # A copy of a workspace may have followed the link. Nothing can replace a folder at once.
         os.replace(link, link.with_name(f".{link.name}.{uuid.uuid4().hex}"))

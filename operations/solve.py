@@ -170,8 +170,8 @@ def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None, 
 def _solve_canary(job: SolveJob, state: PricingState, executor: Executor | None) -> PriceRecord | None:
     """The next price of the canary, as if it decided for everybody; None without a canary or where it has none.
 
-    Both models are priced so, and each decides for its share of the requests: together they spend the budget. What is
-    wrong with a canary's price never keeps the served model's back.
+    Both models are priced so, and each decides for its share of the requests: together they spend the budget. A fault
+    of the canary's price never stops that of the served model.
     """
     try:
         canary = Canary.read(job.workspace, read_campaign(job.workspace).name)

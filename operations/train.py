@@ -16,7 +16,7 @@ from shadowprice.learning.training_set import served_accounts
 from shadowprice.responses.training import TrainingConfig
 
 ACCOUNT_BYTES = 700
-"""Of the vectors of an account: those of its request and its own."""
+"""Vectors of an account: those of its request and its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,7 @@ def run(job: WhatifJob) -> dict[str, Any]:
         The content of the file, in JSON types; what is not finite is None.
 
     Raises:
-        InvalidInput: terms that the campaign cannot have, or a limit on a group that nobody is in.
+        InvalidInput: terms that the campaign cannot have, or a limit on a group without accounts.
         NotFound: no population of the model.
     """
     asked = open_what_if(job.workspace, job.state, job.rows)

@@ -1,4 +1,4 @@
-"""Everything that workspaces and ledgers hold about one account: exported, and erased.
+"""Export and erasure of everything that workspaces and ledgers hold about one account.
 
 An account is erased in place: a random pseudonym takes the place of its identifier, so every row, sum and order stays.
 The record is written first, then every source, each whole or not at all. Calling again finishes what was interrupted.

@@ -1,4 +1,4 @@
-"""``python -m serving.reconcile``: do the ledger, its log and Prometheus tell the same story?"""
+"""``python -m serving.reconcile``: compare the totals of the ledger, its log and Prometheus."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOGGED = (
 
 @dataclass(frozen=True)
 class Line:
-    """One total: what ``source`` says, and between what it must lie."""
+    """One total: its value in ``source``, and the bounds of the ledger."""
 
     source: str
     total: str

@@ -27,7 +27,7 @@ def retrain_on_alarm(
     """Start a retrain where the last verdict alarms on the registered model; return what was done, in words.
 
     A new model ends the alarm, because a verdict is on one model. A retrain that the gate refuses is tried again after
-    ``hours``. A workspace has one such start at a time: nothing is started while another process is at it.
+    ``hours``. A workspace has one such start at a time: nothing is started while another process holds its lock.
 
     Args:
         workspace: folder with campaign, model and verdict.
@@ -72,7 +72,7 @@ def _last_start(record: Path) -> datetime | None:
 
 @contextmanager
 def _alone(file: Path) -> Iterator[bool]:
-    """Lock a file, and give whether this process has it; the lock of a process that dies is free at once."""
+    """Lock a file, and yield whether this process has the lock; the end of a process frees it."""
     try:
         descriptor = lock_file(file)
     except OSError as error:

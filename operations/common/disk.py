@@ -1,4 +1,4 @@
-"""Space that long jobs need on a disk: told, and refused before anything is written."""
+"""Disk space of long jobs: logged, and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from shadowprice.command.failures import MEND_FULL
 from shadowprice.errors import StorageFailed
 
 LEAST_TOLD = 100_000_000
-"""Bytes from which a need is told; less than this is not worth a line."""
+"""Smallest need that is logged, bytes."""
 RESERVE = 50_000_000
-"""Bytes that stay free for logs and what else lies on the disk."""
+"""Bytes that stay free for logs and other files."""
 
 
 def require_space(folder: Path, need: float, what: str) -> None:
-    """Say how much of a disk something needs, and refuse it where there is less.
+    """Log the disk space that something needs, and refuse it where less is free.
 
     Args:
-        folder: that it writes to; it need not be there yet.
+        folder: that it writes to; it may be missing.
         need: bytes, about.
         what: name of what needs it, such as ``register``.
 

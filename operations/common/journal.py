@@ -1,4 +1,4 @@
-"""Changes that jobs make in a workspace, with the name of who ran the job."""
+"""Changes that jobs make in a workspace, with the user who ran the job."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ TIMEOUT_SECONDS = 30.0
 
 
 def read_traffic(ledger_url: str, campaign: str, since: datetime) -> dict[str, Any]:
-    """Requests by hour and side from ``since`` on, and the newest of them, as the ledger's ``/v1/traffic`` tells."""
+    """Requests by hour and side from ``since`` on, and the newest of them, as the ledger's ``/v1/traffic`` returns
+    them."""
     return _read(ledger_url, "/v1/traffic", {"campaign": campaign, "limit": SAMPLE_ROWS, "since": since.isoformat()})
 
 

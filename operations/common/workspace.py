@@ -1,4 +1,4 @@
-"""Names of what lies in a workspace, read with nothing loaded that only training needs."""
+"""Names of the files of a workspace, and readers that load nothing that only training needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ MODEL = "model"
 VERSIONS = "models"
 """Models, one folder per version."""
 SERVED_MODELS = "models.jsonl"
-"""Models in the order in which they became the newest, with who registered them (:mod:`operations.common.journal`)."""
+"""Models in the order in which they became the newest, with the user who registered each
+(:mod:`operations.common.journal`)."""
 CANARY_LOG = "canary-log.jsonl"
 """Steps of all canaries, likewise."""
 POPULATION = "population"
@@ -135,7 +136,8 @@ def log_of(workspace: Path) -> Path:
 
 
 def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
-    """Return reason and name of who took a registered model that the gate refused; None where nobody had to."""
+    """Return reason and name of the person who took a registered model that the gate had refused; None for other
+    models."""
     gate = _manifest(workspace, model_version).get("gate")
     return None if gate is None else gate["override"]
 

@@ -1,4 +1,4 @@
-"""A place that holds accounts: one interface for files, ledgers and online stores."""
+"""Interface of places that hold accounts: files, ledgers and online stores."""
 
 from __future__ import annotations
 

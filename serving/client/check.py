@@ -1,4 +1,4 @@
-"""``python -m serving.client.check``: is a deployed campaign ready, does it decide, is its price young enough."""
+"""``python -m serving.client.check``: check that a deployed campaign is ready, decides and has a fresh price."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE = "deployment-check"
 
 @dataclass(frozen=True)
 class Found:
-    """Answer of a campaign that is well; the incentive in minor units."""
+    """Answer of a healthy campaign; the incentive in minor units."""
 
     campaign: str
     reason: str
@@ -44,7 +44,7 @@ def check(
     max_price_age_seconds: float,
     token_file: Path | None = None,
 ) -> Found:
-    """Decide for an account and a partner nobody knows, give the money back, and return what was answered.
+    """Decide for an unknown account and partner, return the authorized money, and return the answer.
 
     Raises:
         ShadowpriceError: a service does not answer or asks for another token, or the active price is too old.

@@ -24,7 +24,7 @@ from shadowprice.pacing.decision_log.records import CorrectionKind
 
 TIMEOUT_SECONDS = 30.0
 LATER = (408, 429)
-"""Refusals of a request that may be taken when it is sent again."""
+"""Statuses after which the same request may be sent again."""
 DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.str_, "BOOL": np.bool_}
 
 
@@ -75,11 +75,11 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Correction(Outcome):
-    """An outcome as it stands from now on.
+    """Values of an outcome after a correction.
 
-    event_id  of the correction; the same again counts nothing
+    event_id  id of the correction; a repeat counts nothing
     kind      ``reversal``, ``refund`` or ``clawback``
-    override  book it also without an outcome before it, and without room; for administrators
+    override  record it also without an earlier outcome and beyond the budget; for administrators
     """
 
     event_id: str
@@ -88,7 +88,7 @@ class Correction(Outcome):
 
 
 class _Client:
-    """A kept-alive connection whose refusals are errors of :mod:`shadowprice.errors`."""
+    """Kept-alive connection that raises refusals as errors of :mod:`shadowprice.errors`."""
 
     def __init__(self, url: str, parameters: Mapping[str, str] | None = None) -> None:
         headers = {"content-type": "application/json"}
@@ -123,7 +123,7 @@ class _Client:
 
 
 class DecisionClient(_Client):
-    """Asks the predictor of one campaign, by Open Inference V2, showing ``token`` where it wants one."""
+    """Client of the predictor of one campaign, by Open Inference V2; sends ``token`` where it is given."""
 
     def __init__(self, url: str, campaign: str, token: str | None = None) -> None:
         super().__init__(url)
@@ -142,7 +142,7 @@ class DecisionClient(_Client):
         """Decide n requests in one call.
 
         Args:
-            request_ids: (n,), a name of each request; the same name gets the same answer.
+            request_ids: (n,), an id of each request; the same id gets the same answer.
             account_ids: (n,).
             sides: (n,), ``customer`` or ``merchant``.
             partner_ids: (n,), "" where a request has no partner.
@@ -206,7 +206,7 @@ class DecisionClient(_Client):
 
 
 class LedgerClient(_Client):
-    """Reports outcomes to the ledger and reads its totals; shows a token of the file that the environment names.
+    """Client of the ledger; sends a token of the file that the environment names.
 
     ``campaign`` is needed where the ledger keeps several.
     """
@@ -224,8 +224,8 @@ class LedgerClient(_Client):
         Returns how many were new and how many had been taken before.
 
         Raises:
-            NotFound: a request that was never decided; Conflict: it is settled otherwise;
-            InvalidRequest: an outcome that cannot be; Unavailable: the ledger cannot write now.
+            NotFound: a request that was never decided; Conflict: it has another outcome; InvalidRequest: an impossible
+            outcome; Unavailable: the ledger cannot write now.
         """
         return self._report("/v1/outcomes", [_event(TYPE, source, each.request_id, each, ()) for each in outcomes])
 
@@ -248,7 +248,7 @@ class LedgerClient(_Client):
         return content["accepted"], content["repeated"]
 
     def release(self, campaign: str, request_ids: Sequence[str]) -> tuple[int, int]:
-        """Give back unused authorizations, all or none; what is not open any more is repeated.
+        """Return unused authorizations, all or none; those that are no longer open count as repeats.
 
         Raises:
             NotFound: a request that was never decided; Conflict: one is settled; Unavailable: see above.
@@ -258,12 +258,12 @@ class LedgerClient(_Client):
         return content["accepted"], content["repeated"]
 
     def totals(self) -> dict[str, Any]:
-        """The campaign's totals: spent, authorized, outstanding, money_left, requests and responses by side."""
+        """Return the campaign's totals: spent, authorized, outstanding, money_left, requests and responses by side."""
         content: dict[str, Any] = self._send("GET", "/v1/totals", self._token("read"))
         return content
 
     def traffic(self, since: datetime | None = None, limit: int = 1000) -> dict[str, Any]:
-        """Requests by hour and side from ``since`` on, and those of the newest ``limit`` requests that are among them.
+        """Return requests by hour and side from ``since`` on, and the newest ``limit`` of them.
 
         ``since`` is the start of a quarter of an hour in UTC.
         """

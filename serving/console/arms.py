@@ -15,7 +15,7 @@ from shadowprice.documents import read_json
 from shadowprice.errors import Unavailable
 
 FACTS = ("level", "per", "per_request", "mature", "requests", "mature_hours", "sample_ratio")
-"""Facts of a lift that the page tells."""
+"""Facts of a lift that the page shows."""
 SUMS = ["requests", "outcomes", "responses", "cost"]
 
 
@@ -28,7 +28,7 @@ class WrittenLift:
 
     @property
     def latest(self) -> dict[str, tuple[float, float, float]]:
-        """Arm → incremental value per day with the interval that holds on all days together, as of the last day.
+        """Return, by arm, the incremental value per day on the last day, with the interval of all days together.
 
         An arm whose interval has no end yet is left out.
         """

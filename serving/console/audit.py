@@ -1,4 +1,4 @@
-"""Levels of one request as its price saw them: the curve, and the score of each level."""
+"""Levels of one request at the price of its decision: the curve, and the score of each level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shadowprice.price import PriceRecord
 def level_rows(
     campaign: Campaign, decision: Mapping[str, Any], curve: NDArray[np.float64], price: PriceRecord
 ) -> list[dict[str, float]]:
-    """One row for each level: response, expected cost, score (value less prices times cost), propensity.
+    """Return one row for each level: response, expected cost, score (value less prices times cost), propensity.
 
     Args:
         campaign: with the terms of the decision; fewer levels than the curve has leave no row.

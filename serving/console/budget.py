@@ -25,7 +25,7 @@ AMOUNT = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
 WHERE_SECONDS = 2.0
 """Longest evaluation of a group's condition."""
 TURN_SECONDS = 5.0
-"""A question waits so long for the one before it."""
+"""Longest wait of a question for the one before it."""
 SHARES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Budgets of the curve, as shares of the campaign's own."""
 Opener = Callable[[], Question]
@@ -33,7 +33,7 @@ Opener = Callable[[], Question]
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A population that can be asked about, its answer under the terms of today, and its budget curve."""
+    """Opened population, its answer under the present terms, and its budget curve."""
 
     question: Question
     current: Answer
@@ -89,7 +89,7 @@ class Questions:
 
 
 def change_of(given: QueryParams, question: Question, currency: Currency) -> Change | None:
-    """Return the change that a form asks for: None where it has no field that is filled.
+    """Return the change that a form asks for; None where no field is filled.
 
     Amounts are in major units, such as ``12.50``.
 

@@ -1,4 +1,4 @@
-"""Response curves of the accounts by group, and what explored requests show of them."""
+"""Response curves of the accounts by group, and the responses of explored requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Seen = Mapping[int, tuple[Estimate, int]]
 
 @dataclass(frozen=True, eq=False)
 class GroupCurve:
-    """Curves of one group of accounts, and what its explored requests show.
+    """Curves of one group of accounts, and the responses of its explored requests.
 
     mean, low, high  (J,), expected response at each level: the mean and the quantiles of :data:`BAND`
     rate             (J,), mean rate per minor unit of the segment that ends at each level; see :func:`rates`
@@ -106,12 +106,12 @@ def side_curves(side: Side, people: SideAccounts, campaign: Campaign, explored: 
 
 
 def moved(response: Real, terms: Terms) -> Real:
-    """(N,): what the largest incentive adds to the response; of levels without an order, the one that adds most."""
+    """Return (N,) the response that the largest incentive adds; of levels without an order, the one that adds most."""
     return np.asarray((response[-1] if terms.ordered else response.max(axis=0)) - response[0])
 
 
 def rates(side: Side, response: Real, levels: tuple[int, ...]) -> Real:
-    """(J, N): rate per minor unit in the segment that ends at each level; NaN for a first level of 0.
+    """Return (J, N) rates per minor unit in the segment that ends at each level; NaN for a first level of 0.
 
     Of a customer the hazard of a response, −Δ log(1 − F) / Δr. Of a merchant, whose response is a ratio and no
     probability, the response that a minor unit more adds, ΔF / Δr; NaN at the first level.

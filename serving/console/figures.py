@@ -33,7 +33,7 @@ class Drawer:
         self._drawn: OrderedDict[Hashable, str] = OrderedDict()
 
     def draw(self, key: Hashable, make: Callable[[], str]) -> str:
-        """Return the figure of a content, made where it is not kept."""
+        """Return the figure of a content; the newest ones are drawn once."""
         with self._lock:
             if key not in self._drawn:
                 self._drawn[key] = make()
@@ -44,7 +44,7 @@ class Drawer:
 
 
 def pace(state: State, currency: Currency) -> str:
-    """Price of money and money paid against the plan by hour of the window, as SVG with one panel each."""
+    """Draw price, and money paid against the plan, by hour of the window, as SVG with one panel each."""
     with svg.figure(10.6, 5.4, nrows=2, sharex=True, height_ratios=[1.3, 2]) as (drawn, (price, spend)):
         _price(price, state, currency)
         _spend(spend, state, currency)
@@ -117,7 +117,7 @@ def _against(planned: float, currency: Currency) -> str:
 
 
 def curves(found: SideCurves, currency: Currency, terms: Terms) -> str:
-    """Response and rate by incentive of each group of accounts, as SVG with two panels for each group.
+    """Draw response and rate by incentive, as SVG with two panels for each group of accounts.
 
     Levels that are numbers of offers have no rate.
     """

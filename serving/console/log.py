@@ -20,7 +20,7 @@ from shadowprice.reports.mix import Mix
 
 Found = TypeVar("Found")
 ATTEMPTS = 5
-"""Readings of a folder whose segments are being replaced by larger ones."""
+"""Attempts to read a folder whose segments are being replaced by larger ones."""
 THREADS = 2
 
 CELLS = """
@@ -79,7 +79,7 @@ class Audit:
 class DecisionLog:
     """Queries over the parquet log of a ledger. Safe to share between threads.
 
-    The log follows the ledger by the seconds that the ledger is set to.
+    The log lags behind the ledger by the interval that the ledger is set to.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,7 +118,7 @@ class DecisionLog:
         return self._read(sums)
 
     def audit(self, request_id: str) -> Audit:
-        """Recorded facts of a request.
+        """Return the recorded facts of a request.
 
         Raises:
             NotFound: the log has no such request, or there is no log. Unavailable: it cannot be read.
@@ -140,7 +140,7 @@ class DecisionLog:
         return found
 
     def of_account(self, account_id: str, newest: int) -> list[dict[str, Any]]:
-        """Newest requests of an account with their outcomes as corrected, the last first; empty where it has none.
+        """Return the newest requests of an account with corrected outcomes, the last first; empty where it has none.
 
         Raises:
             NotFound: there is no log in the folder. Unavailable: it cannot be read.
@@ -210,7 +210,7 @@ def mix_of_cells(cells: pd.DataFrame, campaign: Campaign) -> tuple[Mix, datetime
 
 
 def _whole(folder: Path, kind: RowKind) -> tuple[list[Segment], bool]:
-    """Segments that together have each row, without those inside of another; and whether some rows come twice."""
+    """Return the segments that together have each row, and whether some rows occur twice."""
     chosen: list[Segment] = []
     end, overlap = 0, False
     for segment in sorted(segments(folder, kind), key=lambda each: (each.first, -each.last)):

@@ -23,7 +23,7 @@ from serving.http.tokens import Caller, Role
 from shadowprice.errors import InvalidInput
 
 SESSION_SECONDS = 3600
-"""Time until a person is sent to the provider again, which mostly answers without a question."""
+"""Time until a person is sent to the provider again, which usually answers without a login form."""
 PROVIDER_SECONDS = 10.0
 COOKIE = "shadowprice_console"
 BY_TOKEN = "/token"
@@ -42,7 +42,7 @@ class Provider:
     scope          scopes to ask for
 
     Raises:
-        InvalidInput: an address is none, or ``allow`` has another form.
+        InvalidInput: an address is invalid, or ``allow`` has another form.
     """
 
     issuer: str

@@ -38,7 +38,7 @@ def environment(currency: Currency, campaign: Campaign) -> Environment:
     names = {side: terms.names(currency) for side, terms in campaign.sides.items()}
 
     def offered(decision: Mapping[str, Any]) -> str:
-        """Name of the level of a decision; the money of one that the campaign does not have."""
+        """Return the name of a decision's level; its amount where the campaign does not have the level."""
         known = dict(enumerate(names.get(decision["side"], ())))
         return known.get(decision["level"], wording.money(decision["incentive"], currency))
 
@@ -52,7 +52,7 @@ def environment(currency: Currency, campaign: Campaign) -> Environment:
 
 
 def moment(at: datetime | None) -> str:
-    """A time in UTC, to the second; a dash where there is none.
+    """Return a time in UTC, to the second; a dash where there is none.
 
     >>> from datetime import UTC
     >>> moment(datetime(2026, 3, 1, 12, 5, tzinfo=UTC))

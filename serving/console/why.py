@@ -1,4 +1,4 @@
-"""One sentence that says why an account got an incentive, in the words of the owner of a budget."""
+"""One sentence about the reason of an incentive, in the words of the owner of a budget."""
 
 from __future__ import annotations
 

@@ -31,16 +31,16 @@ class Workspace:
         self._read: tuple[object, Headline | None] = (None, None)
 
     def models(self) -> list[dict[str, Any]]:
-        """Models in the order of the newest first, with who registered each, and who overrode the gate."""
+        """Return models, the newest first, with the person who registered each and the one who overrode the gate."""
         found = [_dated(each) for each in notes(self._folder / SERVED_MODELS)]
         return [each | {"override": override_in(self._folder, each["model_version"])} for each in found[::-1]]
 
     def canary_steps(self) -> list[dict[str, Any]]:
-        """Steps of canaries, the newest first, with who ran each."""
+        """Return the steps of canaries, the newest first, with the person who ran each."""
         return [_dated(each) for each in notes(self._folder / CANARY_LOG)[::-1]]
 
     def features(self, side: str, account: str, at: datetime) -> dict[str, Any]:
-        """Features of an account as the feature store had them at a time; empty where none are kept. O(accounts)."""
+        """Return the features of an account at a time; empty where none are kept. O(accounts)."""
         found: dict[str, Any] = {}
         for view in ("profile", "interactions"):
             path = self._folder / FEATURES / f"{side}_{view}.parquet"
@@ -52,7 +52,7 @@ class Workspace:
         return {name: value for name, value in found.items() if name not in ("id", "event_timestamp", "snapshot_at")}
 
     def curve(self, model_version: str, side: str, account: str) -> NDArray[np.float64] | None:
-        """Responses (J,) that a model expects of an account; None where they are not kept. O(accounts)."""
+        """Return the responses (J,) that a model expects of an account; None where they are not kept. O(accounts)."""
         folder = self._folder / POPULATION / model_version / side
         try:
             place = pc.index(pq.read_table(folder / ACCOUNTS)["account_id"], account).as_py()

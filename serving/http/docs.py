@@ -1,4 +1,4 @@
-"""A page that shows the OpenAPI description of a service, without anything from another host."""
+"""Page that shows the OpenAPI description of a service, without content from another host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that wait for a request, and which of them makes place for another."""
+"""Connections that wait for a request, and the choice of the one that is closed for another."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import logging
 
 
 def quiet_logs() -> None:
-    """Our own messages from INFO, everybody else's from WARNING, to standard error.
+    """Log own messages from INFO on and others from WARNING on, to standard error.
 
     KServe logs every unready answer with a traceback; the answer says the same.
     """

@@ -59,8 +59,8 @@ class Rates:
 class Amounts:
     """Limit of the money that is authorized for each caller: ``per_hour`` minor units, and as much at once.
 
-    What a call is given is known after it is answered. So a call is answered whole where something is left, and the
-    limit is exceeded by the calls that are under way at most.
+    The amount of a call is known after its answer. So a call is answered whole while something is left, and only calls
+    in progress can exceed the limit.
 
     per_hour  0: no limit
 

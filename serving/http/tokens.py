@@ -24,7 +24,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 SHORTEST = 16
 SECRETS_BYTES = 1 << 20
 CHECK_SECONDS = 1.0
-"""A file of tokens is looked at again after this time."""
+"""Time after which a file of tokens is read again."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 """Name of the holder of a token."""

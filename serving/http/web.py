@@ -34,7 +34,7 @@ def check_structure(body: bytes) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """The JSON value of a body, or :class:`InvalidRequest`."""
+    """Return the JSON value of a body, or raise :class:`InvalidRequest`."""
     check_structure(body)
     try:
         return orjson.loads(body)
@@ -43,7 +43,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """An answer of plain types and numpy arrays as JSON."""
+    """Return an answer of plain types and numpy arrays as JSON."""
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, media_type="application/json")
 
 
@@ -64,7 +64,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def answering(handler: Handler) -> Handler:
-    """A handler whose deliberate errors become answers and whose faults are logged, not told."""
+    """Return a handler that answers deliberate errors, and logs faults without repeating them to the caller."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -18,8 +18,8 @@ logger = logging.getLogger("serving")
 def repeating(step: Callable[[], bool], every_seconds: float, *, name: str, meanwhile: str) -> Iterator[None]:
     """Call ``step`` until the context ends: now, ``every_seconds``, and once more at the end.
 
-    A step that returns True has more to do at once. One that fails is tried again in its next turn;
-    the log says what holds ``meanwhile``.
+    A step that returns True has more to do at once. A failed step is tried again in its next turn, and the log has the
+    sentence ``meanwhile``.
     """
     stop = Event()
     thread = Thread(target=_repeat, args=(step, every_seconds, stop, meanwhile), name=name, daemon=True)

@@ -1,4 +1,4 @@
-"""Time that was witnessed: a wall clock that jumps expires nothing, and moves no decision into another period.
+"""Ledger time and dates: a wall clock that jumps expires nothing, and moves no decision into another period.
 
 Ledger time is a number of microseconds that a store keeps. It advances by the elapsed time of a monotonic clock while
 a ledger runs. Downtime does not count: an authorization may be held longer than its time to live.

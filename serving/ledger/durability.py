@@ -1,4 +1,4 @@
-"""Settings for what a store must keep."""
+"""Demands on the durability of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of many threads, carried out together: what waits while one group is being written forms the next."""
+"""Calls of many threads, carried out in groups: calls that wait while one group is written form the next."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Group = list[tuple[Any, "Future[Any]"]]
 class Groups:
     """A thread that takes jobs, as many as wait, and hands them to ``commit``.
 
-    ``commit`` resolves every future of its group; one that it leaves open gets what it raised. A
-    caller who went away before their turn is not served; afterwards they can no longer cancel.
+    ``commit`` resolves every future of its group; one that it leaves open gets what it raised. A call that is
+    cancelled before its turn is skipped; later it cannot be cancelled.
     """
 
     def __init__(self, name: str, commit: Callable[[Group], None]) -> None:

@@ -22,7 +22,7 @@ def open_store(
     durability: Durability | None = None,
     peers: Peers | None = None,
 ) -> Store:
-    """Redis at the address ``redis`` where there is one, the sqlite file ``db`` otherwise.
+    """Open Redis at the address ``redis`` if it is given, otherwise the sqlite file ``db``.
 
     Ledger time and dates advance by ``clock``; dates start at ``wall``. ``peers`` are the campaigns of this process and
     their files. With them, a store in Redis compares shared limits with the running ledgers of other processes.
@@ -30,7 +30,7 @@ def open_store(
     Raises:
         Conflict: the ledger belongs to another campaign or has other levels, or it holds fewer records than the
             witness; of a file, another process has it; of Redis, a running ledger describes a shared limit otherwise.
-        InvalidInput: not an address, or a Redis that may lose what it was told.
+        InvalidInput: not an address, or a Redis that may lose records.
         Unavailable: the store cannot be used.
     """
     if redis:

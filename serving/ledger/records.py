@@ -1,4 +1,4 @@
-"""Records that a ledger's store receives, keeps and returns."""
+"""Records of a ledger's store."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def lone(answers: Sequence[Answer]) -> list[Recorded | None]:
 class ReportedOutcome:
     """Outcome of a request.
 
-    where     how to name it in an error, such as ``[3]``
+    where     its name in an error, such as ``[3]``
     response  units of response
     content   the event's data as JSON of one form: two deliveries of one event have the same
     misdated  whether ``observed_at`` cannot be right by the ledger's clock
@@ -159,7 +159,7 @@ class ReportedOutcome:
 class Correction:
     """A change of an outcome that was reported.
 
-    outcome   the outcome as it stands from now on, with the event that corrects it
+    outcome   the outcome after the correction, with the event that corrects it
     kind      ``reversal``: what was reported was wrong; ``refund``: the money was given back; ``clawback``: the
               platform took it back. Only a reversal raises a response or a cost
     override  an administrator records it also without an outcome before it, without room, and after a return
@@ -179,7 +179,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Counted:
-    """Numbers of new and of repeated items of a call."""
+    """Numbers of new and repeated items of a call."""
 
     accepted: int
     repeated: int
@@ -200,7 +200,8 @@ class Dates:
 class Owners(NamedTuple):
     """Some sums of one limit in one period and campaign.
 
-    usage  sum of each account or partner, by its name; of a budget that of ``""``. It may be told twice, the newer last
+    usage  sum of each account or partner, by its name; of a budget that of ``""``. An owner may occur twice; the later
+           sum is the newer
     next   where the next ones are; empty where there are no more
     first  date of the campaign's first decision, microseconds since 1970; None where nothing was decided
     """

@@ -25,7 +25,7 @@ def owner_conflict(call: Sequence[Row], decided: Mapping[str, Decision]) -> Conf
 
 
 def other_owner(request: Known) -> Conflict:
-    """A request id stands for one account and side for ever."""
+    """Error of a request id that stands for another account or side."""
     return Conflict(
         f"request_id: {request.request_id!r} was decided before for another account or side; "
         "every request needs an identifier of its own"
@@ -39,13 +39,13 @@ def other_content(outcome: ReportedOutcome) -> Conflict:
 
 
 def other_outcome(outcome: ReportedOutcome, response: float, cost: int) -> Conflict:
-    """The request was settled otherwise."""
+    """Error of a request that has another outcome."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
     return Conflict(f"{where}: request {outcome.request_id!r} is settled with response {response} and cost {cost}")
 
 
 def given_back(outcome: ReportedOutcome, released_at: int) -> Conflict:
-    """The caller returned the authorization: its money may be another request's by now."""
+    """The caller returned the authorization: its money may belong to another request by now."""
     where = f"{outcome.where}.data.cost".lstrip(".")
     return Conflict(
         f"{where}: request {outcome.request_id!r} was given back at {time_of(released_at).isoformat()}; what was given "
@@ -54,7 +54,7 @@ def given_back(outcome: ReportedOutcome, released_at: int) -> Conflict:
 
 
 def no_room(outcome: ReportedOutcome, needed: int, room: int, limit: str = "") -> Conflict:
-    """The authorization has expired, so nothing is reserved for what the outcome costs.
+    """Error of a cost after the authorization expired: nothing is reserved for it any more.
 
     ``limit`` names the further limit without room; empty: the main budget has none.
     """
@@ -73,13 +73,13 @@ def no_room(outcome: ReportedOutcome, needed: int, room: int, limit: str = "") -
 
 
 def not_reported(outcome: ReportedOutcome) -> Conflict:
-    """There is nothing to correct."""
+    """Error of a correction without an outcome."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
     return Conflict(f"{where}: request {outcome.request_id!r} has no outcome; report its outcome first")
 
 
 def raised(correction: Correction, response: float, cost: int) -> Conflict:
-    """Money that comes back does not raise what was paid."""
+    """Error of a refund or clawback that raises a response or a cost."""
     outcome = correction.outcome
     where = f"{outcome.where}.data.kind".lstrip(".")
     return Conflict(

@@ -22,7 +22,7 @@ class Seen(NamedTuple):
         return found.epoch != self.epoch or any(has < had for has, had in zip(found[1:], self[1:], strict=True))
 
     def joined(self, counts: Sequence[int]) -> Seen:
-        """Return this with at least so many records of each kind."""
+        """Return the larger number of records of each kind."""
         return Seen(self.epoch, *(max(had, has) for had, has in zip(self[1:], counts, strict=True)))
 
     def told(self) -> str:

@@ -1,7 +1,7 @@
 """The ledger's store: the operations that must be atomic and durable, and nothing else.
 
-What may be asked for is checked before (:mod:`serving.ledger.api.authorize`, :mod:`serving.ledger.api.settle`);
-a store only decides what depends on what it holds. There are two, held to the same tests:
+Requests are checked before (:mod:`serving.ledger.api.authorize`, :mod:`serving.ledger.api.settle`); a store only
+decides what depends on its records. There are two, with the same tests:
 :mod:`serving.ledger.sqlite` and :mod:`serving.ledger.redis` (decision record 0012).
 
 The states of an authorization, by its request id:
@@ -69,8 +69,8 @@ class Store(Protocol):
     def settle(self, outcomes: Sequence[ReportedOutcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture outcomes in order, all or none: book the cost, close the authorization.
 
-        An open authorization has the room for its cost. After an expiry a cost above 0 needs :meth:`Ceiling.room`,
-        unless there is no ceiling. After a return it is refused. What costs nothing is always booked.
+        An open authorization holds its cost. After an expiry a cost above 0 needs :meth:`Ceiling.room`, unless there
+        is no ceiling. After a return it is refused. An outcome without cost is always booked.
 
         Raises (by the future):
             Conflict: an event id, or a request, that was reported before with another content; a cost after a return,
@@ -90,7 +90,7 @@ class Store(Protocol):
         """
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
-        """Release authorizations that were not made use of, all or none; what is not open any more is repeated.
+        """Release unused authorizations, all or none; those that are no longer open count as repeats.
 
         Raises (by the future):
             Conflict: one is captured.
@@ -156,4 +156,4 @@ class Store(Protocol):
         """
 
     def close(self) -> None:
-        """Finish what was called, then let go."""
+        """Finish pending calls, then close."""

@@ -14,7 +14,7 @@ from shadowprice.errors import Conflict
 def noted_terms(campaign: Campaign) -> str:
     """Return the sides of a campaign and the costs of their levels as JSON of one form.
 
-    Offers that no amount tells apart are named too.
+    Offers that amounts do not distinguish are named too.
     """
     named = {f"offers of {side}s": terms.offers for side, terms in campaign.sides.items() if terms.amounts}
     return orjson.dumps({**offered(campaign), **named}, option=orjson.OPT_SORT_KEYS).decode()

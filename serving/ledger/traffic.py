@@ -1,4 +1,4 @@
-"""Recent callers: for the next solve, which prices the traffic to come."""
+"""Recent requests, from which the next solve estimates the traffic to come."""
 
 from __future__ import annotations
 

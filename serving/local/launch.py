@@ -1,4 +1,4 @@
-"""Starting the predictor, its ledger and the console on one machine, and stopping them for certain."""
+"""Start and end of predictor, ledger and console on one machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Deployment:
         ledger: str = LEDGER,
         prices: str = PRICES,
     ) -> Deployment:
-        """The places of a run's folder; a replayed day has a ledger and prices of its own."""
+        """Return the paths of a run's folder; a replayed day has a ledger and prices of its own."""
         return cls(
             campaign_file=campaign_file,
             model_dir=run / "model",
@@ -149,7 +149,7 @@ class Service:
         return "\n".join(lines[-TAIL_LINES:]) or "(nothing)"
 
     def stop(self) -> None:
-        """End the process: politely, and after ten seconds by force. Returns when it is gone."""
+        """End the process: by a signal, and after ten seconds by force. Returns when it has ended."""
         self.process.terminate()
         try:
             self.process.wait(STOP_SECONDS)
@@ -213,7 +213,7 @@ def launch(
     console_port: int | None = None,
     timeout: float = 120.0,
 ) -> Iterator[Services]:
-    """Predictor and ledger, ready; they are gone when the context ends, however it ends.
+    """Run predictor and ledger until the context ends, however it ends; both are ready when it begins.
 
     Args:
         deployment: what they read and write.

@@ -34,7 +34,7 @@ RETRY_SECONDS = 0.5
 
 @dataclass
 class ServiceDay:
-    """The three sides of a replay, each over HTTP: ask, settle, price again.
+    """Requests, outcomes and prices of a replay, over HTTP.
 
     services, workspace         running services and the folder they were started on
     solver, traffic             solver on the prices that the services read, and the expected traffic

@@ -27,8 +27,8 @@ class ServedModel:
 class Active:
     """A price and its model; ``price.model_version == model.version``.
 
-    A price of money is that of one model's curves: with another's, the budget does not bind where it
-    should. So the two are replaced together or not at all, and a call takes this reference once.
+    A price holds for the curves of one model; with those of another, the spend misses the budget. So both are replaced
+    together, and a call takes this reference once.
 
     beside   model on trial and its own price, which decide for the units of the canary
     alarmed  whether the watch alarms on the model, so that the campaign explores more

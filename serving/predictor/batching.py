@@ -12,7 +12,7 @@ from shadowprice.errors import Unavailable
 
 Result = Answers | Exception
 AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Result]]]
-"""What each call is given, in order: its answers, or the error it is refused with."""
+"""Result of each call, in order: its answers, or the error that refuses it."""
 
 AT_ONCE = 3
 """Micro-batches in flight: while one waits for the ledger, another is decided."""

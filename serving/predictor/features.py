@@ -28,7 +28,7 @@ logger = logging.getLogger("serving")
 
 ReaderName = Literal["auto", "sdk", "packed"]
 STORE_SECONDS = 2.0
-"""An online store that takes longer counts as one that fails: who waits for it keeps others waiting."""
+"""An online store that takes longer counts as failed, since waiting for it delays other calls."""
 
 Read = tuple[NDArray[np.float32], NDArray[np.float64]]
 """Embeddings float32 (n, D) and the unix seconds (n,) they were computed at; NaN where unknown."""
@@ -90,7 +90,7 @@ _Found = tuple[NDArray[np.float32], NDArray[np.float64], bool]
 
 @dataclass(frozen=True)
 class _Asked:
-    """Accounts of one side; ``names`` has each once, ``kept`` what is remembered of it, ``missing`` who is not."""
+    """Accounts of one side, each once in ``names``: ``kept`` values, and the ``missing`` accounts."""
 
     side: Side
     account_ids: Sequence[str]
@@ -105,7 +105,7 @@ class Features:
 
     An account without an embedding costs a second read, that of its features, where the model can encode them.
 
-    default          side → float32 (D,), the embedding of an account nothing is known of
+    default          side → float32 (D,), the embedding of an unknown account
     encoders         side → encodes accounts without an embedding, for its tower; a side that is missing has the default
     cache_seconds    how long an embedding that was read is used without asking the store; 0: not at all
     max_age_seconds  an embedding computed, or a profile taken longer ago counts as unknown, remembered or not. Feast
@@ -246,7 +246,7 @@ class Features:
         return matrix, computed_at, False
 
     def _nothing(self, side: Side, accounts: int) -> _Found:
-        """Log why the store could not be read, and return the embeddings in its place."""
+        """Log the failure of the store, and return what stands in for its embeddings."""
         self._complain()
         return np.full((accounts, self._default[side].size), np.nan, np.float32), np.full(accounts, np.nan), True
 

@@ -17,7 +17,7 @@ from shadowprice.errors import Unavailable
 class CampaignModel(kserve.Model):  # type: ignore[misc]
     """One campaign under KServe. It becomes ready when everything it depends on is warm, not before.
 
-    ``waits`` says that something it depends on was missing when it was tried.
+    ``waits`` is true where something it depends on was missing.
     """
 
     predictor: Predictor
@@ -41,11 +41,11 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
         return self.predictor
 
     def load(self) -> bool:
-        """Nothing: the warm-up alone makes the model ready."""
+        """Do nothing: the warm-up alone makes the model ready."""
         return bool(self.ready)
 
     def validate(self, payload: Requests) -> Requests:
-        """Nothing: the protocol was checked when the body was decoded."""
+        """Do nothing: the protocol was checked when the body was decoded."""
         return payload
 
     async def predict(
@@ -54,7 +54,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
         headers: dict[str, str] | None = None,  # noqa: ARG002 - KServe calls with two arguments
         response_headers: dict[str, str] | None = None,  # noqa: ARG002
     ) -> Answers:
-        """Answer together with whoever else waits."""
+        """Answer together with the other calls that wait."""
         return await self.batcher.answer(payload)
 
     def get_input_types(self) -> list[dict[str, Any]]:

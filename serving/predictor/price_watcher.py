@@ -28,8 +28,8 @@ logger = logging.getLogger("serving")
 class PriceWatcher:
     """Follows the newest sound price of a campaign, and the model it was solved for.
 
-    The price says which model decides: a newly registered model comes into force with the first price
-    solved for it, in one step (:class:`serving.predictor.active.Active`). A version is never gone back on. A
+    The price names its model: a newly registered model becomes active with the first price solved for it, in one step
+    (:class:`serving.predictor.active.Active`). The watcher never returns to an older version. A
     record that fails its checksum, breaks a rule of :func:`~shadowprice.pacing.price_rules.check_price`,
     or names a model that is missing, damaged or unfit is ignored, and the active pair stays;
     the metrics count each such version once. A reader takes :attr:`current` once per call.
@@ -38,8 +38,8 @@ class PriceWatcher:
         store, campaign: where to look, and whose prices may decide.
         load_model: gives the model of a version, loaded and warm; NotFound or InvalidInput when there
             is none that may be used, Unavailable when it is worth asking again.
-        metrics: are told every price that comes into force, each version that may not be used, at every read how many
-            files are passed over now, and the share of each canary that begins, changes or ends.
+        metrics: get every price that becomes active, each refused version, the number of skipped files at every read,
+        and the share of each canary that begins, changes or ends.
         poll_seconds: how often the store is looked at.
         workspace: folder where a canary is named and the watch keeps its verdict; None: nobody looks there. Price and
             model of a canary are followed likewise, and where one of them may not be used it decides for nobody. The
@@ -81,7 +81,7 @@ class PriceWatcher:
         self._thread.join()
 
     def poll(self) -> None:
-        """Look once. Whatever is wrong with the store, the active price stays."""
+        """Read the store once. Where it fails, the active price stays."""
         try:
             versions = self._store.versions(self._name)
             strays = self._store.strays(self._name)
@@ -122,7 +122,7 @@ class PriceWatcher:
             self._heed(self.current, self._workspace)
 
     def _heed(self, active: Active, workspace: Path) -> None:
-        """Take over whether the watch alarms on the active model; a damaged verdict changes nothing."""
+        """Read whether the watch alarms on the active model; a damaged verdict changes nothing."""
         if self._campaign.in_doubt() == self._campaign:
             return
         try:
@@ -136,7 +136,7 @@ class PriceWatcher:
             logger.info("the watch %s model %s", told, active.model.version)
 
     def _follow(self, active: Active, workspace: Path) -> None:
-        """Take over the canary that the workspace names, with its newest price."""
+        """Read the canary that the workspace names, with its newest price."""
         found: Beside | None = None
         try:
             canary = Canary.read(workspace, self._name)
@@ -170,7 +170,7 @@ class PriceWatcher:
         return Beside(canary, Active(record, model))
 
     def _usable(self, version: int) -> Active | str | None:
-        """A version with its model; why it is rejected; None where it is of the past or cannot be read now."""
+        """Return a version with its model, or why it is rejected; None where it is older or cannot be read now."""
         record: PriceRecord | None = None
         try:
             record = self._store.read(self._name, version)

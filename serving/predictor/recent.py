@@ -1,4 +1,4 @@
-"""A small memory of what was read a moment ago."""
+"""Cache of values that were read a moment ago."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from shadowprice.policy import Decided, Policy
 from shadowprice.responses.layers.heads import allowed_by
 
 Stage = Callable[[str], AbstractContextManager[None]]
-"""Gives the block that a stage of the answer is timed in."""
+"""Returns a context that times a stage of the answer."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ class Dataset:
     currency  ISO 4217 code of the money
     truth  account_id, side, level, response: the true expected response at each level, where known; a frame or a
            Parquet file
-    notes  what a reader of the report must know: source, what was dropped, fitted or assumed
+    notes  facts for a reader of the report: source, and what was dropped, fitted or assumed
     sessions  voucher sessions, where these are the data set: ``tables`` is then empty
     """
 

@@ -30,7 +30,7 @@ class Split(Plain):
     shares            expected shares of accounts in train, validation, test (account only)
     label_delay_days  days from decided_at until the label is known (time only)
     purge             drop training rows whose label is known only after test_from, as a model that goes
-                      live at test_from could not have learnt from them. Off by default: published
+                      live at test_from could not have learned from them. Off by default: published
                       figures on delayed labels are made without. Validation rows stay either way: they
                       choose when to stop and calibrate, and with a long delay none would be left.
     """

@@ -1,4 +1,4 @@
-"""``thornton``: a randomized cash incentive to fetch one's HIV test result, Malawi 2004, as canonical tables.
+"""``thornton``: a randomized cash incentive to fetch an HIV test result, Malawi 2004, as canonical tables.
 
 R. Thornton, "The Demand for, and Impact of, Learning HIV Status", AER 2008; the data come with the package
 ``causaldata``. A person drew an amount, zero included, and ``got`` tells whether the result was fetched. What a
@@ -12,7 +12,7 @@ reader must know:
   200 and 300 kwacha (one person had 20), and zero was more than twice as likely. Propensities are the shares
   within each of the two draws, and the draw is a feature of the person: the regions also differ in what people
   do at zero.
-* **The test's result is left out**: it was not known when the amount was drawn, and is no business of a model.
+* **The test's result is left out**: it was not known when the amount was drawn.
 * **Villages are the merchant side** of the graph. They are offered nothing.
 * **Dates are conventional**: the data have none. Everybody decides on 1 July 2004.
 """

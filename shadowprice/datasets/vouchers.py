@@ -1,8 +1,8 @@
-"""``vouchers``: who collects which voucher, what is done around it, and who redeems it (after S3), with the truth.
+"""``vouchers``: vouchers with the behavior around them and their redemption (after S3), with the known truth.
 
 S3's premise is that redemption depends on whether the voucher fits what lies in the cart. ``match`` sets how strongly
-it does here, ``habit`` how strongly it depends on whether the voucher fits lasting taste; with both at 0 there is
-nothing to find in graphs or histories.
+it does here, ``habit`` how strongly it depends on whether the voucher fits lasting taste; with both at 0, graphs and
+histories have no information.
 
 A person has lasting tastes over categories of items, θ_u ~ Dirichlet(0.3). Around a voucher most items come from one
 category, drawn from θ_u. Every voucher is good for one category, which no column shows: it has to be learned from
@@ -13,10 +13,10 @@ who redeems. Redemption is logistic in
 
 so that the match is seen in the graph of the session alone. The habit is seen in what was redeemed before and, more
 weakly, in the graph, because what a person is after now is drawn from the same tastes; the profile shows neither. After
-the collection, those who redeem put items of the voucher's category into the cart: behaviour that gives the label away.
+the collection, those who redeem put items of the voucher's category into the cart: behavior that reveals the label.
 
-``history="destroyed"`` gives every session a user drawn at random, its own profile and items kept: what is found
-under a user is then somebody else's past. Everything here is simulated; the regions are S3's in proportion (sessions a
+``history="destroyed"`` gives every session a user drawn at random, its own profile and items kept: the history of a
+user is then that of other people. Everything here is simulated; the regions are S3's in proportion (sessions a
 user, vouchers, share of sessions with a redeemed one before), scaled down to ``sessions``.
 """
 

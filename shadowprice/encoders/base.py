@@ -80,8 +80,8 @@ class GraphEncoder(nn.Module, ABC):
     """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive.
 
     An encoder is a start from a node's own features, hops that each read the hop before at the node and its
-    neighbors, and a reading of the hops. What one hop needs of a large graph is then the neighbors of some nodes, and
-    not all that several hops reach.
+    neighbors, and a reading of the hops. One hop then needs only the neighbors of some nodes of a large graph, and not
+    all that several hops reach.
 
     hops  how many
     """

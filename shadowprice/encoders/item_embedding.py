@@ -41,7 +41,7 @@ class ItemEmbedding:
     vectors: NDArray[np.float32]
 
     def rows(self, behaviour: pd.DataFrame) -> NDArray[np.float32]:
-        """(rows, WIDTH): the vector of each behaviour; zeros where nothing of it is known."""
+        """(rows, WIDTH): the vector of each behaviour; zeros where all of its values are unknown."""
         index = _tokens(behaviour, self.tokens)
         known = index >= 0
         action = (behaviour["action"] == SESSION_ACTIONS[1]).to_numpy().astype(np.int64)
@@ -52,7 +52,7 @@ class ItemEmbedding:
 
 
 def embed_items(log: SessionLog, until: int, *, width: int = WIDTH, window: int = WINDOW) -> ItemEmbedding:
-    """Embed the items of all behaviour before ``until`` (nanoseconds since 1970); no label is looked at.
+    """Embed the items of all behaviour before ``until`` (nanoseconds since 1970); labels are not read.
 
     Vectors of behaviours have unit deviation.
 

@@ -25,7 +25,7 @@ LARGEST_SCORE = 5.0
 
 
 class Sgc2Encoder(GraphEncoder):
-    """Project to few numbers, propagate twice, read what arrived at each hop. O(edges · 16)."""
+    """Project to few numbers, propagate twice, and read the result of each hop. O(edges · 16)."""
 
     hops = 2
 

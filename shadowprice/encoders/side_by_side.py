@@ -1,4 +1,4 @@
-"""Independent parts of one computation, on several threads where nothing is learnt from it."""
+"""Independent parts of one computation, on several threads where no gradient is needed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ HEADS = 4
 
 
 class TwoLayerEncoder(GraphEncoder):
-    """Project, convolve twice. Inductive: weights know features, never node numbers.
+    """Project, convolve twice. Inductive: weights depend on features, never on node numbers.
 
     layer      builds a convolution of a given input width
     gated      whether a network of an edge's features gives the edge a weight

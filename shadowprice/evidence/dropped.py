@@ -140,7 +140,7 @@ def _first() -> str:
 
 
 def _reason(split: Split | None) -> str:
-    """SQL of why an offer is not learned from; NULL where it is."""
+    """Return the SQL of the reason why an offer is not learned from; NULL for the others."""
     purged = ""
     if split is not None and split.purge and split.validation_from is not None and split.test_from is not None:
         delay = round(split.label_delay_days * 86_400_000_000)

@@ -23,7 +23,7 @@ def refuse_faults(
     split: Split | None = None,
     confounders: Collection[str] = (),
 ) -> Dropped:
-    """Refuse tables from which a model would learn little, or something else than they say.
+    """Refuse tables from which a model would learn little, or something wrong.
 
     Args:
         tables: checked.

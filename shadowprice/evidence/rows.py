@@ -17,7 +17,7 @@ from shadowprice.tables import Tables, labels_query
 from shadowprice.tables.database import ROW
 
 COMPARED_ACCOUNTS = 200_000
-"""Accounts whose features are compared between levels, at most; more would make no test sharper that anyone reads."""
+"""Accounts whose features are compared between levels, at most; more would not change a verdict."""
 WEIGHT = "balancing_weight"
 _ENDS: dict[Side, tuple[str, str]] = {"customer": ("src", "dst"), "merchant": ("dst", "src")}
 
@@ -89,7 +89,7 @@ def read_features(tables: Tables, side: Side) -> pd.DataFrame:
     """Features of the accounts of a side as known when each request was decided, by the row of the exposure.
 
     Only columns x_* and c_* of the account table are read, and no profile from after the decision: a feature that the
-    offer may have changed is no sign of imbalance. Of many accounts :data:`COMPARED_ACCOUNTS` are drawn by name.
+    offer may have changed shows no imbalance. Of many accounts :data:`COMPARED_ACCOUNTS` are drawn by name.
     """
     names = [name for name in tables.columns("account") if name.startswith(("x_", "c_"))]
     columns = "".join(f', a."{name}"' for name in names)

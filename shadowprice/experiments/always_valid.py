@@ -22,7 +22,8 @@ def always_valid(
         value_t ± s_t · √((1 + 1/(tρ²)) · log((tρ² + 1)/α²)),   ρ² = (−2 log α + log(1 − 2 log α)) / planned
 
     The interval covers the effect at *all* analyses together with the probability ``level``, as the units grow; it may
-    be looked at, and stopped by, at any time. Where the effect is constant the limits are the intersection up to then.
+    be read at any time, and the trial stopped by it. Where the effect is constant the limits are the intersection up
+    to then.
 
     Args:
         value, error: (T,) estimates from all rows up to each analysis, and their standard errors, in order; an analysis

@@ -1,4 +1,4 @@
-"""Lift: what an arm brought that would not have come anyway, and what it cost."""
+"""Lift: the value that an arm added, and its cost."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def lift(
             stands for; covariates are then not used, and intervals allow for the number that the draw gave.
         columns: names of the columns.
         arms: arms to compare; None: all others in the table.
-        level: of the intervals, each read once; daily looks need :func:`daily_lift`.
+        level: of the intervals, each read once; daily analyses need :func:`daily_lift`.
 
     Rows of one unit depend on each other, and so do those of one partner. With few units the intervals are those of
     :class:`~shadowprice.experiments.effects.Cells`. Ratios have Fieller's interval.

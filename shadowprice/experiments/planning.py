@@ -1,4 +1,4 @@
-"""Plan of a trial: which levels, what shares, how many accounts and how much money give the wanted precision."""
+"""Plan of a trial: levels, shares, accounts and money that give the wanted precision."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
     V·(1 + (m − 1)ρ)/n. The sum of an account with R requests of mean μ has the variance E[R]·V + E[R(R − 1)]·ρV +
     Var[R]·μ². The price is λ = Δvalue/Δcost between the two levels that the best flat mixture within the
     money lies between, the last two where money is left over; its variance is that of the delta method. That mixture
-    stands for the policy: a personalised one brings more. Where all levels need too many accounts, those that
+    stands for the policy; a personal policy brings more. Where all levels need too many accounts, those that
     no flat mixture uses are left out.
 
     The variance of a believed probability is at least that of a rate of h/z, with the narrower half-width h of lift and
@@ -242,7 +242,8 @@ class _Design:
         return math.sqrt(held / holdout + given / policy)
 
     def holdout(self, accounts: float, half_width: float) -> float:
-        """Fewest accounts of a holdout for the half-width of the lift when the policy gets the rest; NaN: none will do.
+        """Return the fewest accounts of a holdout for the half-width of the lift when the policy gets the rest; NaN
+        where no number suffices.
 
         The smaller root of S·n·(N − n) = V_h·(N − n) + V_p·n.
         """

@@ -1,4 +1,4 @@
-"""Sample-ratio mismatch: whether the units in the log are divided as the shares say.
+"""Sample-ratio mismatch: whether the units in the log are divided as the shares state.
 
 A mismatch shows that rows of an arm are lost or assigned by another rule. The lift is then not the effect of the arm.
 """

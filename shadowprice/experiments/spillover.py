@@ -1,4 +1,4 @@
-"""Effect of an arm for everybody, from a log and the graph of who trades with whom."""
+"""Effect of an arm for everybody, from a log and the graph of ties."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def check_past(log: SessionLog, at: Index, past: Index) -> None:
 
 
 def check_known(log: SessionLog, session: NDArray[Any], until: datetime) -> None:
-    """Refuse sessions (positions or a mask) whose labels nobody knew at ``until``: not expired by then."""
+    """Refuse sessions (positions or a mask) whose labels were not known at ``until``: not expired by then."""
     positions = np.flatnonzero(session) if session.dtype == np.bool_ else session
     table = log.tables.session.iloc[positions]
     # Not redeemed is known only when the voucher expires; to keep the early redemptions beside it would tilt the rate.

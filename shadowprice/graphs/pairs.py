@@ -36,7 +36,8 @@ class Pairs:
 def pairs_until(
     tables: Tables, account_id: NDArray[np.str_], at: datetime, is_side: NDArray[np.bool_] | None = None
 ) -> Pairs:
-    """One tie per pair that has an event until ``at``: how often, how much, mean edge features, how recently.
+    """Return one tie per pair that has an event until ``at``: number and amount of its events, their mean features,
+    their recency.
 
     log_count and log_weight are log(1 + number) and log(1 + sum of the weights); log_days_ago is log(1 + days) since
     the last event. x_* are means over the events with known values, NaN where there are none.

@@ -1,4 +1,4 @@
-"""Voucher sessions as models read them: graphs, terms of the vouchers, and who redeemed what before."""
+"""Voucher sessions as models read them: graphs, terms of the vouchers, and earlier redemptions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class SessionLog:
         """The sessions at positions or a mask, as the training frame of a response model.
 
         Columns: account_id (the user), session_id, level (the voucher among ``offered``), response (the label, NaN
-        where nobody knows), snapshot_at (unix seconds of the collection) and the profile.
+        where it is unknown), snapshot_at (unix seconds of the collection) and the profile.
 
         Raises:
             InvalidInput: a session's voucher is not on offer.

@@ -23,7 +23,7 @@ REMEMBERED = 1 << 16
 """Results that are kept, by expression and values: an expression is evaluated once for equal values."""
 
 CHECKED = 256
-"""Evaluations between two looks at the clock."""
+"""Evaluations between two checks of the time."""
 
 Reading = tuple[str, str]
 """What a condition reads: the noun and the name of its value, such as ``("account", "c_region")``."""
@@ -90,7 +90,7 @@ class Condition:
             self._try(part)
 
     def _try(self, part: Part) -> None:
-        """Evaluate on values of the right types; a fault of the types shows with all of them."""
+        """Evaluate on values of the right types; a wrong type fails with all of them."""
         fault = ""
         for number, text in SAMPLES:
             values = {(noun, name): _typical(noun, name, number, text) for noun, name in self.reads}

@@ -161,12 +161,14 @@ class Coverage:
         return np.stack([hashes(asked.account_id), np.where(bare, np.uint64(0), hashes(asked.partners))])
 
     def named(self, bits: NDArray[np.uint32]) -> list[str]:
-        """Names of the budgets with a condition that count each request, joined by commas: what the ledger is told."""
+        """Return the names of the budgets with a condition that count each request, joined by commas, for the
+        ledger."""
         mine = [(1 << place, each.name) for place, each in enumerate(self.budgets) if each.condition is not None]
         return [",".join(name for bit, name in mine if value & bit) for value in bits.tolist()]
 
     def recorded(self, side: str, named: str, partner_id: str) -> NDArray[np.uint32]:
-        """uint32 (1,): :meth:`bits` of a request that :meth:`named` told so, and that named this partner."""
+        """Return uint32 (1,), :meth:`bits` of a request with these names of budgets (:meth:`named`) and this
+        partner."""
         found, names = 0, named.split(",")
         for place, each in enumerate(self.budgets):
             within = each.name in names if each.condition else not each.partners or partner_id in each.group

@@ -344,10 +344,10 @@ class Limits:
 
 
 def check_alike(campaigns: Mapping[str, Limits]) -> None:
-    """Make sure that campaigns describe the limits that they share in the same way.
+    """Check that campaigns describe the limits that they share in the same way.
 
     Raises:
-        InvalidInput: a campaign lacks a limit that another one says they share, or describes it otherwise.
+        InvalidInput: a campaign lacks a limit that another one shares with it, or describes it otherwise.
     """
     for campaign, limits in campaigns.items():
         for each in limits.shared:

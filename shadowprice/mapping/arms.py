@@ -1,4 +1,4 @@
-"""Arms of a trial that a mapping would make one level."""
+"""Arms of a trial that a mapping would merge into one level."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OFFER_ID = "offer_id"
 def refuse_merged(mapping: Mapping) -> None:
     """Refuse ``values`` that give two of the user's own arms the same level.
 
-    Their rows would be averaged without a word. An ``expression`` merges arms that are meant to be one.
+    Their rows would be averaged without a warning. An ``expression`` merges arms that are meant to be one.
 
     Raises:
         InvalidTable: two own values have the same amount or offer.

@@ -25,7 +25,7 @@ _CLASSES = frozenset(
 _PLAIN = frozenset(("type", "select_list", "from_table", "cte_map", "aggregate_handling"))
 """Parts of a query that has nothing but one value."""
 _UNSAFE = frozenset(("current_setting", "getvariable", "getenv", "unnest", "unlist"))
-"""Functions that read what is no column, or give more than one row."""
+"""Functions that read anything but columns, or return several rows."""
 
 
 def columns_of(db: duckdb.DuckDBPyConnection, expression: str, place: str) -> set[str]:
@@ -37,7 +37,7 @@ def columns_of(db: duckdb.DuckDBPyConnection, expression: str, place: str) -> se
         place: of the expression, for messages.
 
     Raises:
-        InvalidInput: it is no single expression, or reads something else than columns.
+        InvalidInput: it is not a single expression, or reads anything but columns.
     """
     node = _statement(db, f"SELECT {expression}", place)["node"]
     bare = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["cte_map"]["map"]
@@ -98,7 +98,7 @@ def _check(part: dict[str, Any], place: str) -> None:
 
 @cache
 def _forbidden() -> frozenset[str]:
-    """Return the functions whose value does not follow from the row, or that read what is no column."""
+    """Return the functions whose value does not follow from the row, or that read anything but columns."""
     with duckdb.connect(":memory:") as db:
         rows = db.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"

@@ -200,8 +200,8 @@ def _may_hold(table: Table, side: str) -> bool:
 def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str]) -> list[Part]:
     """Accounts of the sides that no file lists, known from the first time that any of them is named.
 
-    Nothing is known of them but their names, so nothing is known too early. Where there are ties they stand a second
-    time, when they themselves are first named: a graph of the ties until then is built at these times.
+    They have no features, so nothing is known too early. Where there are ties they occur a second time, at their own
+    first request or tie: a graph of the ties until then is built at these times.
     """
     named: list[str] = []
     row = _row_of(made)

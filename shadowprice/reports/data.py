@@ -101,7 +101,7 @@ class Policy:
 class Scenario:
     """One campaign window under one course of arrivals.
 
-    name, description  what happened, for a reader who knows nothing of it
+    name, description  course of the day, for a reader who does not know the campaign
     budget             the limit
     arrivals           float64 (H,), requests in each hour
     planned_spend      float64 (H,), minor units that each hour's solve foresaw for its hour
@@ -201,7 +201,7 @@ class Solve:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """A run as a person wants to read of it.
+    """Content of the report of a run.
 
     title, dataset   of the run
     created_at       UTC

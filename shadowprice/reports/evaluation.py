@@ -31,7 +31,7 @@ from shadowprice.storage import from_json, to_json
 from shadowprice.tables import campaign_from_tables
 
 JUDGED_ACCOUNTS = 200_000
-"""Accounts of each side that a model is judged on, at most: more would make no interval shorter that anyone reads."""
+"""Accounts of each side that a model is judged on, at most: more would hardly shorten an interval."""
 
 
 @dataclass(frozen=True, kw_only=True)

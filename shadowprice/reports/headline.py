@@ -1,4 +1,4 @@
-"""The headline, which tells what the data show personalizing is worth, and other sentences of the report."""
+"""The headline about the worth of personalizing, and other sentences of the report."""
 
 from __future__ import annotations
 

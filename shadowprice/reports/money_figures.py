@@ -1,4 +1,4 @@
-"""Pictures of where the money went, and of what another budget would bring."""
+"""Figures of the use of money, and of the value of other budgets."""
 
 from __future__ import annotations
 

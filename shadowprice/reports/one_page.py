@@ -64,7 +64,8 @@ def write_one_page(data: ReportData, folder: Path, report: str) -> Path:
 
 
 def worth_it(data: ReportData) -> Answer:
-    """Say whether the budget is worth it by the evidence of the trial, and what would tell where that is not known.
+    """Say whether the budget is worth it by the evidence of the trial, and which trial would show it where that is not
+    known.
 
     An extra response has no value in money here, so the answer names the value from which it is worth its cost.
     """
@@ -121,7 +122,7 @@ def budgets(data: ReportData) -> list[Budget]:
 
 
 def given(data: ReportData) -> dict[str, str]:
-    """Say what most requests of each segment were given, and what share of the money went there."""
+    """Say which incentive most requests of each segment got, and the segment's share of the money."""
     found: dict[str, str] = {}
     if data.mix is None:
         return found

@@ -1,4 +1,4 @@
-"""Pictures of what incentives do: response, hazard and calibration, one side of the market each."""
+"""Figures of response, hazard and calibration, each of one side of the market."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from shadowprice.tables.scratch import Scratch
 ROW = "row"
 """Column of every relation: the place of the row in its table, counted from 0."""
 MEMORY = "2GiB"
-"""What a query holds in memory; beyond, it writes to a temporary folder."""
+"""Memory of a query; beyond it, the query writes to a temporary folder."""
 
 BATCH = 1 << 19
 """Rows that are taken from a result at once."""
@@ -37,7 +37,7 @@ class Tables:
 
     Args:
         sources: table name → frame, or Parquet file with canonical types.
-        scratch: where such files are, if they are to go with this object.
+        scratch: folder of such files, if it is to be deleted with this object.
 
     >>> with tables.connect() as db:
     ...     db.sql("SELECT side, count(*) FROM exposure GROUP BY side").fetchall()
@@ -64,7 +64,7 @@ class Tables:
 
     @property
     def exposure(self) -> pd.DataFrame:
-        """Requests and what they were answered."""
+        """Requests and the offers that they got."""
         return self._frame("exposure")
 
     @property
@@ -94,7 +94,7 @@ class Tables:
         }
 
     def replaced(self, **frames: Source) -> Tables:
-        """Return the tables with others in the place of some."""
+        """Return the tables with some of them replaced."""
         return Tables(self.sources | frames, self._scratch)
 
     def columns(self, table: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Offered:
     costs: tuple[int, ...]
 
     def terms(self) -> dict[str, Any]:
-        """Return the fields of :class:`~shadowprice.campaign.Terms` that the offers tell."""
+        """Return the fields of :class:`~shadowprice.campaign.Terms` that follow from the offers."""
         numbers = tuple(range(len(self.ids)))
         if self.order == "funds":
             return {"levels": numbers}
@@ -72,7 +72,7 @@ def offers_of(tables: Tables, side: Side) -> Offered:
 
 
 def _order(own: pd.DataFrame, said: bool | NAType) -> Order:
-    """Return where the order of offers comes from; ``said`` is the campaign's word, unknown where it gives none."""
+    """Return where the order of offers comes from; ``said`` is the campaign's setting, unknown where it has none."""
     face = own["face_value"]
     if (own["kind"] == FUND).any():
         return "funds"

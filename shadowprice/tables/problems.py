@@ -1,4 +1,4 @@
-"""Faults of tables, gathered over parts: each with its first rows and their number."""
+"""Faults of tables over all parts, each with its first rows and their number."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Problems:
         """Add a fault.
 
         Args:
-            rows: the rows that have it, counted from 0, in order; none where it is not one of rows.
+            rows: the rows that have it, counted from 0, in order; none where it belongs to no row.
             count: how many rows have it, where ``rows`` are only the first.
-            value: what stands in the first row, None where that is nothing.
+            value: the cell of the first row, None where it is empty.
         """
         fault = self._found.setdefault((table, column, reason), _Found(value))
         fault.rows += [int(row) for row in rows[: SHOWN_ROWS - len(fault.rows)]]

@@ -1,4 +1,4 @@
-"""Rules that no single column shows: keys, references between tables, sides that must agree.
+"""Rules over several columns: keys, references between tables, sides that must agree.
 
 A rule is a query of the rows that break it. It names the columns it needs and runs when all of them were given. It
 reads only cells that are known, so what a column's own check refused is not reported twice.
@@ -24,7 +24,7 @@ FUND = "fund"
 PAID = f"kind IS DISTINCT FROM '{FUND}'"
 """SQL of the offers that are levels of an incentive."""
 LEVELS = ("offer.face_value", "offer.cost", "offer.order_index")
-"""Columns that tell the levels of a side."""
+"""Columns that determine the levels of a side."""
 _OTHER = {"customer": "merchant", "merchant": "customer"}
 
 

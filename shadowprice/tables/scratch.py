@@ -18,7 +18,7 @@ from shadowprice.tables.schema import arrow_schema
 
 
 class Scratch:
-    """A folder for temporary files, made when it is first asked for; it goes when nothing refers to this object."""
+    """A folder for temporary files, made at its first use and deleted with this object."""
 
     @cached_property
     def folder(self) -> Path:
@@ -31,7 +31,7 @@ class Scratch:
         """Return a table of one part as it is, and one of several as a Parquet file.
 
         Args:
-            table: its name, which says of what types its columns are.
+            table: its name, which determines the types of its columns.
             parts: frames with the same columns.
         """
         first = next(parts, None)

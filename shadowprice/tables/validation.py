@@ -46,7 +46,7 @@ class SessionTables:
 
 
 def validate_tables(tables: Mapping[str, Parts]) -> Tables:
-    """Check and canonicalise the tables.
+    """Check the tables and bring them into canonical form.
 
     Args:
         tables: table name → table, as read from anywhere; the index is ignored.
@@ -54,7 +54,7 @@ def validate_tables(tables: Mapping[str, Parts]) -> Tables:
     Returns:
         The tables with canonical types (text, UTC times, int64 money), the named columns first, all of
         them present, then the feature columns by name; rows in the order given. A table of several parts is
-        in a temporary file, which goes with the object that is returned.
+        in a temporary file, which is deleted with the returned object.
 
     Raises:
         InvalidTable: with every fault of every table in ``problems``: table, column, first rows counted
@@ -67,7 +67,7 @@ def validate_tables(tables: Mapping[str, Parts]) -> Tables:
 
 
 def validate_sessions(frames: Mapping[str, pd.DataFrame]) -> SessionTables:
-    """Check and canonicalise ``session`` and ``behaviour`` as :func:`validate_tables` does the others."""
+    """Check ``session`` and ``behaviour`` as :func:`validate_tables` does the other tables."""
     return SessionTables(**_frames(_whole(frames, SESSION_TABLES, Scratch())))
 
 

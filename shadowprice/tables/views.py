@@ -45,7 +45,7 @@ def labeled(tables: Tables, side: Side) -> pd.DataFrame:
     """Exposures of one side with their mature response, in the order of the exposures.
 
     Columns: request_id, account_id, partner_id, level (int64 index into the side's levels), face_value (int64 minor
-    units, 0 of an offer without one), decided_at, propensity, response (float64), of funds clicked and
+    units, 0 for an offer without one), decided_at, propensity, response (float64), of funds clicked and
     amount (minor units, 0 where nothing was bought; NaN where not known), then the x_* and c_* of the
     request. Features of the account are not in here: they are joined point in time.
     """

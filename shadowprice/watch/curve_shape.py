@@ -48,7 +48,7 @@ def slope_error(response: Array, predicted: Array, step: Array) -> tuple[float, 
 def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
     """Test whether the response of explored requests rises over the levels as the model's curves do.
 
-    An error that all levels share is a matter of calibration and does not count here. The confidence sequence of the
+    An error that all levels share belongs to calibration and does not count here. The confidence sequence of the
     slope's error holds on all days together, for many rows. An alarm is a sequence that excludes all errors within
     ``reference.tolerance``; each side has an equal part of ``reference.rate``.
 

@@ -17,7 +17,7 @@ from shadowprice.watch.sequential import tested, untested
 def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
     """Test the response rate of explored requests by side and level against the rate in training.
 
-    The accounts of an explored level are not selected by the model, so their rate does not move with the policy. The
+    The accounts of an explored level are not selected by the model, so their rate does not depend on the policy. The
     rate of training is an exact interval (Clopper and Pearson), widened by ``reference.tolerance``. Interval and test
     take half of ``reference.rate`` each, so false alarms of all groups at any time stay at most at that rate.
 

@@ -22,10 +22,12 @@ CONTRACT = (
 def documented_metrics():
     """(name, type, labels, service) as the page on metrics has them."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md").read_text()
-    for line in page.splitlines():
-        if line.startswith("| `shadowprice_"):
-            name, kind, labels, service = (cell.strip() for cell in line.strip("|").split("|")[:4])
-            yield name.strip("`"), kind, frozenset(labels.split(", ")), service
+    for section in page.split("\n## ")[1:]:
+        service = section.partition("\n")[0].lower()
+        for line in section.splitlines():
+            if line.startswith("| `shadowprice_"):
+                name, kind, labels = (cell.strip() for cell in line.strip("|").split("|")[:3])
+                yield name.strip("`"), kind, frozenset({"campaign", *filter(None, labels.split(", "))}), service
 
 
 def exported_metrics(url, service):

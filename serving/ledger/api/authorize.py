@@ -24,8 +24,8 @@ Levels = Mapping[Side, Sequence[int]]
 def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> list[Entry]:
     """Return the decisions of all calls, ready to be recorded.
 
-    A request whose incentive does not fit the budget any more is given the level of no incentive, or
-    nothing at all where there is none or the request may not be given it.
+    A request whose incentive no longer fits the budget gets the level of no incentive, or nothing where its side has
+    no such level or a rule forbids it.
 
     Raises:
         NotFound: another campaign.
@@ -109,8 +109,7 @@ def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
 
 
 def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
-    """Most that may be authorized and spent; None without the hard stop, and for a mean without
-    further limits: it has no amount."""
+    """Return the most that may be authorized and spent; None without the hard stop, and for a mean alone."""
     if not hard_stop:
         return None
     bounds, name = tuple(each.beside(campaign.name) for each in campaign.limits.bounds), campaign.budget.name

@@ -1,4 +1,4 @@
-"""Corrections of outcomes: CloudEvents with the values of the outcome as it stands from now on."""
+"""Corrections of outcomes: CloudEvents with the values of an outcome after the correction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CorrectionData(OutcomeData):
     """The outcome of a request after the correction: absolute values, no differences.
 
     kind      ``reversal``, ``refund`` or ``clawback``
-    override  book it also without an outcome before it, and without room; for administrators
+    override  record it also without an earlier outcome and beyond the budget; for administrators
     """
 
     kind: CorrectionKind
@@ -50,7 +50,7 @@ class CorrectionEvent:
 
 
 def read_corrections(body: bytes, headers: Mapping[str, str]) -> list[CorrectionEvent]:
-    """The events of a request to ``/v1/corrections``; see :func:`serving.ledger.api.events.read_envelopes`."""
+    """Return the events of a request to ``/v1/corrections``; see :func:`serving.ledger.api.events.read_envelopes`."""
     return [
         CorrectionEvent(event_of(envelope, where), envelope.data.kind, envelope.data.override)
         for envelope, where in read_envelopes(body, headers, EVENT, EVENTS)

@@ -24,7 +24,7 @@ BINARY_MARK = "ce-specversion"
 
 
 def _flag(value: object) -> object:
-    """Tables write redeemed as 0 and 1."""
+    """Accept 0 and 1, as tables write ``redeemed``."""
     return bool(value) if type(value) is int and value in (0, 1) else value
 
 
@@ -66,7 +66,7 @@ Wrapped = TypeVar("Wrapped", bound=Envelope)
 class Event:
     """One outcome.
 
-    where     how to name it in an error, such as ``[3]``
+    where     its name in an error, such as ``[3]``
     response  units of response
     content   the data as JSON of one form: deliveries that agree in instant, response and cost have the same
     """
@@ -83,16 +83,16 @@ class Event:
 
 
 def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
-    """The events of a request to ``/v1/outcomes``; see :func:`read_envelopes`."""
+    """Return the events of a request to ``/v1/outcomes``; see :func:`read_envelopes`."""
     return [event_of(envelope, where) for envelope, where in read_envelopes(body, headers, EVENT, EVENTS)]
 
 
 def read_envelopes(
     body: bytes, headers: Mapping[str, str], one: TypeAdapter[Wrapped], several: TypeAdapter[list[Wrapped]]
 ) -> list[tuple[Wrapped, str]]:
-    """The envelopes of a request, each with how to name it in an error.
+    """Return the envelopes of a request, each with its name in an error.
 
-    Read are one structured event, a JSON list of them, and binary mode (attributes in ``ce-``
+    Accepts one structured event, a JSON list of them, or binary mode (attributes in ``ce-``
     headers, data in the body).
 
     Raises:

@@ -15,7 +15,7 @@ from shadowprice.errors import InvalidRequest
 
 
 class KnownItems(Columns):
-    """n requests that the caller would decide without an authorization; their earlier decisions are looked up.
+    """n requests that the caller would decide without an authorization; only their earlier decisions are read.
 
     call  the call each belongs to, from 0 on
     """
@@ -90,7 +90,7 @@ def refusal(error: ValidationError) -> InvalidRequest:
 
 
 class Unprocessable(InvalidRequest):
-    """The body is JSON or nearly so, and says something that cannot be."""
+    """The body can be read, and its content is impossible."""
 
     status = 422
 

@@ -21,15 +21,14 @@ TOLERANCE = timedelta(minutes=5) // timedelta(microseconds=1)
 def outcomes(
     campaign: Campaign, events: Sequence[Event], decided: Mapping[str, Decision], now: datetime, caller: str
 ) -> list[ReportedOutcome]:
-    """The events as outcomes of the decisions they are about; ``caller`` is the name of the token that was shown.
+    """Return the events as outcomes of their decisions; ``caller`` is the name of the admitted token.
 
-    A decision never changes, so it may be read before the outcome is booked. A date that cannot be right is a matter of
-    some clock, not of the outcome: it is booked and flagged.
+    A decision never changes, so it may be read before the outcome is booked. An impossible date is the fault of a
+    clock, so the outcome is booked and flagged.
 
     Raises:
         NotFound: a request that was never decided here; the message names it.
-        Unprocessable: an outcome that cannot be: a cost above the authorized amount, which is never above the held
-            amount.
+        Unprocessable: an impossible outcome, such as a cost above the authorized amount.
     """
     made = []
     latest = microseconds(now) + TOLERANCE
@@ -69,7 +68,7 @@ def _check(campaign: Campaign, decision: Decision, event: Event) -> None:
     most = campaign.terms(side).most_response
     if event.response > most:
         raise Unprocessable(
-            f"is above most_response = {most:g} of the campaign's terms; raise it there if that is true",
+            f"is above most_response = {most:g} of the campaign's terms; raise it there if the response is right",
             field=_field(event, "response"),
         )
     # A merchant paid on response is paid per unit of it. Its authorization fixed the most units, so

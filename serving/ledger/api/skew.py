@@ -11,7 +11,7 @@ from serving.ledger.records import Dates
 class ClockSkew:
     """Measures the wall clock against a monotonic clock since the start, and against the dates of a store.
 
-    Neither money nor dates follow it while the ledger runs; the date of its start does.
+    Money and dates do not depend on the wall clock while the ledger runs; only its first date does.
     """
 
     def __init__(self, dates: Callable[[], Dates], clock: Clock = monotonic, wall: Clock = wall) -> None:

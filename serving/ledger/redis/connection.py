@@ -1,4 +1,4 @@
-"""The connection to Redis: its address, its secret, and what it must be configured to keep."""
+"""The connection to Redis: its address, its secret, and the check of its settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from redis.retry import Retry
 from shadowprice.errors import InvalidInput
 
 TIMEOUT_SECONDS = 1.5
-"""Less than the predictor waits for the ledger, so that it is told what is wrong."""
+"""Shorter than the predictor waits for the ledger, so that the predictor receives the reason."""
 NEEDED = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
 
 class NotDurable(redis.RedisError):
-    """Redis may lose what it is told, or does not let that be checked."""
+    """Redis may lose records, or does not allow the check."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DurabilityCheck:
 
 
 def connect(url: str, password: str | None, check: DurabilityCheck) -> redis.Redis:
-    """A client of ``redis://host:port/database`` or ``rediss://…``; it connects when it is used.
+    """Return a client of ``redis://host:port/database`` or ``rediss://…``; it connects when it is used.
 
     Every new connection passes ``check`` before it is used.
 

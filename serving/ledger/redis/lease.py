@@ -21,8 +21,8 @@ LEAVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]
 class Lease:
     """The lease ``key`` of one process.
 
-    A holder that is stopped for longer than the lease, or a Redis that forgot it, may leave two holders for a moment:
-    it saves work, and guards nothing that must not happen twice.
+    A lease saves work and does not guard what must not happen twice: a holder that is stopped for longer than the
+    lease, or a Redis that forgot it, may leave two holders for a moment.
     """
 
     def __init__(self, client: redis.Redis, key: str) -> None:

@@ -42,7 +42,7 @@ def values(record: Decision | OutcomeRow | CorrectionRow) -> list[Any]:
 
 
 def record(kind: type[Record], held: Sequence[Any]) -> Record:
-    """Return a record from its fields: Lua has one kind of number. Those that an older one lacks have their default."""
+    """Return a record from its fields; those that an older record lacks have their default."""
     return kind(*map(_value, COLUMNS[kind], held))
 
 
@@ -92,7 +92,7 @@ def asked(row: Row) -> dict[str, Any]:
 
 
 def recorded(row: Row, answer: Any, left: Left | None) -> Recorded | None:
-    """Return what stands for a row: what was kept before, or the decision for what was ``left``."""
+    """Return the record of a row: its earlier decision, or the new one where ``left`` remains."""
     if isinstance(answer, dict):
         return Recorded(sound_decision(record(Decision, answer["kept"])), repeat=True)
     if isinstance(row, Known) or answer is False:

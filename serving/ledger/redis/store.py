@@ -68,7 +68,7 @@ class RedisStore:
     ``kept`` are the campaigns of a process that serves them; None for one that serves none, such as a recovery.
 
     Raises:
-        InvalidInput: not an address, or a Redis that may lose what it was told.
+        InvalidInput: not an address, or a Redis that may lose records.
         Conflict: the campaign's ledger there has another layout or other levels, or fewer records than the witness;
             or a running ledger describes a shared limit otherwise.
         Unavailable: Redis does not answer.
@@ -178,7 +178,7 @@ class RedisStore:
         return self._groups.submit(correct(corrections, ceiling, at))
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
-        """Release what was not made use of."""
+        """Release unused authorizations."""
 
         def read(answer: Any) -> Counted:
             if isinstance(answer, int):
@@ -188,7 +188,7 @@ class RedisStore:
         return self._groups.submit(Call("release", {"at": at, "request_ids": request_ids}, read))
 
     def expire(self, at: int) -> Future[int]:
-        """Release what is due."""
+        """Release expired authorizations."""
         return self._groups.submit(Call("expire", {"at": at, "most": MAX_SWEEP}, int))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
@@ -276,7 +276,7 @@ class RedisStore:
         return self._read(lambda _: self._lease.take(seconds))
 
     def close(self) -> None:
-        """Finish what was called, let another process write the log, note the witness and hang up."""
+        """Finish pending calls, release the log's lease, note the witness and disconnect."""
         self._groups.close()
         with suppress(redis.RedisError):
             self._lease.leave()

@@ -280,7 +280,7 @@ class Expire:
     now: int
 
     def __call__(self, database: sqlite3.Connection) -> int:
-        """Release what is due, and keep the ledger time."""
+        """Release expired authorizations, and keep the ledger time."""
         keep_ledger_time(database, self.now)
         return _expire(database, self.at, self.now)
 

@@ -156,7 +156,7 @@ ALTER TABLE tally RENAME COLUMN authorised TO authorized;
 SCHEMA_VERSION = str(max(map(int, UPGRADES)) + 1)
 BUSY_SECONDS = 5.0
 PAGE_BYTES = 1024
-"""Of a new file. A commit writes every page that it touches: of a lone decision one in each of six trees."""
+"""Page size of a new file. A commit writes every page that it touches: for a lone decision one in each of six trees."""
 LOG_BYTES = 4 * 2**20
 """Length of the write-ahead log at which it is copied into the file."""
 

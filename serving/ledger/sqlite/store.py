@@ -101,11 +101,11 @@ class SqliteStore:
         return self._writer.submit(Correct(corrections, ceiling, at, self._now(), self._peers))
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
-        """Release what was not made use of."""
+        """Release unused authorizations."""
         return self._writer.submit(Release(request_ids, at))
 
     def expire(self, at: int) -> Future[int]:
-        """Release what is due."""
+        """Release expired authorizations."""
         return self._writer.submit(Expire(at, self._now()))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
@@ -182,5 +182,5 @@ class SqliteStore:
         self._witness.note(self._reader.read(read_seen))
 
     def _now(self) -> int:
-        """Ledger time: that of the file when it was opened, and what has passed since."""
+        """Return ledger time: that of the file when it was opened, and the time since."""
         return self._origin + self._clock()

@@ -47,7 +47,7 @@ CONTENTS = {"INT64": "int64_contents", "INT32": "int_contents", "FP64": "fp64_co
 
 
 class Servicer(InferenceServicer):  # type: ignore[misc]
-    """KServe's servicer, whose errors of callers are theirs, and whose models nobody loads or unloads from outside."""
+    """KServe's servicer, with a status for each error of a caller, and without loading or unloading of models."""
 
     async def infer(
         self, access: Access, request: messages.ModelInferRequest, caller: Caller
@@ -153,7 +153,7 @@ class GrpcServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Let calls finish for a moment, then end."""
+        """End, after a moment for the calls in progress."""
         if self._server is not None:
             await self._server.stop(grace=1.0)
 

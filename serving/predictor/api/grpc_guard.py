@@ -42,7 +42,7 @@ CODES = {
     429: StatusCode.RESOURCE_EXHAUSTED,
     503: StatusCode.UNAVAILABLE,
 }
-"""What the statuses of our errors are called over gRPC."""
+"""Status of our errors → status over gRPC."""
 
 Context: TypeAlias = Any
 """grpc.aio.ServicerContext, which is not typed."""

@@ -43,9 +43,9 @@ async def authorize(
     *,
     required: bool,
 ) -> tuple[Authorization, bool]:
-    """Return what stands for the requests of some calls, and whether the ledger did not authorize some of them.
+    """Return the decisions on the requests of some calls, and whether some lack the ledger's authorization.
 
-    Calls that the ledger does not take together are halved until only calls that it does not take alone are refused.
+    Calls that the ledger refuses together are halved until it refuses single calls alone.
 
     Args:
         ledger: that is asked.

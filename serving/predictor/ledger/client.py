@@ -1,4 +1,4 @@
-"""The predictor's side of authorizing, over connections that are kept."""
+"""Client of the ledger for the predictor, over kept connections."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Authorizer:
         except (orjson.JSONDecodeError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise Unavailable(f"the ledger answers what no ledger answers: {error!r}") from error
         if not matches:
-            raise Unavailable("the ledger answers for other requests than it was asked about")
+            raise Unavailable("the ledger answers for other requests than were asked; check its version")
         return found
 
     def check(self, levels: Mapping[Side, Sequence[int]]) -> None:

@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
             self._answer = None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Some of the answer."""
+        """Read a part of the answer."""
         if self._answer is None:  # nobody asked
             self.close()
             return
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
             self._fail(ConnectionError(f"what came back is not HTTP: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The other side hung up."""
+        """Note that the other side closed the connection."""
         self._fail(error or ConnectionResetError("the other side hung up"))
 
     def on_body(self, chunk: bytes) -> None:
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:
-        """The answer is whole."""
+        """End the answer."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result((self._parser.get_status_code(), b"".join(self._chunks)))
         if not self._parser.should_keep_alive():
@@ -85,10 +85,10 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(host: str, port: int) -> Connection:
-    """A new connection.
+    """Open a connection.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: nothing listens at the address.
     """
     _, connection = await asyncio.get_running_loop().create_connection(Connection, host, port)
     return connection

@@ -1,6 +1,6 @@
-"""Share of what personalisation can earn: the gain over the best policy that treats all accounts of a side alike.
+"""Share of the gain that personal incentives can add over the best policy that treats all accounts of a side alike.
 
-The share of the optimum flatters: most of a campaign's value comes whatever an account is given. Between the best flat
+The share of the optimum is a weak measure: most of a campaign's value comes with any incentive. Between the best flat
 policy and the optimum lies all that a model of accounts can add.
 """
 

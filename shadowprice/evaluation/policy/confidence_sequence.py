@@ -62,7 +62,7 @@ def confidence_sequence(x: ArrayLike, low: float, high: float, *, level: float =
     Raises:
         InvalidInput: a value outside the bounds, or bounds or a level that cannot be.
 
-    O(N). It is 1.5 to 3 times as wide as an interval looked at once, the more the later (300 to 50,000 values).
+    O(N). It is 1.5 to 3 times as wide as an interval that is read once, the more the later (300 to 50,000 values).
     """
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidInput("must be finite and below high", field="low")

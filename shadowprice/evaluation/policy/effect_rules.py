@@ -25,7 +25,7 @@ def evidence_rule(found: SideEvidence, *, required: bool = True) -> Check:
 
 
 def slope_rule(found: SideEvidence, mean_curve: Array, tolerance: float = TOLERANCE) -> list[Check]:
-    """Check that the mean curve (J,) of the model rises as the trial says; no check where the trial has no slope.
+    """Check that the mean curve (J,) of the model rises as in the trial; no check where the trial has no slope.
 
     The curve's slope is weighted by the levels' rows like the trial's. It may leave the interval by ``tolerance`` of
     the trial's slope, because the interval of a large trial is narrower than any model is exact.

@@ -25,7 +25,7 @@ def flat_before(
 ) -> Flat:
     """Choose the flat mixtures of the most value at some costs above those of the lowest level for every request.
 
-    A mixture that is chosen on the rows that judge it has the luck of these rows.
+    A mixture that is chosen on the rows that judge it profits from the chance of these rows.
 
     Args:
         earlier: side → rows that judge no policy of the stage.

@@ -25,7 +25,8 @@ def flat_gate(
     Args:
         candidate: side → metric name → value or Estimate, as of :func:`~shadowprice.evaluation.policy.gate.gate`.
         limits: ``ece_share`` of them.
-        confounded: sides whose levels had reasons: means by level tell nothing of the level there, and calibration by
+        confounded: sides whose levels had reasons: means by level do not show the effect of the level there, and
+        calibration by
             level is not asked for.
         rows: side → test rows, to tell how many would mend a broken rule.
 

@@ -33,7 +33,7 @@ class Requirements:
     """Requirements on a model.
 
     auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin. It finds a broken model, and does not
-                  make a good one
+                  prove a good one
     ece_share     most that the calibration error may be, as a share of the mean response: the response multiplies
                   money, so expected costs are wrong by that share
     value_margin  share of the rival's value at the budget that the candidate's lower bound may fall short by: 0
@@ -72,7 +72,7 @@ def limits_of(given: Mapping[str, Any]) -> Requirements:
 class Check:
     """One rule applied to one side, or to the campaign: what it asks, what was found, whether it holds.
 
-    required  whether the gate stays shut where the rule does not hold
+    required  whether the gate refuses a model that breaks the rule
     meaning   why the rule is asked
     mend      rows or change that would mend it, where it is broken
     """

@@ -1,4 +1,4 @@
-"""Responses and money that a policy added over another one, with intervals, from what it was seen to do.
+"""Responses and money that a policy added over another one, with intervals, from its decisions and their outcomes.
 
 The counterfactual is a mixture of levels, the same for every request: the lowest level, or the best flat mixture. Its
 mean comes from curves. Where the curves are only a model, requests that were given a level of the mixture by chance

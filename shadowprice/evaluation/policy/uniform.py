@@ -1,4 +1,4 @@
-"""Uniform dosing: one mixture of levels for every account of a side, the baseline of personalised incentives."""
+"""Uniform dosing: one mixture of levels for every account of a side, the baseline of personal incentives."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 The rows come from a trial with known propensities. Curves, prices and flat mixtures are found on earlier rows
 (:mod:`shadowprice.learning.worth`), so everything is fixed before the rows that judge it are read, and each figure is a
 mean of doubly robust scores. Where several stages follow each other, each may learn from the rows of all before it:
-their errors are those of a martingale, and are not correlated. In folds that learn from each other they are, and an
-interval that ignores it is too short.
+their errors are those of a martingale, and are not correlated. Errors of folds that learn from each other are
+correlated, and an interval that ignores this is too short.
 
 Source: Luedtke and van der Laan (2016), Statistical inference for the mean outcome under a possibly non-unique optimal
 treatment strategy; Wager (2024), Sequential validation of treatment heterogeneity.

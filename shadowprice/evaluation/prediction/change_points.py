@@ -18,7 +18,7 @@ class ChangePoints:
 
     at        int64 (C,), minor units: the incentive values at which the hazard rate changes
     p_value   float64 (C,), likelihood ratio of joining the two segments that meet there, χ² with
-              one degree of freedom; the places were chosen on the same rows, so it flatters
+              one degree of freedom; the places were chosen on the same rows, so it is too small
     segments  the chosen fit, with C + 1 segments
     free      the fit with one segment per level, for comparison
     bic       float64, of the fits with 1, 2, … segments

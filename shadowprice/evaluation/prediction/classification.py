@@ -96,7 +96,7 @@ def brier(y: Array, p: Array) -> Statistic:
 def relaimpr(y: Array, p: Array, base: Array) -> Statistic:
     """Relative improvement of the AUC over a baseline's, in percent: ((AUC − ½) / (AUC of ``base`` − ½) − 1) · 100.
 
-    ``y`` (N,) in {0, 1}; ``p``, ``base`` (N,) scores. NaN where the baseline ranks like a coin (S3). O(N log N).
+    ``y`` (N,) in {0, 1}; ``p``, ``base`` (N,) scores. NaN where the baseline ranks at random (S3). O(N log N).
     """
     own, other = auc.statistic(y, p), auc.statistic(y, base)
     return lambda weight: 100.0 * (ratio(own(weight) - 0.5, other(weight) - 0.5) - 1.0)

@@ -178,7 +178,7 @@ def _adjusted(levels: list[LevelEvidence], means: Means, base: int) -> list[Leve
 
 
 def _undrawn(found: LevelEvidence, base: int) -> LevelEvidence:
-    """Leave out what only a draw at random can tell."""
+    """Leave out the results that need levels drawn at random."""
     why = "" if found.level == base else NOT_DRAWN
     return replace(found, difference=None, relative=None, cost_each=None, why_no_cost=why)
 

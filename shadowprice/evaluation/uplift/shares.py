@@ -16,7 +16,7 @@ LEAST_ROWS = 30
 ALIKE = 1e-6
 """Relative difference of propensities that counts as none."""
 CHANCE = 1e-4
-"""p-value from which shares are taken for wrong and not for chance: a fault of one honest trial in ten thousand."""
+"""p-value below which shares count as wrong and not as chance: it refuses one sound trial in ten thousand."""
 ROUNDED = 0.02
 """Difference from 1 of the sum of propensities that counts as rounding, such as that of three times 0.33."""
 

@@ -15,11 +15,11 @@ from shadowprice.mapping.files.blocks import text_blocks
 from shadowprice.mapping.files.structure import Records, split_records
 
 DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01")
-"""Delimiters that are looked for."""
+"""Delimiters that are tried."""
 SAMPLE = 1 << 18
 """Bytes of text from which a dialect is found."""
 MOST_ABOVE = 50
-"""Lines above a header that are looked at."""
+"""Lines that may stand above a header."""
 
 
 @dataclass(frozen=True, kw_only=True)

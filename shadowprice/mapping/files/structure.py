@@ -1,4 +1,4 @@
-"""Records of delimited text (RFC 4180), found without parsing their cells.
+"""Records of delimited text (RFC 4180), split without parsing their cells.
 
 A record ends at a line end outside quotes: LF, CR or CR LF. A quote opens a cell at its first character and closes it
 at its last one; within, it stands twice. A quote anywhere else is a fault, which parsers mend in different ways.

@@ -21,7 +21,7 @@ def alternatives(free: Sequence[Cells]) -> Cells | None:
 
 
 def control(names: Cells) -> str:
-    """Return the offer whose name says that it is none; empty where not exactly one says so."""
+    """Return the offer whose name means no offer; empty where not exactly one has such a name."""
     found = [name for name in names.values if CONTROL.search(name)]
     return found[0] if len(found) == 1 else ""
 

@@ -33,7 +33,7 @@ _PARTS = {
 
 
 def formats_of(cells: Collection[str]) -> list[str]:
-    """Return the formats that every cell has the form of; whether it is a time of them is not looked at."""
+    """Return the formats whose form every cell has; the times themselves are not checked."""
     left = list(FORMATS)
     for cell in cells:
         left = [each for each in left if _pattern(each).fullmatch(cell)]

@@ -105,7 +105,7 @@ def flag(cells: Cells, check: bool) -> Proposed:
 
 
 def has_two_values(cells: Cells) -> bool:
-    """Return whether a column has two values, which may be written in several ways: TRUE, true and false."""
+    """Return whether a column has two values, whatever their case: TRUE, true and false are two."""
     return cells.kind != "time" and len(set(map(_meant, cells.values))) == 2
 
 

@@ -56,7 +56,8 @@ class FundModel(ModuleModel[FundNetwork]):
 
     Options:
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
-        given_click: whether purchases and amounts are learnt from clicked deliveries alone (``Outputs.rows``), in place
+        given_click: whether purchases and amounts are learned from clicked deliveries alone (``Outputs.rows``), in
+        place
             of p = pCTR·pCVR over all of them; needs ``clicked``.
         offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower; training
             starts at that of the offer's own rows.

@@ -39,7 +39,7 @@ class Outputs(Plain):
 
     loss      name in ``LOSSES``
     steps     towers of the chain: 2 with clicks, 1 without, 0 where there is no conversion
-    given_click  whether the last step and the amount are learnt from clicked deliveries alone
+    given_click  whether the last step and the amount are learned from clicked deliveries alone
     cap       largest expected amount of a conversion, units
     mean      mean units of a conversion, and log_mean the mean of log(1 + units), NaN where never seen
     """
