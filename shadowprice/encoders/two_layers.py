@@ -93,7 +93,10 @@ class TwoLayerEncoder(GraphEncoder):
 
 
 class Gcn2Encoder(TwoLayerEncoder):
-    """Gated graph convolution (S0 eq. 4–6): Σ_v gate_uv·W·h_v / sqrt(d_u d_v), d the ties and the node itself."""
+    """Graph convolution of S0 (eq. 1) with a gate of ours: Σ_v gate_uv·W·h_v / sqrt(d_u d_v).
+
+    d counts the ties of a node and the node itself.
+    """
 
     # The normalization is ours: degrees are those of the whole graph, also where edges are sampled.
     layer = staticmethod(partial(GCNConv, out_channels=WIDTH, normalize=False, add_self_loops=False))

@@ -14,7 +14,7 @@ from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import FundOptions, draw
 
 SIZES = (10_000, 50_000, 200_000)
-METHOD = {"heuristic": "heuristic", "manual": "priority", "heuristic as printed": "literal_heuristic"}
+METHOD = {"exact": "exact", "heuristic": "heuristic", "manual": "priority", "heuristic as printed": "literal_heuristic"}
 REPEATS = 3
 
 
@@ -25,7 +25,7 @@ def run(seed: int, quick: bool) -> Rows:
         drawn = draw(FundOptions(users=label // 10 if quick else label, deliveries=1), FIRST + 200 + seed)
         given = drawn.value.astype(np.float32), drawn.demand, drawn.allowed
         seconds, objective, wrong = {}, {}, {}
-        for method in ("exact", *METHOD.values()):
+        for method in METHOD.values():
             took = []
             for _ in range(REPEATS):
                 started = time.process_time()
@@ -50,7 +50,7 @@ def reading(summary: Summary) -> str:
     text = (
         f"At {SIZES[-1]:,} users the heuristic earns {share:.2%} of the exact plan and takes {ratio:.3g} times as long"
     )
-    text += ": the paper's trade of value for speed was against a general integer program" if ratio > 1 else ""
+    text += ": the paper traded value for speed against a general integer program" if ratio > 1 else ""
     return f"{text}. As printed it leaves {printed:,.0f} seats wrong or ineligible."
 
 
@@ -67,5 +67,7 @@ TABLE = Table(
         effect=0.02,
         spread=0.01,
     ),
+    compare=[("time over exact", f"heuristic, {SIZES[-1]:,} users", f"exact, {SIZES[-1]:,} users")],
+    fewer_is_better=("time over exact", "seats wrong"),
     published={f"heuristic, {SIZES[-1]:,} users": {"objective over exact": 0.9875, "time over exact": 1 / 416}},
 )

@@ -2,11 +2,12 @@
 
 Every account wants its best open segment. Accounts are served in order of what they would regret,
 
-    h_i = α_j · Σ_a (value_ji − value_ai),     α_j = Σ_i value_ji / quota left in j,
+    h_i = (α_a + α_b)/2 · (2·value_ai − value_bi − value_ci),     α_j = Σ_i value_ji / quota left in j,
 
-j the best and a the next two best of the open segments (those that exist), sums over the accounts not yet served. When
-a segment is full it closes, α and h are formed again, and the rest are served in the new order. The paper does not say
-how its list goes on after a closure, nor what h is with fewer than three segments open; this is the reading taken.
+a, b and c the three best open segments of the account, sums over the accounts not yet served. When a segment is full
+it closes, α and h are formed again, and the rest are served in the new order. The paper does not say how its list goes
+on after a closure, nor what h is with fewer than three open segments. Here a segment that is not there has no α, and
+an account's ineligible alternative has value 0.
 
 As printed an ineligible pair merely has value 0. It can then be an account's best one, and an account whose eligible
 segments were filled by others is given a forbidden one, although a plan exists: the claim that no constraint is
@@ -63,7 +64,7 @@ def served(problem: SizedProblem, *, literal: bool) -> NDArray[np.int32]:
             waiting, worth = waiting[some], worth[:, some]
         columns = np.arange(waiting.size)
         best = worth.argmax(axis=0)
-        regret = contest[best] * _regret(worth, best, columns)
+        regret = _regret(worth, contest, best, columns)
         order = np.argsort(-regret, kind="stable")
         wanted = best[order]
         stop = waiting.size
@@ -78,15 +79,20 @@ def served(problem: SizedProblem, *, literal: bool) -> NDArray[np.int32]:
     return segment
 
 
-def _regret(worth: NDArray[np.float64], best: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Total loss of an account against each of its next best segments."""
+def _regret(
+    worth: NDArray[np.float64], contest: NDArray[np.float64], best: NDArray[np.intp], columns: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """h of every account: its loss against each of its next best segments, times the mean contest of the first two."""
     rest = worth.copy()
     top = worth[best, columns]
-    regret = np.zeros(columns.size)
+    weight, loss = contest[best], np.zeros(columns.size)
     rest[best, columns] = -np.inf
-    for _ in range(min(ALTERNATIVES, worth.shape[0] - 1)):
+    for number in range(min(ALTERNATIVES, worth.shape[0] - 1)):
         following = rest.argmax(axis=0)
         value = rest[following, columns]
-        regret += np.where(np.isfinite(value), top - np.where(np.isfinite(value), value, 0.0), np.maximum(top, 0.0))
+        eligible = np.isfinite(value)
+        if number == 0:
+            weight = np.where(eligible, (weight + contest[following]) / 2, weight)
+        loss += np.where(eligible, top - np.where(eligible, value, 0.0), np.maximum(top, 0.0))
         rest[following, columns] = -np.inf
-    return regret
+    return weight * loss

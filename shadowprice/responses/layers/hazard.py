@@ -1,4 +1,4 @@
-"""Hazard regression of the redemption threshold with piecewise constant rates (S0 eq. 7–13).
+"""Hazard regression of the redemption threshold with piecewise constant rates (S0 eq. 8–10).
 
     s_k = w_k·h + b_k,   η_k = exp(clip(s_k, −15, 8)),   Λ_j = Λ_0 + Σ_{k≤j} d_k η_k,   f_j = 1 − exp(−Λ_j)
 
@@ -125,7 +125,7 @@ class CoxLayer(PiecewiseHazardLayer):
 
 
 class HazardLayer(PiecewiseHazardLayer):
-    """Free weights in every segment, held together by a fused penalty ζ·Σ_k |w_{k+1} − w_k| (S0 eq. 13).
+    """Free weights in every segment, held together by a fused penalty ζ·Σ_k |w_{k+1} − w_k| (S0 eq. 8–10).
 
     The weights of the segments are kept as the first one plus increments, so that the proximal step of the penalty
     (:meth:`shrink`) merges two neighboring segments exactly, and change points can be read off.

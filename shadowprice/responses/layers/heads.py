@@ -58,7 +58,7 @@ def hazard_rate(score: Array) -> Array:
 
 
 def cumulative_hazard(score: Array, width: Any, base: Array | None, axis: int) -> Array:
-    """Λ_j = Λ_0 + Σ_{k≤j} d_k·η_k (S0 eq. 7), non-decreasing in j.
+    """Λ_j = Λ_0 + Σ_{k≤j} d_k·η_k, S0's integral of the rate over the levels; non-decreasing in j.
 
     Args:
         score: s_k of each segment.
@@ -72,7 +72,7 @@ def cumulative_hazard(score: Array, width: Any, base: Array | None, axis: int) -
 
 
 def redemption(cumulative: Array) -> Array:
-    """f_j = 1 − exp(−Λ_j) (S0 eq. 9)."""
+    """f_j = 1 − exp(−Λ_j), one less S0's survival function."""
     xp, hazard = library(cumulative), cast(Any, cumulative)
     found: Array = -xp.expm1(-hazard)
     return found
@@ -80,7 +80,7 @@ def redemption(cumulative: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HazardHead:
-    """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 7–9).
+    """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 8–10).
 
     weight (J, D), bias (J,); base_weight (D,) and base_bias of Λ_0 = exp(w·h + b) where 0 is a level.
     O(N·J·D).

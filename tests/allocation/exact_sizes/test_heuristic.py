@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,39 @@ def risk_limited(seed: int, accounts: int = 3000, depth: int = 4) -> tuple[np.nd
     demand = np.full(depth, accounts // depth)
     tolerance = random.permutation(np.repeat(np.arange(depth), demand))
     return value, demand, np.arange(depth)[:, None] <= tolerance
+
+
+@pytest.mark.parametrize("method", [heuristic_demands, literal_heuristic_demands])
+def test_the_account_of_the_largest_printed_h_is_served_first(method: Callable[..., Plan]) -> None:
+    # α of 11, 2.5 and 0.02 with quotas of 1, 2 and 1,000 seats: h = (11 + 2.5)/2 · (10 − 4 − 0) = 40.5 of account 0,
+    # and (11 + 0.02)/2 · (12 − 0 − 5) = 38.57 of account 1. By α of the best fund alone it is 11 · 7 > 11 · 6.
+    value = np.array([[5, 6], [4, 0], [0, 5]], dtype=np.float32)
+    value = np.hstack([value, np.tile(np.array([[0], [1 / 1001], [15 / 1001]], dtype=np.float32), 1001)])
+    assert method(value, [1, 2, 1000]).segment[:2].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_plans_are_those_of_algorithm_1_in_loops(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    value = random.lognormal(0, 1, (4, 60))
+    left, waiting, expected = dict(enumerate([24, 12, 14, 10])), set(range(60)), {}
+    while waiting:
+        contest = {fund: sum(value[fund, i] for i in waiting) / left[fund] for fund in left}
+        ranked = {i: sorted(left, key=lambda fund: -value[fund, i]) for i in waiting}
+        regret = {}
+        for i in waiting:
+            a, b, c = (ranked[i] * 3)[:3] if len(left) < 3 else ranked[i][:3]
+            gap = 2 * value[a, i] - value[b, i] - (value[c, i] if len(left) > 2 else value[a, i])
+            regret[i] = (contest[a] + contest[b]) / 2 * gap
+        for i in sorted(waiting, key=lambda i: -regret[i]):
+            expected[i] = ranked[i][0]
+            waiting.remove(i)
+            left[expected[i]] -= 1
+            if not left[expected[i]]:
+                del left[expected[i]]
+                break
+    found = literal_heuristic_demands(value, [24, 12, 14, 10]).segment
+    assert found.tolist() == [expected[i] for i in range(60)]
 
 
 def test_as_printed_it_gives_a_forbidden_fund_though_a_plan_exists() -> None:
