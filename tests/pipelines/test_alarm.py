@@ -15,6 +15,7 @@ from rendering import CHART, render, values_of
 from operations.common.alarm import STARTED, retrain_on_alarm
 from pipelines.__main__ import main
 from pipelines.backend import schedule, start_scheduled
+from pipelines.connection import Connection
 from pipelines.local import PipelineFailed
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
@@ -117,9 +118,9 @@ def test_the_charts_command_runs_what_the_schedule_runs(
         assert "has no schedule 'shadowprice-retrain'" in capsys.readouterr().err
         assert not (workspace / STARTED).exists()
         with pytest.raises(NotFound):
-            start_scheduled(backend.url, "other", experiment="shadowprice")
+            start_scheduled(Connection(host=backend.url), "other", experiment="shadowprice")
         given = {"crons": ["0 0 3 * * 1"], "experiment": "shadowprice", "parameters": parameters}
-        schedule(backend.url, "retrain", "shadowprice-retrain", **given)
+        schedule(Connection(host=backend.url), "retrain", "shadowprice-retrain", **given)
         for _ in range(2):
             assert main(arguments) == 0
         [run] = backend.runs.values()
