@@ -68,8 +68,12 @@ def connected(connection: Connection) -> Iterator[tuple[Client, str | None]]:
             _check_own(host, "" if many else connection.namespace)
             yield client, namespace
         except (ApiException, HTTPError, OSError) as error:
-            mend = MENDS.get(getattr(error, "status", 0), "")
-            raise Unavailable(f"Kubeflow Pipelines at {host}: {_reason(error)}{mend and '; '}{mend}") from error
+            status, reason = getattr(error, "status", 0), _reason(error)
+            # The upload server answers so whom it refuses.
+            if status == 400 and reason.startswith("Failed to create a pipeline"):
+                status = 403
+            mend = MENDS.get(status, "")
+            raise Unavailable(f"Kubeflow Pipelines at {host}: {reason}{mend and '; '}{mend}") from error
 
 
 def _check_own(host: str, namespace: str) -> None:

@@ -1,8 +1,8 @@
 """A server that answers as the Kubeflow Pipelines API does, for as much of it as uploads, runs and schedules need.
 
-It has one user, or many with a namespace each. A package is taken apart as the API server does, and the parameters of a run are held against those of its pipeline:
-unknown ones, missing ones without a default and those of another type are refused. So is a
-cron that the scheduler would not parse.
+It has one user, or many with a namespace each. A package is taken apart as the API server does, and the parameters of
+a run are held against those of its pipeline: unknown ones, missing ones without a default and those of another type are
+refused. So is a cron that the scheduler would not parse.
 """
 
 import json

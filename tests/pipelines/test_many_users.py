@@ -69,10 +69,8 @@ def test_pipelines_runs_and_schedules_belong_to_the_namespace_that_is_named(comm
         assert experiment["namespace"] == "growth"
         assert len(backend.runs) == len(backend.recurring) == 1
         assert {(user, space) for user, _, _, space in users.asked} == {(STEPS, "growth")}
-        assert (
-            command("unschedule", "shadowprice-resolve", *to)[1]
-            == f"deleted {next(iter(backend.recurring), 'id-12')}\n"
-        )
+        [planned] = backend.recurring
+        assert command("unschedule", "shadowprice-resolve", *to)[1] == f"deleted {planned}\n"
         assert backend.recurring == {}
         assert command("unschedule", "shadowprice-resolve", *to)[1] == "there is no such schedule\n"
         # An earlier pipeline of the same name in another namespace is another pipeline.
@@ -95,7 +93,7 @@ def test_a_refused_try_leaves_nothing_behind(command, users, tmp_path, words, gi
         tokens = [token(tmp_path, each) for each in given]
         status, _, problem = command(*words, f"--host={backend.url}", "--namespace=growth", *tokens)
         assert status == 1
-        assert told in problem or (given == ("reader",) and words[0] == "upload" and "Failed to create" in problem)
+        assert told in problem
         assert nothing_in(backend)
 
 
