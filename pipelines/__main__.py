@@ -65,8 +65,8 @@ def run_here(
     if to.host:
         from pipelines.backend import run_there
 
-        how = {"experiment": experiment, "parameters": parameters, "shared": shared}
-        started = run_there(to, pipeline, name or f"shadowprice-{pipeline}", **how)
+        called = name or f"shadowprice-{pipeline}"
+        started = run_there(to, pipeline, called, experiment=experiment, parameters=parameters, shared=shared)
         print(json.dumps({"run_id": started}) if as_json else started)
         return
     if "workspace" not in parameters:
