@@ -19,6 +19,10 @@ LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"
 TOKEN_FOLDER = "/etc/shadowprice/auth"
 RETRIES = 2
+FIRST_WAIT = 30
+"""Seconds before the second try; each further wait is twice the one before."""
+PENDING = 3600
+"""Seconds that each try may wait for a node."""
 USER = 10001
 LABEL = ("shadowprice/calls", "ledger")
 
@@ -46,7 +50,11 @@ def placed(
     cluster = Cluster.from_environment()
     task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
     if not os.environ.get(LOCAL):
-        task.set_retry(retries, backoff_duration="30s", backoff_factor=2.0)
+        # Argo counts the maximum from the start of the first try, and ends at it a try that runs.
+        longest = (retries + 1) * (60 * minutes + PENDING) + FIRST_WAIT * (2**retries - 1)
+        task.set_retry(
+            retries, backoff_duration=f"{FIRST_WAIT}s", backoff_factor=2.0, backoff_max_duration=f"{longest}s"
+        )
     kubernetes.set_timeout(task, 60 * minutes)
     kubernetes.set_security_context(task, run_as_user=USER, run_as_group=USER, run_as_non_root=True)
     if cluster.workspace_claim:

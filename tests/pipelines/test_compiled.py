@@ -79,6 +79,10 @@ def with_secret(placed: dict[str, Any], key: str) -> set[str]:
     return {label.removeprefix("exec-") for label, place in placed.items() if key in place}
 
 
+def seconds(text: str) -> float:
+    return float(text.removesuffix("s"))
+
+
 def memory(text: str) -> int:
     digits, unit = re.fullmatch(r"(\d+)(Mi|Gi)", text).groups()
     return int(digits) * {"Mi": 1, "Gi": 1024}[unit]
@@ -113,6 +117,20 @@ def test_every_step_is_tried_again_has_resources_and_the_image_that_was_named(pi
         resources = container["resources"]
         assert resources["resourceCpuRequest"]
         assert memory(resources["resourceMemoryRequest"]) <= memory(resources["resourceMemoryLimit"])
+
+
+@each_pipeline
+def test_the_last_try_of_a_step_has_its_whole_deadline(pipelines, name: str) -> None:
+    """Argo ends every try at the maximum after the start of the first, 3600 s unless it is set."""
+    spec, platform = pipelines[name]
+    placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    for task, entry in tasks(spec):
+        policy = entry["retryPolicy"]
+        tries = policy.get("maxRetryCount", 0) + 1
+        waits = sum(seconds(policy["backoffDuration"]) * policy["backoffFactor"] ** each for each in range(tries - 1))
+        label = spec["components"][entry["componentRef"]["name"]]["executorLabel"]
+        deadline = int(placed[label]["activeDeadlineSeconds"])
+        assert seconds(policy["backoffMaxDuration"]) >= tries * deadline + waits, task
 
 
 @each_pipeline
