@@ -12,12 +12,11 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from feature_repo.names import REDIS_VARIABLE
-from operations.common.ledger_tokens import TOKEN_VARIABLE
+from operations.common.ledger_tokens import TOKEN_TEXT
 from pipelines.cluster import Cluster
 
 LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"
-TOKEN_FOLDER = "/etc/shadowprice/auth"
 RETRIES = 2
 FIRST_WAIT = 30
 """Seconds before the second try; each further wait is twice the one before."""
@@ -67,8 +66,9 @@ def placed(
     if ledger:
         kubernetes.add_pod_label(task, *LABEL)
     if ledger and cluster.token_secret:
-        kubernetes.use_secret_as_volume(task, secret_name=cluster.token_secret, mount_path=TOKEN_FOLDER)
-        task.set_env_variable(TOKEN_VARIABLE, f"{TOKEN_FOLDER}/{cluster.token_key}")
+        # A secret as a volume would be mounted whole, with the tokens of other roles.
+        keys = {cluster.token_key: TOKEN_TEXT}
+        kubernetes.use_secret_as_env(task, secret_name=cluster.token_secret, secret_key_to_env=keys)
     if cluster.pull_secrets:
         kubernetes.set_image_pull_secrets(task, cluster.pull_secrets.split(","))
     return task

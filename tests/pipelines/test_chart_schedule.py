@@ -104,8 +104,8 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
     for name in ("exec-solve", "exec-publish"):
         [secret] = steps[name]["secretAsEnv"]
         assert (secret["secretName"], secret["keyToEnv"][0]["secretKey"]) == ("online", "address")
-    [secret] = steps["exec-measure"]["secretAsVolume"]
-    assert secret["secretName"] == "callers"
+    [secret] = steps["exec-measure"]["secretAsEnv"]
+    assert (secret["secretName"], secret["keyToEnv"][0]["secretKey"]) == ("callers", "bearer")
 
 
 @pytest.mark.parametrize(

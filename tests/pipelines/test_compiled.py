@@ -150,23 +150,24 @@ def test_every_step_has_a_deadline_the_workspace_and_no_root(pipelines, name: st
 def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: str) -> None:
     spec, platform = pipelines[name]
     placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-    assert with_secret(placed, "secretAsEnv") == STORE.get(name, set())
+    # A volume would have every key of its secret, and so the tokens of other roles.
+    assert with_secret(placed, "secretAsVolume") == set()
     labeled = {
         step.removeprefix("exec-")
         for step, place in placed.items()
         if place.get("podMetadata", {}).get("labels") == {LABEL[0]: LABEL[1]}
     }
-    assert labeled == with_secret(placed, "secretAsVolume")
-    assert with_secret(placed, "secretAsVolume") == LEDGER.get(name, set())
+    assert labeled == LEDGER.get(name, set())
+    assert with_secret(placed, "secretAsEnv") == STORE.get(name, set()) | labeled
     for step in STORE.get(name, set()):
         [secret] = placed[f"exec-{step}"]["secretAsEnv"]
         assert secret["secretName"] == "redis"
         assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_REDIS", "secretKey": "address"}]
-    for step in LEDGER.get(name, set()):
-        [secret] = placed[f"exec-{step}"]["secretAsVolume"]
+    for step in labeled:
+        [secret] = placed[f"exec-{step}"]["secretAsEnv"]
         assert secret["secretName"] == "callers"
-        variables = spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]["env"]
-        assert variables == [{"name": "SHADOWPRICE_LEDGER_TOKEN_FILE", "value": f"{secret['mountPath']}/bearer"}]
+        assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_LEDGER_TOKEN", "secretKey": "bearer"}]
+        assert "env" not in spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
     # Secrets are named; the environment of the compiling process is not copied.
     assert "registry.example" not in yaml.safe_dump(platform)
 
