@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -57,14 +58,15 @@ def connected(connection: Connection) -> Iterator[tuple[Client, str | None]]:
     """
     host = connection.address
     credentials = _credentials(connection)
-    # The SDK prints links.
-    with redirect_stdout(sys.stderr):
+    # The SDK prints links, and warns of versions that are long gone.
+    with redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="kfp")
         try:
             client = _Client(host=host, namespace=connection.namespace or USUAL, **credentials)
             many = bool(client.get_kfp_healthz().multi_user)
             namespace = (connection.namespace or client.get_user_namespace()) if many else None
             if many and not namespace:
-                raise InvalidInput(f"{host} has many users: name the profile that owns the runs", field="namespace")
+                raise InvalidInput(f"{host} has many users; name the profile that owns the runs", field="namespace")
             _check_own(host, "" if many else connection.namespace)
             yield client, namespace
         except (ApiException, HTTPError, OSError) as error:

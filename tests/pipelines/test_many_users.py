@@ -10,10 +10,12 @@ from kfp.client import Client
 from kfp_backend import Backend, serving
 from kfp_users import AUDIENCE, Users
 
+from cli.doctor.finding import Target
+from cli.doctor.pipelines import backend as backend_of
 from pipelines.__main__ import main
 from pipelines.cluster import NAMES, variable
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 STEPS = "system:serviceaccount:growth:spring-resolve"
 COMMANDS = (["upload", "resolve"], ["run", "resolve"], ["schedule", "resolve"])
 
@@ -173,3 +175,28 @@ def test_no_address_is_told_in_one_line(command, monkeypatch) -> None:
     status, _, problem = command("upload", "train")
     assert status == 1
     assert "host: name the address" in problem
+
+
+def test_doctor_names_no_credentials_no_namespace_and_the_wrong_one_in_a_sentence(users, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Client, "_LOCAL_KFP_CONTEXT", str(tmp_path / "context.json"))
+    token(tmp_path, "good")
+
+    def found(host: str, namespace: str) -> list[str]:
+        return [each.sentence for each in backend_of(Target(pipelines_url=host, pipelines_namespace=namespace))]
+
+    with serving(users) as backend:
+        [told] = found(backend.url, "growth")
+        assert "User identity is empty in the request header; show who calls by --token-file" in told
+        monkeypatch.setenv("KF_PIPELINES_SA_TOKEN_PATH", str(tmp_path / "good"))
+        assert found(backend.url, "growth") == []
+        [told] = found(backend.url, "")
+        assert "has many users; name the profile" in told
+        [told] = found(backend.url, "autumn")
+        assert "is not authorized" in told
+        assert "the role kubeflow-pipelines-edit in it." in told
+    with serving() as backend:
+        [told] = found(backend.url, "growth")
+        assert "has one user and runs everything in kubeflow" in told
+        assert found(backend.url, "kubeflow") == []
+    [told] = found("http://127.0.0.1:1", "growth")
+    assert told.endswith("; start it or correct the address.")
