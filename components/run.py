@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from components.ray_job import run_job
 from operations.common.job import JOBS, job_class
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, StorageFailed
 
 
 def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = "") -> Any:
@@ -27,8 +28,10 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
 
     Raises:
         InvalidInput: a job does not have an option, or it is of a wrong type, or the component sets it itself.
+        StorageFailed: this user may not write to the workspace.
     """
     fields = {field: getattr(value, "path", value) for field, value in arguments.items()}
+    _check_writable(Path(fields.get("workspace") or "."))
     ray_job = fields.pop("ray_job", "")
     metrics = arguments.get("metrics")
     if metrics is not None:
@@ -52,3 +55,13 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
         for figure, value in json.loads(Path(metrics.path).read_text()).items():
             metrics.log_metric(figure, value)
     return found
+
+
+def _check_writable(workspace: Path) -> None:
+    """Refuse a volume that belongs to another user, as a fresh one belongs to root, before any work."""
+    if workspace.is_dir() and not os.access(workspace, os.W_OK):
+        raise StorageFailed(
+            f"{workspace} belongs to user {workspace.stat().st_uid}, and user {os.getuid()} of this step may not write "
+            "there; install the chart on this claim first, whose pods give it their group, or for storage without "
+            f"groups, such as NFS, run once as root: chown -R {os.getuid()} {workspace}"
+        )

@@ -1,51 +1,97 @@
-"""The pipelines on a Kubeflow Pipelines backend: uploaded, and scheduled."""
+"""The pipelines on a Kubeflow Pipelines backend: uploaded, run and scheduled.
+
+Whatever the backend may refuse is asked before a pipeline is uploaded, and an upload belongs to the namespace of the
+connection. Only ``shared`` makes it one of all namespaces.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kfp import Client
 from kfp_server_api import ApiException
-from urllib3.exceptions import HTTPError
 
+from pipelines.client import connected
+from pipelines.connection import Connection
 from pipelines.local import compile_pipelines
 from pipelines.parameters import arguments_of
-from shadowprice.errors import InvalidInput, NotFound, Unavailable
+from shadowprice.errors import InvalidInput, NotFound
 
 CRON_FIELDS = 6
 PAGE = 100
 """Schedules asked for at a time; the API server gives at most 200."""
 
 
-def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
+def upload(to: Connection, pipeline: str, name: str, *, shared: bool = False) -> tuple[str, str]:
     """Upload a pipeline, as a new version where there is one of that name, and return both ids.
 
     Args:
-        host: address of the Kubeflow Pipelines API.
+        to: the backend.
         pipeline: one of :data:`pipelines.local.PIPELINES`.
         name: of the pipeline in the backend.
+        shared: whether it is for all namespaces of a backend with many users.
+
+    Raises:
+        InvalidInput, Unavailable: as :func:`pipelines.client.connected`.
     """
-    with _speaking_to(host) as client, tempfile.TemporaryDirectory() as folder:
+    with connected(to) as (client, namespace):
+        return _upload(client, None if shared else namespace, pipeline, name)
+
+
+def _upload(client: Client, namespace: str | None, pipeline: str, name: str) -> tuple[str, str]:
+    with tempfile.TemporaryDirectory() as folder:
         compile_pipelines(Path(folder), [pipeline])
         package = str(Path(folder) / f"{pipeline}.yaml")
-        known = client.get_pipeline_id(name)
-        if known is None:
-            known = client.upload_pipeline(package, pipeline_name=name).pipeline_id
+        equals = {"predicates": [{"operation": 1, "key": "display_name", "stringValue": name}]}
+        found = client.list_pipelines(namespace=namespace, filter=json.dumps(equals)).pipelines
+        if not found:
+            known = client.upload_pipeline(package, pipeline_name=name, namespace=namespace).pipeline_id
             versions = client.list_pipeline_versions(known, page_size=1, sort_by="created_at desc")
             return known, versions.pipeline_versions[0].pipeline_version_id
+        known = found[0].pipeline_id
         stamp = f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
         version = client.upload_pipeline_version(package, pipeline_version_name=stamp, pipeline_id=known)
         return known, version.pipeline_version_id
 
 
+def run_there(
+    to: Connection, pipeline: str, name: str, *, experiment: str, parameters: Mapping[str, Any], shared: bool = False
+) -> str:
+    """Upload a pipeline, run it once, and return the id of the run.
+
+    Args:
+        to, pipeline, name, shared: as for :func:`upload`.
+        experiment: the run belongs to it; made when it is missing.
+        parameters: of the pipeline, and options of its jobs by name.
+
+    Raises:
+        InvalidInput: a parameter is none of the pipeline or its jobs; or as :func:`pipelines.client.connected`.
+        Unavailable: the backend does not answer, or refuses.
+    """
+    arguments = arguments_of(pipeline, parameters)
+    with connected(to) as (client, namespace):
+        owner = client.create_experiment(experiment, namespace=namespace).experiment_id
+        pipeline_id, version_id = _upload(client, None if shared else namespace, pipeline, name)
+        run = client.run_pipeline(
+            experiment_id=owner, job_name=name, params=arguments, pipeline_id=pipeline_id, version_id=version_id
+        )
+        return str(run.run_id)
+
+
 def schedule(
-    host: str, pipeline: str, name: str, *, crons: Sequence[str], experiment: str, parameters: Mapping[str, Any]
+    to: Connection,
+    pipeline: str,
+    name: str,
+    *,
+    crons: Sequence[str],
+    experiment: str,
+    parameters: Mapping[str, Any],
+    shared: bool = False,
 ) -> list[str]:
     """Run a pipeline at times of one or more clocks, in place of every earlier schedule of that name; returns the ids.
 
@@ -53,14 +99,14 @@ def schedule(
     moment. Results are never taken from a cache, because now matters.
 
     Args:
-        host, pipeline, name: as for :func:`upload`; every recurring run has the name.
+        to, pipeline, name, shared: as for :func:`upload`; every recurring run has the name.
         crons: six fields each, the first of them seconds; UTC. A recurring run for each.
         experiment: the runs belong to it; made when it is missing.
         parameters: of the pipeline, and options of its jobs by name.
 
     Raises:
         InvalidInput: a parameter is none of the pipeline or its jobs; or a cron has not six fields: the backend would
-            take the first of five for seconds and run every minute.
+            take the first of five for seconds and run every minute. Or as :func:`pipelines.client.connected`.
         Unavailable: the backend does not answer, or refuses; the earlier schedule stays.
     """
     for cron in crons:
@@ -69,51 +115,61 @@ def schedule(
                 f"{cron!r} has not {CRON_FIELDS} fields: second minute hour day month weekday", field="cron"
             )
     arguments = arguments_of(pipeline, parameters)
-    pipeline_id, version_id = upload(host, pipeline, name)
-    with _speaking_to(host) as client:
-        return _schedule(client, pipeline_id, version_id, name, crons, experiment, arguments)
+    with connected(to) as (client, namespace):
+        owner = client.create_experiment(experiment, namespace=namespace).experiment_id
+        earlier = _schedules(client, owner, name)
+        pipeline_id, version_id = _upload(client, None if shared else namespace, pipeline, name)
+        made: list[str] = []
+        try:
+            for cron in crons:
+                run = client.create_recurring_run(
+                    experiment_id=owner,
+                    job_name=name,
+                    cron_expression=cron,
+                    max_concurrency=1,
+                    no_catchup=True,
+                    enable_caching=False,
+                    pipeline_id=pipeline_id,
+                    version_id=version_id,
+                    params=arguments,
+                )
+                made.append(str(run.recurring_run_id))
+        except ApiException:
+            _delete(client, made)
+            raise
+        _delete(client, earlier)
+        return made
 
 
-def _schedule(
-    client: Client,
-    pipeline_id: str,
-    version_id: str,
-    name: str,
-    crons: Sequence[str],
-    experiment: str,
-    parameters: Mapping[str, Any],
-) -> list[str]:
-    owner = client.create_experiment(experiment).experiment_id
-    earlier = _schedules(client, owner, name)
-    made: list[str] = []
-    try:
-        for cron in crons:
-            run = client.create_recurring_run(
-                experiment_id=owner,
-                job_name=name,
-                cron_expression=cron,
-                max_concurrency=1,
-                no_catchup=True,
-                enable_caching=False,
-                pipeline_id=pipeline_id,
-                version_id=version_id,
-                params=dict(parameters),
-            )
-            made.append(str(run.recurring_run_id))
-    except ApiException:
-        for identifier in made:
-            client.delete_recurring_run(identifier)
-        raise
-    for run in earlier:
-        client.delete_recurring_run(run.recurring_run_id)
-    return made
+def unschedule(to: Connection, name: str, *, experiment: str) -> list[str]:
+    """Delete every schedule of a name, and return their ids; none where there is none.
+
+    Args:
+        to: the backend.
+        name: of the schedule, as :func:`schedule` made it.
+        experiment: of the schedule.
+
+    Raises:
+        InvalidInput, Unavailable: as :func:`pipelines.client.connected`.
+    """
+    with connected(to) as (client, namespace):
+        try:
+            owner = client.get_experiment(experiment_name=experiment, namespace=namespace).experiment_id
+        except ValueError as error:
+            # Kubeflow's SDK has no class of its own for an experiment that does not exist.
+            if "No experiment is found" not in str(error):
+                raise
+            return []
+        found = _schedules(client, owner, name)
+        _delete(client, found)
+        return found
 
 
-def start_scheduled(host: str, name: str, *, experiment: str) -> str:
+def start_scheduled(to: Connection, name: str, *, experiment: str) -> str:
     """Run now what a schedule runs, with its version of the pipeline and its parameters; returns the run's id.
 
     Args:
-        host: address of the Kubeflow Pipelines API.
+        to: the backend.
         name: of the schedule, as :func:`schedule` made it.
         experiment: of the schedule.
 
@@ -121,16 +177,17 @@ def start_scheduled(host: str, name: str, *, experiment: str) -> str:
         NotFound: there is no such schedule.
         Unavailable: the backend does not answer, or refuses.
     """
-    with _speaking_to(host) as client:
-        owner = client.create_experiment(experiment).experiment_id
+    with connected(to) as (client, namespace):
+        owner = client.create_experiment(experiment, namespace=namespace).experiment_id
         found = _schedules(client, owner, name)
         if not found:
             raise NotFound(f"experiment {experiment!r} has no schedule {name!r}; make it with `pipelines schedule`")
-        version = found[0].pipeline_version_reference
+        planned = client.get_recurring_run(found[0])
+        version = planned.pipeline_version_reference
         run = client.run_pipeline(
             experiment_id=owner,
             job_name=f"{name}-now",
-            params=dict(found[0].runtime_config.parameters or {}),
+            params=dict(planned.runtime_config.parameters or {}),
             pipeline_id=version.pipeline_id,
             version_id=version.pipeline_version_id,
             enable_caching=False,
@@ -138,31 +195,18 @@ def start_scheduled(host: str, name: str, *, experiment: str) -> str:
         return str(run.run_id)
 
 
-def _schedules(client: Client, experiment_id: str, name: str) -> list[Any]:
-    """Recurring runs of that name in an experiment: one that is missed would go on beside its successor."""
-    found: list[Any] = []
+def _schedules(client: Client, experiment_id: str, name: str) -> list[str]:
+    """Ids of the recurring runs of that name in an experiment: a missed one would go on beside its successor."""
+    found: list[str] = []
     token = ""
     while True:
         page = client.list_recurring_runs(experiment_id=experiment_id, page_size=PAGE, page_token=token)
-        found += [run for run in page.recurring_runs or [] if run.display_name == name]
+        found += [run.recurring_run_id for run in page.recurring_runs or [] if run.display_name == name]
         token = page.next_page_token or ""
         if not token:
             return found
 
 
-@contextmanager
-def _speaking_to(host: str) -> Iterator[Client]:
-    try:
-        yield Client(host=host)
-    except (ApiException, HTTPError, OSError) as error:
-        reason = _reason(error)
-        raise Unavailable(f"Kubeflow Pipelines at {host}: {reason}") from error
-
-
-def _reason(error: Exception) -> str:
-    """The backend's own words where it answered, the first line of the error where it did not."""
-    try:
-        answer = json.loads(getattr(error, "body", ""))
-        return str(answer.get("message") or answer["error"])
-    except (TypeError, ValueError, KeyError, AttributeError):
-        return str(error).strip().splitlines()[0]
+def _delete(client: Client, schedules: Sequence[str]) -> None:
+    for identifier in schedules:
+        client.delete_recurring_run(identifier)

@@ -12,13 +12,16 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from feature_repo.names import REDIS_VARIABLE
-from operations.common.ledger_tokens import TOKEN_VARIABLE
+from operations.common.ledger_tokens import TOKEN_TEXT
 from pipelines.cluster import Cluster
 
 LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"
-TOKEN_FOLDER = "/etc/shadowprice/auth"
 RETRIES = 2
+FIRST_WAIT = 30
+"""Seconds before the second try; each further wait is twice the one before."""
+PENDING = 3600
+"""Seconds that each try may wait for a node."""
 USER = 10001
 LABEL = ("shadowprice/calls", "ledger")
 
@@ -46,7 +49,11 @@ def placed(
     cluster = Cluster.from_environment()
     task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
     if not os.environ.get(LOCAL):
-        task.set_retry(retries, backoff_duration="30s", backoff_factor=2.0)
+        # Argo counts the maximum from the start of the first try, and ends at it a try that runs.
+        longest = (retries + 1) * (60 * minutes + PENDING) + FIRST_WAIT * (2**retries - 1)
+        task.set_retry(
+            retries, backoff_duration=f"{FIRST_WAIT}s", backoff_factor=2.0, backoff_max_duration=f"{longest}s"
+        )
     kubernetes.set_timeout(task, 60 * minutes)
     kubernetes.set_security_context(task, run_as_user=USER, run_as_group=USER, run_as_non_root=True)
     if cluster.workspace_claim:
@@ -59,8 +66,9 @@ def placed(
     if ledger:
         kubernetes.add_pod_label(task, *LABEL)
     if ledger and cluster.token_secret:
-        kubernetes.use_secret_as_volume(task, secret_name=cluster.token_secret, mount_path=TOKEN_FOLDER)
-        task.set_env_variable(TOKEN_VARIABLE, f"{TOKEN_FOLDER}/{cluster.token_key}")
+        # A secret as a volume would be mounted whole, with the tokens of other roles.
+        keys = {cluster.token_key: TOKEN_TEXT}
+        kubernetes.use_secret_as_env(task, secret_name=cluster.token_secret, secret_key_to_env=keys)
     if cluster.pull_secrets:
         kubernetes.set_image_pull_secrets(task, cluster.pull_secrets.split(","))
     return task

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.doctor import bounds, files, machine, services, workspace
+from cli.doctor import bounds, files, machine, pipelines, services, workspace
 from cli.doctor.finding import Finding, Findings, Target
 from shadowprice.command.options import AsJson, application, main_of, options_of, takes
 
@@ -32,6 +32,7 @@ CHECKS: Sequence[Callable[[Target], Findings]] = (
     services.ledger,
     services.prometheus,
     services.redis,
+    pipelines.backend,
 )
 """All checks, in the order of the report."""
 
@@ -52,7 +53,10 @@ def examine(target: Target) -> list[Finding]:
     return found
 
 
-@takes(options_of(Target, "predictor_url", "ledger_url", "prometheus_url", "redis", "free_gb"))
+@takes(
+    options_of(Target, "predictor_url", "ledger_url", "prometheus_url", "redis", "free_gb"),
+    options_of(Target, "pipelines_url", "pipelines_namespace"),
+)
 def doctor(
     place: Annotated[Path | None, typer.Argument(help="workspace, or mapping.yaml")] = None,
     token_file: Annotated[Path | None, typer.Option(help="file of tokens")] = None,

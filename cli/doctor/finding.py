@@ -24,6 +24,8 @@ class Target:
     ledger_url: str = option("", "address of the ledger")
     prometheus_url: str = option("", "address of Prometheus")
     redis: str = option("", "address of Redis, host:port")
+    pipelines_url: str = option("", "address of the Kubeflow Pipelines API")
+    pipelines_namespace: str = option("", "namespace of the release, whose runs pipelines start")
     token_file: Path | None = None
     ports: tuple[int, ...] = ()
     free_gb: float = option(1.0, "least free space of the disk")

@@ -1,4 +1,4 @@
-"""Tokens that callers of the ledger show, from the file that an environment variable names."""
+"""Tokens that callers of the ledger show, from the file that an environment variable names, or from a variable."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from shadowprice.errors import InvalidInput, Unavailable
 
 TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
 """Environment variable of the ledger and of all its callers: the file with the tokens."""
+TOKEN_TEXT = "SHADOWPRICE_LEDGER_TOKEN"
+"""Environment variable of a pipeline's step, which takes the place of the file: Kubeflow mounts a secret only whole."""
 
 
 def reading_token() -> str:
-    """Return the first secret of the role ``read`` in the file, or its only secret; empty where no file is named.
+    """Return the first secret of the role ``read``, or the only secret; empty where neither file nor text is given.
 
     Raises:
-        InvalidInput: the file cannot be read.
+        InvalidInput: the file or the text cannot be read.
         Unavailable: it has no token of the role.
     """
-    file = os.environ.get(TOKEN_VARIABLE, "")
-    if not file:
+    given, file = os.environ.get(TOKEN_TEXT, ""), os.environ.get(TOKEN_VARIABLE, "")
+    if not (given or file):
         return ""
+    file = TOKEN_TEXT if given else file
     try:
-        text = read_document(file, 1 << 20).decode().strip()
+        text = (given or read_document(file, 1 << 20).decode()).strip()
         held = parse_json(text).get("read") if text.startswith("{") else text
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None

@@ -28,6 +28,7 @@ KINDS = {
     "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
     "serving.kserve.io/v1beta1": ("InferenceService",),
     "ray.io/v1": ("RayCluster", "RayJob"),
+    "kubeflow.org/v1": ("Profile",),
     "monitoring.coreos.com/v1": ("PodMonitor", "PrometheusRule"),
 }
 OBJECT = re.compile(

@@ -79,6 +79,8 @@ def test_each_campaign_is_solved_again_by_jobs_of_its_own() -> None:
     assert all(len(name) <= 52 for name in jobs)
     by_kubeflow = SEVERAL | {"resolve": {"by": "kfp"}, "campaigns": {"autumn": {}, "spring": {}}}
     hooks = named(merged(by_kubeflow, "workspace.subPath", "growth"), "Job")
+    ended = container(hooks.pop("seasons-unschedule"))["args"]
+    assert ended[3:6] == ["unschedule", "seasons-resolve-autumn", "seasons-resolve-spring"]
     assert {(name, *_given(hook, "--name", "--sub-path")) for name, hook in hooks.items()} == {
         (f"seasons-schedule-{name}", f"seasons-resolve-{name}", f"growth/{name}") for name in ("autumn", "spring")
     }

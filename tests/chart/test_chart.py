@@ -375,7 +375,7 @@ def test_a_kubeflow_schedule_comes_when_the_cron_jobs_would_and_has_none_beside_
     values["watch"] = {"enabled": False}
     objects = render(values)
     assert not [entry for entry in objects if entry["kind"] == "CronJob"]
-    [job] = [entry for entry in objects if entry["kind"] == "Job"]
+    [job] = [entry for entry in objects if entry["metadata"]["name"] == "spring-schedule"]
     args = job["spec"]["template"]["spec"]["containers"][0]["args"]
     crons = [each.removeprefix("--cron=") for each in args if each.startswith("--cron=")]
     instead = [entry for entry in render(merged(values, "resolve.by", "cronjob")) if entry["kind"] == "CronJob"]
@@ -399,7 +399,7 @@ def test_steps_may_do_what_a_ray_job_takes_and_nothing_else() -> None:
     assert allowed == {("", "configmaps", "get")} | jobs
     [named] = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["configmaps"]]
     assert named == [template["metadata"]["name"]]
-    [job] = [entry for entry in objects if entry["kind"] == "Job"]
+    [job] = [entry for entry in objects if entry["metadata"]["name"] == "spring-schedule"]
     assert f"--set=ray_job={named[0]}" in job["spec"]["template"]["spec"]["containers"][0]["args"]
     # Without the template no step could be sent there.
     with pytest.raises(HelmError, match="onRay"):

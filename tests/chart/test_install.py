@@ -6,6 +6,7 @@ Helm's record of the release, so a second installation finds the objects of the 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from api_server import ApiServer, serving
 from rendering import CHART, NAMESPACE, ROOT
 
@@ -102,3 +104,56 @@ def test_a_claim_that_another_release_left_is_named_with_both_ways_on(run: Run, 
     kept["metadata"]["annotations"] = {f"meta.helm.sh/release-{key}": of for key, of in OWNER.items()}
     kept["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
     assert run("--dry-run=server").returncode == 0
+
+
+def test_pipelines_in_a_namespace_that_cannot_run_them_are_refused_in_one_sentence(run: Run, server: ApiServer) -> None:
+    def told(*settings: str) -> str:
+        done = run("--dry-run=server", "--set", ",".join(["resolve.by=kfp", *settings]))
+        return done.stderr if done.returncode else ""
+
+    assert f"namespace {NAMESPACE} is no profile (it has no ServiceAccount default-editor" in told()
+    alone = "resolve.kfp.multiUser=false"
+    assert "refuses calls without credentials: set resolve.kfp.multiUser to true" in told(alone)
+    server.keep(entry("ServiceAccount", "default-editor"), NAMESPACE)
+    assert told() == ""
+    server.absent = {"kubeflow.org/v1"}
+    assert "the API server has no kubeflow.org/v1 Profile: install a Kubeflow with profiles, or set" in told()
+    assert f"claims and secrets of {NAMESPACE}: install the release in kubeflow" in told(alone)
+    assert told(alone, f"resolve.kfp.host=http://ml-pipeline.{NAMESPACE}:8888") == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "gone"),
+    [
+        ("resolve.by=cronjob", ["spring-resolve", "spring-resolve-old"]),
+        ("resolve.by=kfp", ["spring-resolve-old"]),
+        ("resolve.by=kfp,resolve.kfp.experiment=other", ["spring-resolve", "spring-resolve-old"]),
+    ],
+)
+def test_schedules_that_an_earlier_revision_made_go_before_the_upgrade(
+    run: Run, server: ApiServer, settings: str, gone: list[str]
+) -> None:
+    server.keep(entry("ServiceAccount", "default-editor"), NAMESPACE)
+    before = {"host": "http://ml-pipeline.kubeflow:8888", "experiment": "shadowprice", "multiUser": True}
+    data = {"kfp": json.dumps(before), "names": json.dumps(["spring-resolve", "spring-resolve-old"])}
+    owner = {f"meta.helm.sh/release-{key}": of for key, of in OWNER.items()}
+    server.keep(entry("ConfigMap", "spring-schedules", data=data), NAMESPACE)
+    server.kept[f"configmaps/{NAMESPACE}/spring-schedules"]["metadata"] |= {
+        "annotations": owner,
+        "labels": {"app.kubernetes.io/managed-by": "Helm"},
+    }
+    done = run("--dry-run=server", "--set", settings)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.partition("HOOKS:")[2].partition("MANIFEST:")[0]
+    hooks = {each["metadata"]["name"]: each for each in yaml.safe_load_all(text) if each}
+    job = hooks["spring-unschedule-old"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+    pod = job["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][3:] == [
+        "unschedule",
+        *gone,
+        "--host=http://ml-pipeline.kubeflow:8888",
+        f"--namespace={NAMESPACE}",
+        "--experiment=shadowprice",
+    ]
+    assert [each["name"] for each in pod["volumes"]] == ["scratch", "pipelines-token"]

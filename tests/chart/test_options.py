@@ -72,7 +72,7 @@ def test_the_pacer_on_an_alarm_and_the_addresses_are_options_of_the_hourly_pipel
     values = values_of(CHART / "ci" / "kubeflow-values.yaml")
     for path, value in {"resolve.onAlarm": "pi", "resolve.prometheusUrl": "http://prometheus:9090"}.items():
         values = merged(values, path, value)
-    [job] = [each for each in render(values) if each["kind"] == "Job"]
+    [job] = [each for each in render(values) if each["metadata"]["name"] == "spring-schedule"]
     [container] = job["spec"]["template"]["spec"]["containers"]
     given = dict(_parameter(word.removeprefix("--set=")) for word in container["args"] if word.startswith("--set="))
     found = arguments_of("resolve", given)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +18,7 @@ from components import run as component
 from operations.common.job import JOBS, Job, job_class
 from pipelines.local import PIPELINES
 from pipelines.parameters import PARAMETERS, arguments_of
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, StorageFailed
 
 VALUES: dict[Any, Any] = {
     str: "",
@@ -174,3 +176,33 @@ def test_the_first_step_refuses_options_of_its_own_and_of_later_ones(
     with pytest.raises(InvalidInput, match=named):
         component_of("prepare")(tables, "world", "", **given)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_volume_that_belongs_to_root_is_refused_with_what_to_do() -> None:
+    # Others may not enter pytest's own folder.
+    with TemporaryDirectory() as folder:
+        volume = Path(folder)
+        volume.chmod(0o555)
+        told = _told_another_user(volume)
+        volume.chmod(0o755)
+    assert f"{volume} belongs to user {os.getuid()}, and user" in told
+    assert "install the chart on this claim first" in told
+    assert "chown -R" in told
+
+
+def _told_another_user(volume: Path) -> str:
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(10001)
+            component.run_component("publish", {"price": SimpleNamespace(path="p"), "workspace": str(volume)})
+        except StorageFailed as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    told = os.read(reading, 1000).decode()
+    os.close(reading)
+    return told

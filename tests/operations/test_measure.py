@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from operations.common.ledger_reads import read_traffic
-from operations.common.ledger_tokens import TOKEN_VARIABLE
+from operations.common.ledger_tokens import TOKEN_TEXT, TOKEN_VARIABLE
 from operations.common.workspace import CAMPAIGN
 from operations.measure import MeasureJob, run
 from serving.local.launch import Deployment, Service, free_port, start_ledger
@@ -181,6 +181,10 @@ def test_a_ledger_with_tokens_is_shown_the_one_for_reading(workspace: Path, cont
         measure(workspace, workspace / "state.json", ledger.url, [], "")
         assert PricingState.load(workspace / "state.json").spend.spent == 0
         monkeypatch.delenv(TOKEN_VARIABLE)
+        # A step of a pipeline has the text itself.
+        monkeypatch.setenv(TOKEN_TEXT, content)
+        measure(workspace, workspace / "state.json", ledger.url, [], "")
+        monkeypatch.delenv(TOKEN_TEXT)
         with pytest.raises(Unavailable, match="401"):
             measure(workspace, workspace / "state.json", ledger.url, [], "")
     finally:

@@ -1,28 +1,34 @@
-"""A server that answers as the Kubeflow Pipelines API does, for as much of it as scheduling needs.
+"""A server that answers as the Kubeflow Pipelines API does, for as much of it as uploads, runs and schedules need.
 
-A package is taken apart as the API server does, and the parameters of a run are held against those of its pipeline:
-unknown ones, missing ones without a default and those of another type are refused. So is a
-cron that the scheduler would not parse.
+It has one user, or many with a namespace each. A package is taken apart as the API server does, and the parameters of
+a run are held against those of its pipeline: unknown ones, missing ones without a default and those of another type are
+refused. So is a cron that the scheduler would not parse.
 """
 
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+from kfp_users import Refused, Users
 
 API = "/apis/v2beta1"
 
 
 class Backend:
-    """State of the server: pipelines, their versions, experiments, recurring runs and runs."""
+    """State of the server: pipelines, their versions, experiments, recurring runs and runs.
 
-    def __init__(self) -> None:
+    users  of a backend with many; None where it has one
+    """
+
+    def __init__(self, users: Users | None = None) -> None:
+        self.users = users
         self.pipelines: dict[str, dict[str, Any]] = {}
         self.versions: dict[str, list[dict[str, Any]]] = {}
         self.experiments: dict[str, dict[str, Any]] = {}
@@ -36,32 +42,72 @@ class Backend:
         self._count += 1
         return f"id-{self._count}"
 
-    def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, Any]]:
+    def answer(
+        self, method: str, path: str, query: dict[str, list[str]], body: bytes, user: str = ""
+    ) -> tuple[int, dict[str, Any]]:
+        try:
+            return self._answer(method, path, query, body, user)
+        except Refused as error:
+            if "/upload" in path:
+                # The upload server tells nobody why.
+                return 400, {"error_message": "Failed to create a pipeline", "error_details": "…"}
+            code = {400: 3, 401: 16, 403: 7}[error.status]
+            return error.status, {"error": str(error), "code": code, "message": str(error)}
+
+    def _answer(
+        self, method: str, path: str, query: dict[str, list[str]], body: bytes, user: str
+    ) -> tuple[int, dict[str, Any]]:
+        def check(verb: str, resource: str, namespace: str) -> None:
+            if self.users:
+                self.users.check(user, verb, resource, namespace)
+
+        def owned(identifier: str) -> str:
+            return str(self.experiments[identifier].get("namespace", ""))
+
+        asked = query.get("namespace", [""])[0] if self.users else ""
         match method, path.removeprefix(API).strip("/").split("/"):
             case "GET", ["healthz"]:
-                return 200, {"multi_user": False}
+                return 200, {"multi_user": True} if self.users else {}
             case "GET", ["pipelines"]:
-                return 200, {"pipelines": _named(self.pipelines, query)}
+                check("list", "pipelines", asked)
+                return 200, {"pipelines": _named(self.pipelines, query, asked)}
             case "POST", ["pipelines", "upload"]:
-                made = {"pipeline_id": self.new_id(), "display_name": query["name"][0]}
+                # Whoever names no namespace shares the pipeline with all, unasked.
+                if asked:
+                    check("create", "pipelines", asked)
+                made = {"pipeline_id": self.new_id(), "display_name": query["name"][0], "namespace": asked}
+                if _same(self.pipelines, made):
+                    return 409, {"error_message": "Failed to create a pipeline and a pipeline version"}
+                made["description"] = query.get("description", [""])[0]
                 self.pipelines[made["pipeline_id"]] = made
                 self._version(made["pipeline_id"], made["display_name"], _package(body))
                 return 200, made
             case "POST", ["pipelines", "upload_version"]:
+                if owner := self.pipelines[query["pipelineid"][0]]["namespace"]:
+                    check("create", "pipelines", owner)
                 return 200, self._version(query["pipelineid"][0], query["name"][0], _package(body))
             case "GET", ["pipelines", pipeline, "versions"]:
+                check("list", "pipelines", self.pipelines[pipeline]["namespace"])
                 return 200, {"pipeline_versions": self.versions[pipeline][::-1]}
             case "GET", ["experiments"]:
-                return 200, {"experiments": _named(self.experiments, query)}
+                check("list", "experiments", asked)
+                return 200, {"experiments": _named(self.experiments, query, asked)}
             case "POST", ["experiments"]:
                 made = {**json.loads(body), "experiment_id": self.new_id()}
+                made["namespace"] = made.get("namespace", "") if self.users else ""
+                check("create", "experiments", made["namespace"])
                 self.experiments[made["experiment_id"]] = made
                 return 200, made
             case "GET", ["recurringruns"]:
                 owner = query["experiment_id"][0]
+                check("list", "jobs", owned(owner))
                 return 200, _page([r for r in self.recurring.values() if r["experiment_id"] == owner], query)
+            case "GET", ["recurringruns", identifier]:
+                check("get", "jobs", owned(self.recurring[identifier]["experiment_id"]))
+                return 200, self.recurring[identifier]
             case "POST", ["recurringruns"]:
                 made = {**json.loads(body), "recurring_run_id": self.new_id()}
+                check("create", "jobs", owned(made["experiment_id"]))
                 version = made["pipeline_version_reference"]["pipeline_version_id"]
                 parameters = made["runtime_config"].get("parameters") or {}
                 cron = made["trigger"]["cron_schedule"]["cron"]
@@ -71,12 +117,14 @@ class Backend:
                 return 200, made
             case "POST", ["runs"]:
                 made = {**json.loads(body), "run_id": self.new_id()}
+                check("create", "runs", owned(made["experiment_id"]))
                 version = made["pipeline_version_reference"]["pipeline_version_id"]
                 if reason := _refusal(self.packages[version][0], made["runtime_config"].get("parameters") or {}):
                     return 400, {"error": reason, "code": 3, "message": reason}
                 self.runs[made["run_id"]] = made
                 return 200, made
             case "DELETE", ["recurringruns", identifier]:
+                check("delete", "jobs", owned(self.recurring[identifier]["experiment_id"]))
                 del self.recurring[identifier]
                 return 200, {}
         return 404, {"error": f"{method} {path}"}
@@ -88,10 +136,19 @@ class Backend:
         return made
 
 
-def _named(objects: dict[str, dict[str, Any]], query: dict[str, list[str]]) -> list[dict[str, Any]]:
+def _same(objects: dict[str, dict[str, Any]], made: dict[str, Any]) -> bool:
+    """Whether the namespace has one of that name."""
+    return any(
+        (each["display_name"], each["namespace"]) == (made["display_name"], made["namespace"])
+        for each in objects.values()
+    )
+
+
+def _named(objects: dict[str, dict[str, Any]], query: dict[str, list[str]], namespace: str) -> list[dict[str, Any]]:
     chosen = json.loads(query["filter"][0]) if "filter" in query else {"predicates": []}
     wanted = {predicate.get("stringValue", predicate.get("string_value")) for predicate in chosen["predicates"]}
-    return [entry for entry in objects.values() if not wanted or entry["display_name"] in wanted]
+    found = [entry for entry in objects.values() if entry["namespace"] == namespace]
+    return [entry for entry in found if not wanted or entry["display_name"] in wanted]
 
 
 def _page(runs: list[dict[str, Any]], query: dict[str, list[str]]) -> dict[str, Any]:
@@ -148,20 +205,31 @@ def _bad_cron(cron: str) -> str | None:
     return None if len(fields) == len(RANGES) else f"The Cron expression is invalid: {len(fields)} fields"
 
 
+SIGN_IN = "/dex/auth"
+
+
 @contextmanager
-def serving() -> Iterator[Backend]:
+def serving(users: Users | None = None) -> Iterator[Backend]:
     """The server on a free port."""
-    backend = Backend()
+    backend = Backend(users)
 
     class Handler(BaseHTTPRequestHandler):
         def _do(self) -> None:
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, content = backend.answer(self.command, parts.path, parse_qs(parts.query), body)
-            payload = json.dumps(content).encode()
+            user = users.user(self.headers) if users else ""
+            if parts.path == SIGN_IN:
+                self._send(200, b"<html>Log in</html>", "text/html")
+            elif users and users.gateway and not user:
+                self._send(302, b"", "text/html", {"Location": SIGN_IN})
+            else:
+                status, content = backend.answer(self.command, parts.path, parse_qs(parts.query), body, user)
+                self._send(status, json.dumps(content).encode(), "application/json")
+
+        def _send(self, status: int, payload: bytes, kind: str, more: Mapping[str, str] = MappingProxyType({})) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(payload)))
+            for name, value in {"Content-Type": kind, "Content-Length": str(len(payload)), **more}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(payload)
 

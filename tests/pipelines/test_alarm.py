@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from kfp_backend import serving
+from kfp_users import AUDIENCE, Users
 from rendering import CHART, render, values_of
 
 from operations.common.alarm import STARTED, retrain_on_alarm
 from pipelines.__main__ import main
 from pipelines.backend import schedule, start_scheduled
+from pipelines.connection import Connection
 from pipelines.local import PipelineFailed
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
@@ -109,7 +111,11 @@ def test_the_charts_command_runs_what_the_schedule_runs(
     # The verdict is written before it is read.
     assert [each["name"] for each in pod["initContainers"] + pod["containers"]] == ["watch", "retrain"]
     parameters = {"workspace": "/workspace", "log": "/ledger/served", "canary": True}
-    with serving() as backend:
+    (workspace / "token").write_text("good")
+    monkeypatch.setenv("KF_PIPELINES_SA_TOKEN_PATH", str(workspace / "token"))
+    users = Users(tokens={"good": ("spring", AUDIENCE)}, edit={("spring", "growth")})
+    with serving(users) as backend:
+        to = Connection(host=backend.url, namespace="growth")
         places = {"--workspace": str(workspace), "--host": backend.url}
         flags = [each.partition("=") for each in pod["containers"][0]["args"][3:]]
         arguments = [f"{name}{sign}{places.get(name, value)}" for name, sign, value in flags]
@@ -117,9 +123,9 @@ def test_the_charts_command_runs_what_the_schedule_runs(
         assert "has no schedule 'shadowprice-retrain'" in capsys.readouterr().err
         assert not (workspace / STARTED).exists()
         with pytest.raises(NotFound):
-            start_scheduled(backend.url, "other", experiment="shadowprice")
+            start_scheduled(to, "other", experiment="shadowprice")
         given = {"crons": ["0 0 3 * * 1"], "experiment": "shadowprice", "parameters": parameters}
-        schedule(backend.url, "retrain", "shadowprice-retrain", **given)
+        schedule(to, "retrain", "shadowprice-retrain", **given)
         for _ in range(2):
             assert main(arguments) == 0
         [run] = backend.runs.values()

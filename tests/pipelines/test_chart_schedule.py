@@ -9,15 +9,22 @@ from typing import Any
 
 import pytest
 import yaml
-from kfp_backend import serving
+from kfp.client import KF_PIPELINES_SA_TOKEN_ENV, KF_PIPELINES_SA_TOKEN_PATH
+from kfp_backend import Backend, serving
+from kfp_users import Users
 from rendering import CHART, merged, parse, render, values_of
 
+HOOKS = {"spring-schedule": "post-install,post-upgrade,post-rollback", "spring-unschedule": "pre-delete"}
 KUBEFLOW = values_of(CHART / "ci" / "kubeflow-values.yaml")
 
 
-def container(values: dict[str, Any]) -> dict[str, Any]:
-    [job] = [entry for entry in render(values) if entry["kind"] == "Job"]
-    [found] = job["spec"]["template"]["spec"]["containers"]
+def job(values: dict[str, Any], name: str) -> dict[str, Any]:
+    [found] = [entry for entry in render(values) if (entry["kind"], entry["metadata"]["name"]) == ("Job", name)]
+    return found
+
+
+def container(values: dict[str, Any], name: str = "spring-schedule") -> dict[str, Any]:
+    [found] = job(values, name)["spec"]["template"]["spec"]["containers"]
     return found
 
 
@@ -27,7 +34,28 @@ def options(values: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets() -> None:
+def ran(container: dict[str, Any], backend: Backend, environment: dict[str, str]) -> None:
+    """Run the command of a container against a backend."""
+    arguments = [f"--host={backend.url}" if each.startswith("--host=") else each for each in container["args"][1:]]
+    subprocess.run([sys.executable, "-W", "ignore", *arguments], check=True, env={**os.environ, **environment})
+
+
+def users(values: dict[str, Any]) -> Users:
+    """What the release's RoleBinding and projected token give the pods of its role."""
+    [bound] = [entry for entry in render(values) if entry["metadata"]["name"] == "spring-pipelines"]
+    assert bound["roleRef"]["name"] == "kubeflow-pipelines-edit"
+    [account] = bound["subjects"]
+    pod = job(values, "spring-schedule")["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account["name"]
+    [volume] = [each for each in pod["volumes"] if each["name"] == "pipelines-token"]
+    [source] = volume["projected"]["sources"]
+    name = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    return Users(
+        tokens={"good": (name, source["serviceAccountToken"]["audience"])}, edit={(name, account["namespace"])}
+    )
+
+
+def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(tmp_path) -> None:
     values = KUBEFLOW
     for path, value in {
         "imagePullSecrets": [{"name": "pull"}, {"name": "mirror"}],
@@ -41,10 +69,18 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
     found = container(values)
     environment = {entry["name"]: entry["value"] for entry in found["env"]} | {"HOME": os.environ.get("HOME", "/tmp")}
     assert found["args"][:5] == ["python", "-m", "pipelines", "schedule", "resolve"]
-    with serving() as backend:
-        arguments = [f"--host={backend.url}" if each.startswith("--host=") else each for each in found["args"][1:]]
-        subprocess.run([sys.executable, "-W", "ignore", *arguments], check=True, env={**os.environ, **environment})
+    [mounted] = [each for each in found["volumeMounts"] if each["name"] == "pipelines-token"]
+    assert mounted["mountPath"] == os.path.dirname(KF_PIPELINES_SA_TOKEN_PATH)
+    (tmp_path / "token").write_text("good")
+    environment |= {KF_PIPELINES_SA_TOKEN_ENV: str(tmp_path / "token")}
+    with serving(users(values)) as backend:
+        ran(found, backend, environment)
         runs = list(backend.recurring.values())
+        # Another release of the namespace keeps its own.
+        other = dict(runs[0], recurring_run_id="other", display_name="autumn-resolve")
+        backend.recurring["other"] = other
+        ran(container(values, "spring-unschedule"), backend, environment)
+        assert list(backend.recurring) == ["other"]
     # One for each CronJob that the release would have in its place, at the same times.
     jobs = [entry for entry in render(merged(values, "resolve", {"by": "cronjob"})) if entry["kind"] == "CronJob"]
     assert [run["trigger"]["cron_schedule"]["cron"] for run in runs] == [f"0 {job['spec']['schedule']}" for job in jobs]
@@ -68,8 +104,8 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
     for name in ("exec-solve", "exec-publish"):
         [secret] = steps[name]["secretAsEnv"]
         assert (secret["secretName"], secret["keyToEnv"][0]["secretKey"]) == ("online", "address")
-    [secret] = steps["exec-measure"]["secretAsVolume"]
-    assert secret["secretName"] == "callers"
+    [secret] = steps["exec-measure"]["secretAsEnv"]
+    assert (secret["secretName"], secret["keyToEnv"][0]["secretKey"]) == ("callers", "bearer")
 
 
 @pytest.mark.parametrize(
@@ -92,3 +128,18 @@ def test_the_ray_job_that_the_schedule_names_is_rendered_beside_it() -> None:
     assert f"--set=ray_job={template['metadata']['name']}" in container(KUBEFLOW)["args"]
     assert job["kind"] == "RayJob"
     assert yaml.safe_dump(job).count("automountServiceAccountToken: false") == 3
+
+
+def test_a_kubeflow_of_one_user_gets_no_token_and_its_release_is_in_its_namespace() -> None:
+    values = merged(KUBEFLOW, "resolve.kfp.multiUser", False)
+    with pytest.raises(Exception, match="install the release in kubeflow"):
+        render(values)
+    values = merged(values, "resolve.kfp.host", "http://ml-pipeline.growth.svc:8888")
+    assert "spring-pipelines" not in {entry["metadata"]["name"] for entry in render(values)}
+    pod = job(values, "spring-schedule")["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod["volumes"]] == ["scratch"]
+
+
+def test_hooks_delete_the_schedules_before_the_release_ends() -> None:
+    hooks = {name: job(KUBEFLOW, name)["metadata"]["annotations"]["helm.sh/hook"] for name in HOOKS}
+    assert hooks == HOOKS

@@ -79,6 +79,10 @@ def with_secret(placed: dict[str, Any], key: str) -> set[str]:
     return {label.removeprefix("exec-") for label, place in placed.items() if key in place}
 
 
+def seconds(text: str) -> float:
+    return float(text.removesuffix("s"))
+
+
 def memory(text: str) -> int:
     digits, unit = re.fullmatch(r"(\d+)(Mi|Gi)", text).groups()
     return int(digits) * {"Mi": 1, "Gi": 1024}[unit]
@@ -116,6 +120,20 @@ def test_every_step_is_tried_again_has_resources_and_the_image_that_was_named(pi
 
 
 @each_pipeline
+def test_the_last_try_of_a_step_has_its_whole_deadline(pipelines, name: str) -> None:
+    """Argo ends every try at the maximum after the start of the first, 3600 s unless it is set."""
+    spec, platform = pipelines[name]
+    placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    for task, entry in tasks(spec):
+        policy = entry["retryPolicy"]
+        tries = policy.get("maxRetryCount", 0) + 1
+        waits = sum(seconds(policy["backoffDuration"]) * policy["backoffFactor"] ** each for each in range(tries - 1))
+        label = spec["components"][entry["componentRef"]["name"]]["executorLabel"]
+        deadline = int(placed[label]["activeDeadlineSeconds"])
+        assert seconds(policy["backoffMaxDuration"]) >= tries * deadline + waits, task
+
+
+@each_pipeline
 def test_every_step_has_a_deadline_the_workspace_and_no_root(pipelines, name: str) -> None:
     spec, platform = pipelines[name]
     placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
@@ -132,23 +150,24 @@ def test_every_step_has_a_deadline_the_workspace_and_no_root(pipelines, name: st
 def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: str) -> None:
     spec, platform = pipelines[name]
     placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-    assert with_secret(placed, "secretAsEnv") == STORE.get(name, set())
+    # A volume would have every key of its secret, and so the tokens of other roles.
+    assert with_secret(placed, "secretAsVolume") == set()
     labeled = {
         step.removeprefix("exec-")
         for step, place in placed.items()
         if place.get("podMetadata", {}).get("labels") == {LABEL[0]: LABEL[1]}
     }
-    assert labeled == with_secret(placed, "secretAsVolume")
-    assert with_secret(placed, "secretAsVolume") == LEDGER.get(name, set())
+    assert labeled == LEDGER.get(name, set())
+    assert with_secret(placed, "secretAsEnv") == STORE.get(name, set()) | labeled
     for step in STORE.get(name, set()):
         [secret] = placed[f"exec-{step}"]["secretAsEnv"]
         assert secret["secretName"] == "redis"
         assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_REDIS", "secretKey": "address"}]
-    for step in LEDGER.get(name, set()):
-        [secret] = placed[f"exec-{step}"]["secretAsVolume"]
+    for step in labeled:
+        [secret] = placed[f"exec-{step}"]["secretAsEnv"]
         assert secret["secretName"] == "callers"
-        variables = spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]["env"]
-        assert variables == [{"name": "SHADOWPRICE_LEDGER_TOKEN_FILE", "value": f"{secret['mountPath']}/bearer"}]
+        assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_LEDGER_TOKEN", "secretKey": "bearer"}]
+        assert "env" not in spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
     # Secrets are named; the environment of the compiling process is not copied.
     assert "registry.example" not in yaml.safe_dump(platform)
 

@@ -120,6 +120,7 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- $faults = append $faults (printf "the API server has no %s" (join ", and no " $absent)) -}}
 {{- end -}}
 {{- end -}}
+{{- $faults = concat $faults (include "shadowprice.pipelinesFaults" . | fromJsonArray) -}}
 {{- if .Values.checks.objects -}}
 {{- $space := .Release.Namespace -}}
 {{- $absent := list -}}

@@ -1,0 +1,120 @@
+"""Client of a Kubeflow Pipelines backend, whose namespace and credentials are checked before anything is sent.
+
+A backend has many users (each with a namespace, called a profile) or one. That of one user runs everything in the
+namespace that it is installed in, and ignores any other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from kfp.client import (
+    KF_PIPELINES_SA_TOKEN_ENV,
+    KF_PIPELINES_SA_TOKEN_PATH,
+    Client,
+    ServiceAccountTokenVolumeCredentials,
+)
+from kfp_server_api import ApiException
+from urllib3.exceptions import HTTPError
+
+from pipelines.connection import Connection
+from shadowprice.errors import InvalidInput, Unavailable
+
+ROLE = "kubeflow-pipelines-edit"
+SERVICE = re.compile(r"https?://ml-pipeline(?:-ui)?\.([a-z0-9-]+)(?:[.:/]|$)")
+"""Address of a backend's Service, with its namespace."""
+USUAL = "kubeflow"
+MENDS = {
+    401: "show who calls by --token-file (audience pipelines.kubeflow.org) or --cookie-file",
+    403: f"let an owner of the namespace give the caller the role {ROLE} in it",
+}
+
+
+class _Client(Client):  # type: ignore[misc]
+    def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:  # noqa: ARG002 - of the SDK
+        """Ask once. The SDK takes a page to sign in for an answer without fields."""
+        found, _, headers = self._healthz_api.healthz_service_get_healthz_with_http_info()
+        if "json" not in headers.get("Content-Type", ""):
+            raise ApiException(status=401, reason="a page to sign in answers")
+        return found
+
+
+@contextmanager
+def connected(connection: Connection) -> Iterator[tuple[Client, str | None]]:
+    """Open a client, and give the namespace of its calls: None where the backend has one user.
+
+    Raises:
+        InvalidInput: no address is named; or a file of credentials cannot be read; or no namespace is named where there
+            are many users, or another than the backend's own where there is one.
+        Unavailable: the backend does not answer, or refuses.
+    """
+    host = connection.address
+    credentials = _credentials(connection)
+    # The SDK prints links, and warns of versions that are long gone.
+    with redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="kfp")
+        try:
+            client = _Client(host=host, namespace=connection.namespace or USUAL, **credentials)
+            many = bool(client.get_kfp_healthz().multi_user)
+            namespace = (connection.namespace or client.get_user_namespace()) if many else None
+            if many and not namespace:
+                raise InvalidInput(f"{host} has many users; name the profile that owns the runs", field="namespace")
+            _check_own(host, "" if many else connection.namespace)
+            yield client, namespace
+        except (ApiException, HTTPError, OSError) as error:
+            status, reason = getattr(error, "status", 0), _reason(error)
+            # The upload server answers so whom it refuses.
+            if status == 400 and reason.startswith("Failed to create a pipeline"):
+                status = 403
+            mend = MENDS.get(status, "")
+            raise Unavailable(f"Kubeflow Pipelines at {host}: {reason}{mend and '; '}{mend}") from error
+
+
+def _check_own(host: str, namespace: str) -> None:
+    """Refuse a namespace that a backend of one user does not run in."""
+    found = SERVICE.match(host)
+    own = found[1] if found else USUAL
+    if namespace and namespace != own:
+        raise InvalidInput(
+            f"{host} has one user and runs everything in {own}, where steps do not find the claims and secrets of "
+            f"{namespace}; install the release in {own} and name that, or use a Kubeflow with profiles",
+            field="namespace",
+        )
+
+
+def _credentials(connection: Connection) -> dict[str, Any]:
+    """Arguments of the client that say who calls; none where nothing is named, for what the SDK has saved."""
+    pods = os.environ.get(KF_PIPELINES_SA_TOKEN_ENV) or KF_PIPELINES_SA_TOKEN_PATH
+    if connection.token_file or (not connection.cookie_file and Path(pods).exists()):
+        path = connection.token_file or pods
+        _read(path, "token_file")
+        return {"credentials": ServiceAccountTokenVolumeCredentials(path)}
+    return {"cookies": _read(connection.cookie_file, "cookie_file")} if connection.cookie_file else {}
+
+
+def _read(path: str, field: str) -> str:
+    try:
+        text = Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {type(error).__name__}", field=field) from None
+    if not text or "\n" in text:
+        raise InvalidInput(f"{path} must hold one line", field=field)
+    return text
+
+
+def _reason(error: Exception) -> str:
+    """The backend's own words where it answered, the first line of the error where it did not."""
+    try:
+        answer = json.loads(getattr(error, "body", ""))
+        return str(answer.get("message") or answer.get("error_message") or answer["error"])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        status = getattr(error, "status", None)
+        return f"{status} {getattr(error, 'reason', '')}" if status else str(error).strip().splitlines()[0]
