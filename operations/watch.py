@@ -27,7 +27,7 @@ from shadowprice.responses.layers.heads import load_heads
 from shadowprice.watch.feature_drift import feature_drift
 from shadowprice.watch.finding import Finding
 from shadowprice.watch.reference import Reference
-from shadowprice.watch.registry import check_all
+from shadowprice.watch.registry import CHECKS, check_all
 from shadowprice.watch.rows import READ, watched_rows
 from shadowprice.watch.sample_ratio import sample_ratio_finding
 from shadowprice.watch.verdict import FILE, Verdict
@@ -126,8 +126,13 @@ def _page(found: Verdict, hours: float) -> Iterator[str]:
     yield f"# Watch on model {found.model_version} of campaign {found.campaign}"
     yield ""
     count = len(found.alarms)
-    yield f"**{count} alarms.**" if count else "**No alarm.**"
-    yield f"{found.requests:,} requests are at least {hours:g} hours old and were judged."
+    calm = (
+        "**No alarm.**" if found.requests else "**Nothing was judged**, so no alarm is no sign that the model is right."
+    )
+    yield f"**{count} alarms.**" if count else calm
+    yield f"{found.requests:,} requests of this model are at least {hours:g} hours old and were judged."
+    if idle := sorted({*CHECKS} - {each.check for each in found.findings}):
+        yield f"Without requests to judge: {', '.join(idle)}."
     yield ""
     yield "| check | side | level | rows | statistic | limit | alarm | verdict |"
     yield "|---|---|---|---|---|---|---|---|"

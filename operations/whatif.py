@@ -155,7 +155,7 @@ class Question:
         return found
 
     def _where(self, condition: Condition, seconds: float) -> dict[Side, NDArray[np.bool_]]:
-        """side → bool (N,), the accounts of which a condition over their own columns holds; none without the column."""
+        """side → bool (N,), the accounts of which a condition over their own columns holds; none without a value."""
         if other := [noun for noun, _ in condition.reads if noun not in ("account", "side")]:
             raise InvalidInput(f"may read account and side, not {other[0]}", field="limits")
         names, found, faults = columns_of([condition], "account"), {}, []
@@ -166,6 +166,10 @@ class Question:
                 table = read_attributes(self.workspace, side, names) if names else None
             except InvalidInput as error:
                 faults.append(error)
+                found[side] = np.zeros(len(accounts), dtype=np.bool_)
+                continue
+            empty = [("account", name) for name in names if table is not None and table.empty(name)]
+            if condition.needs(empty, side):
                 found[side] = np.zeros(len(accounts), dtype=np.bool_)
                 continue
             values |= {("account", name): table.read(name, accounts) for name in names if table is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from serving.ledger.api.app import AUTHORIZATIONS
 from serving.ledger.api.corrections import CorrectionEvent
 from serving.ledger.api.events import Event
 from serving.ledger.api.ledger import Ledger
-from serving.ledger.api.messages import Releases, parse
+from serving.ledger.api.messages import Releases, Unprocessable, parse
 from serving.ledger.records import Counted
 from serving.predictor.ledger.authorizing import authorize
 from serving.predictor.ledger.client import Authorizer, KnownRequests
@@ -113,8 +114,8 @@ class Callers:
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     done: Counted = await process.ask(call)
                 self.world.note("told", done.accepted, done.repeated)
-            except Conflict:
-                self.world.note("conflict")
+            except (Conflict, Unprocessable) as error:
+                self.world.note("conflict" if isinstance(error, Conflict) else "misdated")
             except (OSError, TimeoutError, Unavailable):
                 again.append(call)
 
@@ -202,6 +203,8 @@ class Callers:
         events = [self._event(name, place) for place, name in enumerate(names)]
         if kind == "settle":
             return lambda ledger: ledger.settle(events, "shop")
+        if self._serial % 20 == 0:
+            events = [replace(each, observed_at=each.observed_at - timedelta(days=240)) for each in events]
         changes = [
             CorrectionEvent(each, dice.choice(("reversal", "reversal", "refund", "clawback")), dice.random() < 0.1)
             for each in events

@@ -6,10 +6,11 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from serving.http.limits import MAX_SWEEP
+from serving.ledger.clock import time_of
 from serving.ledger.records import Correction, Entry, Known, ReportedOutcome, Row, asked
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import Cap, GroupBudget
@@ -19,6 +20,8 @@ ADA = 'account.c_name == "ada"'
 LONGEST = 1000
 """Characters of each part of an error."""
 PERIODS = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+EARLY = timedelta(minutes=5)
+"""Time before its decision that a correction may be dated."""
 Given = tuple[int, int, str, str]
 """Level, incentive, reason and the limit of a decision."""
 
@@ -39,13 +42,17 @@ def check(found: object, wanted: object, what: str) -> None:
 
 @dataclass
 class Request:
-    """State of one request; ``held`` is the most that it can cost, ``sums`` those of the limits that count it."""
+    """State of one request; ``held`` is the most that it can cost, ``sums`` those of the limits that count it.
+
+    decided_at is the date of its decision.
+    """
 
     account: str
     side: Side
     given: Given
     held: int
     sums: tuple[str, ...]
+    decided_at: datetime
     state: str = "free"
     until: int = 0
     late: bool = False
@@ -166,7 +173,7 @@ class Reference:
                 level, incentive, reason, name = (0 if levels[0] == 0 else -1), 0, why, tightest
             left -= incentive * units
         given = (level, incentive, reason, name)
-        made = Request(wanted.account_id, wanted.side, given, incentive * units, counted if incentive else ())
+        made = Request(wanted.account_id, wanted.side, given, incentive * units, counted if incentive else (), date)
         self.requests[wanted.request_id] = made
         if incentive:
             made.until = now + row.ttl
@@ -256,6 +263,8 @@ class Reference:
         request = self.requests[outcome.request_id]
         if self._is_repeat(outcome):
             return False
+        if time_of(outcome.observed_at) < request.decided_at - EARLY and not correction.override:
+            raise Violation(f"a correction of {outcome.request_id} is dated {time_of(outcome.observed_at)}")
         if request.standing is None:
             if not correction.override:
                 raise Refused

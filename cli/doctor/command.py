@@ -24,6 +24,7 @@ CHECKS: Sequence[Callable[[Target], Findings]] = (
     files.mapping,
     files.tokens,
     workspace.campaign,
+    workspace.columns,
     workspace.model,
     workspace.price,
     workspace.features,

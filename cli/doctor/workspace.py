@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cli.doctor.finding import Finding, Findings, Target
-from operations.common.workspace import FEATURES, MODEL, PRICES, read_campaign
+from operations.common.workspace import CAMPAIGN, FEATURES, MODEL, PRICES, read_campaign, read_columns
 from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
 
@@ -31,6 +31,17 @@ def campaign(target: Target) -> Findings:
         # A run on one machine replays a past day, and is served with its window off.
         replay = (target.workspace / STEPS).is_dir()
         yield Finding("campaign", fault, "move starts_at, or serve the replay with --window off", note=replay)
+
+
+def columns(target: Target) -> Findings:
+    """Check that the accounts have the columns that limits and rules read."""
+    found = _campaign(target)
+    if found is None or target.workspace is None:
+        return
+    try:
+        read_columns(found, target.workspace)
+    except ShadowpriceError as error:
+        yield Finding("columns", str(error), f"correct the limits and rules in {CAMPAIGN}")
 
 
 def model(target: Target) -> Findings:

@@ -108,6 +108,8 @@ class Service:
             self._ready_url = self.probe_url + "/readyz"
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
+        # The log goes on from earlier starts, whose lines would hide the reason of this one's end.
+        self._begin = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
             self.process = Child(
                 [*launcher, sys.executable, "-m", *command],
@@ -144,8 +146,8 @@ class Service:
             return False
 
     def tail(self) -> str:
-        """The last lines of its log."""
-        lines = self._log.read_text(errors="replace").splitlines()
+        """The last lines that this process wrote to its log."""
+        lines = self._log.read_bytes()[self._begin :].decode(errors="replace").splitlines()
         return "\n".join(lines[-TAIL_LINES:]) or "(nothing)"
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from operations.common.workspace import CAMPAIGN, read_campaign
+from operations.common.workspace import CAMPAIGN, read_campaign, read_columns
 from serving.local.launch import Deployment, launch
 from serving.local.policy import policy_in_words
 from serving.local.window import open_window
@@ -26,6 +26,7 @@ def serve(
     folder = run.resolve()
     if not (folder / CAMPAIGN).exists():
         raise NotFound(f"{run}: there is no run in this folder; run make quickstart first")
+    read_columns(read_campaign(folder), folder)  # refuses here where the predictor would, before a window opens
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

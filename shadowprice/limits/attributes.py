@@ -49,6 +49,15 @@ class Attributes:
                 kept[name] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)[order]
         return cls(names[order], kept, texts)
 
+    def empty(self, name: str) -> bool:
+        """Return whether there are accounts, and none of them has a value in a column. O(N).
+
+        >>> Attributes.of(["a"], {"x_age": [None]}).empty("x_age")
+        True
+        """
+        values = self.columns[name]
+        return bool(values.size) and bool((values < 0 if name in self.texts else np.isnan(values)).all())
+
     def lacking(self, account_id: Sequence[str]) -> list[str]:
         """Return those of n accounts that are not in the table, each once. O(n log N).
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property, lru_cache
@@ -31,10 +32,13 @@ OFFER = {"offer_id": "", "level": 0, "incentive": 0}
 """Values of an offer, each with one of its type."""
 SAMPLES = ((0.0, ""), (1.0, "a"), (-2.5, "7"), (1e9, "2026-01-31T12:00:00Z"))
 """Numbers and texts that an expression is tried on."""
+_TESTED = re.compile(r"(?<!\w)has\(\s*(\w+)\s*\.\s*(\w+)\s*\)")
 _STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _READING = re.compile(r"(?<![\w.])(account|partner|context|offer|side)\b(?:\s*\.\s*(\w+))?")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
 _COLUMN = re.compile(r"[xc]_\w+")
+_TRIALS = 64
+"""Draws of values that an expression is tried on without a column."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Condition:
     field: str
     of_offer: bool = False
     _faults: list[int] = dataclass_field(default_factory=lambda: [0], init=False, repr=False, compare=False)
+    _told: set[str] = dataclass_field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given: Any = self.source
@@ -122,6 +127,30 @@ class Condition:
         """Requests so far for which the evaluation failed although all values were known."""
         return self._faults[0]
 
+    def needs(self, absent: Collection[Reading], side: str) -> bool:
+        """Return whether requests of a side on which these columns have no value cannot be judged by the expression.
+
+        It can do without a column that it tests by ``has(…)``, or that it leaves out for the ``side``.
+        """
+        absent = set(absent) & set(self.reads)
+        if not absent:
+            return False
+        if absent - set(_TESTED.findall(self._text)) and ("side", "") not in self.reads:
+            return True
+        numbers = [number for number, _ in SAMPLES]
+        texts = [text for _, text in SAMPLES] + [each[1:-1] for each in _STRING.findall(self.source)]
+        dice = random.Random(0)
+        for _ in range(_TRIALS):
+            drawn = [(each, dice.choice(numbers), dice.choice(texts)) for each in self.reads]
+            row = [side if each[0] == "side" else _typical(*each, *values) for each, *values in drawn]
+            less = [None if each in absent else value for each, value in zip(self.reads, row, strict=True)]
+            if self._judged(row) and not self._judged(less):
+                return True
+        return False
+
+    def _judged(self, row: Sequence[Any]) -> bool:
+        return _holds(self.source, self.reads, tuple(row)) is not None
+
     def holds(
         self, values: Mapping[Reading, Sequence[Any]], requests: int, seconds: float = math.inf
     ) -> NDArray[np.bool_]:
@@ -133,9 +162,9 @@ class Condition:
             seconds: that it may take.
 
         Returns:
-            bool (n,): what cannot be evaluated holds, so that a rule forbids and a budget counts. Where all values are
-            known that is a fault of the expression, which is logged once and counted in :attr:`faults`. Equal values
-            are evaluated once. O(n).
+            bool (n,): what cannot be evaluated holds, so that a rule forbids and a budget counts; it is logged once.
+            Where all values are known that is a fault of the expression, which is counted in :attr:`faults`. Equal
+            values are evaluated once. O(n).
 
         Raises:
             InvalidInput: it took longer than ``seconds``.
@@ -155,10 +184,19 @@ class Condition:
         return found
 
     def _count(self, row: tuple[Any, ...]) -> None:
-        self._faults[0] += 1
-        if self.faults == 1:
-            values = {".".join(filter(None, each)): value for each, value in zip(self.reads, row, strict=True)}
-            logger.error("%s: cannot be evaluated for %s; it counts as true", self.field, values)
+        values = {".".join(filter(None, each)): value for each, value in zip(self.reads, row, strict=True)}
+        absent = sorted(name for name, value in values.items() if value is None)
+        if not absent:
+            self._faults[0] += 1
+        if (kind := ", ".join(absent)) not in self._told:
+            self._told.add(kind)
+            reason = f"without {kind}" if absent else f"for {values}"
+            logger.log(
+                logging.WARNING if absent else logging.ERROR,
+                "%s: cannot be evaluated %s; it counts as true",
+                self.field,
+                reason,
+            )
 
 
 def columns_of(conditions: Iterable[Condition], noun: str) -> list[str]:
@@ -168,11 +206,11 @@ def columns_of(conditions: Iterable[Condition], noun: str) -> list[str]:
 
 @lru_cache(REMEMBERED)
 def _holds(source: str, reads: tuple[Reading, ...], values: tuple[Any, ...]) -> bool | None:
-    """Return what an expression gives; None for a fault of the expression. ``values`` have the types of columns."""
+    """Return what an expression gives; None where it cannot be evaluated. ``values`` have the types of columns."""
     try:
         found = _program(source).execute(_context(zip(reads, values, strict=True)))
     except Exception:  # the library raises several types
-        return True if None in values else None
+        return None
     return found if isinstance(found, bool) else None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
 from shadowprice.groups import hashes
 from shadowprice.limits.attributes import Attributes, read_attributes
 from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of, known
@@ -93,10 +94,45 @@ class Coverage:
         """Return the coverage with the columns that its conditions read, from the files of a workspace.
 
         Raises:
-            InvalidInput: the accounts have no such column, or the file is missing or damaged.
+            InvalidInput: the accounts have no such column, no account of a side has a value in a column that a
+                condition needs for it, or the file is missing or damaged.
         """
         wanted = {side: names for side, names in self.columns().items() if names}
-        return replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
+        found = replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
+        found.check_sides()
+        return found
+
+    def check_sides(self) -> None:
+        """Make sure that no condition counts as true for a whole side because the side lacks a column.
+
+        Raises:
+            InvalidInput: names the condition, the side and the column.
+        """
+        every: list[GroupBudget | Rule] = [*self.budgets, *self.rules]
+        for each in every:
+            if each.condition is None:
+                continue
+            for side in self.offers if each.side is None else [each.side]:
+                absent = self.absent(each.condition, side)
+                if not each.condition.needs(absent, side):
+                    continue
+                name, other = ".".join(absent[0]), other_side(side)
+                add = (
+                    f'add "side": "{other}" if it is about {other}s, or '
+                    if each.side is None and other in self.offers
+                    else ""
+                )
+                raise InvalidInput(
+                    f"{name} has no value for any request of side {side!r}, and the condition would count as true for"
+                    f" all of them; {add}test for it with has({name})",
+                    field=each.condition.field,
+                )
+
+    def absent(self, condition: Condition, side: str) -> list[Reading]:
+        """Return the columns that a condition reads and that no account of a side, or none of its partners, has."""
+        of = {"account": side, "partner": other_side(side)}
+        tables = {noun: self.attributes[each] for noun, each in of.items() if each in self.attributes}
+        return [(noun, name) for noun, name in condition.reads if noun in tables and tables[noun].empty(name)]
 
     def lacking(self, asked: SideRequests) -> list[tuple[Any, list[str], list[str]]]:
         """Return side, identifiers and columns of the accounts and partners of requests that ``attributes`` lack."""

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pandas as pd
 import pytest
 
 import cli.main as command
@@ -23,6 +24,8 @@ from cli.doctor.command import CHECKS, examine
 from cli.doctor.finding import Target
 from operations.common.workspace import read_campaign
 from serving.http import limits
+from shadowprice.limits import Rule
+from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.responses.layers.heads import FILE
 
@@ -90,6 +93,12 @@ def place_campaign(place: Path, **changes: object) -> None:
     (place / "campaign.json").write_text(json.dumps(campaign.to_dict()))
 
 
+def with_rule(place: Path, expression: str) -> None:
+    frame = pd.DataFrame({"account_id": ["a"], "c_kind": pd.Series([None], dtype="string")})
+    frame.to_parquet(place / columns_file("customer"))
+    place_campaign(place, rules=(Rule(name="r", expression=expression),))
+
+
 @dataclass(frozen=True)
 class Plant:
     """A fault that is planted in a healthy workspace, and the check and the words that name it."""
@@ -104,6 +113,15 @@ IN_WORKSPACE = {
     "no campaign": Plant(lambda w: (w / "campaign.json").unlink(), "campaign", "cannot be read", "job prepare"),
     "past window": Plant(
         lambda w: place_campaign(w, starts_at=NOW - timedelta(days=9)), "campaign", "ended at", "--window off"
+    ),
+    "unknown column": Plant(
+        lambda w: with_rule(w, 'account.c_town == "bonn"'), "columns", "have no column 'c_town'", "limits and rules"
+    ),
+    "column of one side": Plant(
+        lambda w: with_rule(w, 'account.c_kind == "bank"'),
+        "columns",
+        "rules.r.expression: account.c_kind has no value for any request of side 'customer'",
+        "limits and rules",
     ),
     "changed model": Plant(lambda w: (w / "model" / FILE).write_bytes(b"x"), "model", "is not the file", "register"),
     "no model": Plant(lambda w: (w / "model" / "model.json").unlink(), "model", "no model bundle", "register"),

@@ -6,8 +6,10 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Asked, GroupBudget, Limits, Rule, name_of
-from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.attributes import Attributes, columns_file
 from shadowprice.limits.conditions import Condition
 from shadowprice.limits.coverage import SideRequests
 
@@ -125,6 +127,55 @@ def test_what_cannot_be_evaluated_holds() -> None:
     assert condition.faults == 0
 
 
+def test_a_condition_that_counts_for_want_of_a_value_says_so_once(caplog) -> None:
+    condition = Condition("account.x_age > context.x_least", "limits.budgets.old.where")
+    values = {("account", "x_age"): [None, None, 1.0], ("context", "x_least"): [1.0, 1.0, None]}
+    assert condition.holds(values, 3).all()
+    assert [each.getMessage() for each in caplog.records] == [
+        f"limits.budgets.old.where: cannot be evaluated without {name}; it counts as true"
+        for name in ("account.x_age", "context.x_least")
+    ]
+
+
+NORTH = 'account.c_region == "north"'
+
+
+@pytest.mark.parametrize(
+    ("expression", "side", "refused"),
+    [
+        (NORTH, None, 'account.c_region has no value for any request of side \'merchant\'.*"side": "customer"'),
+        (NORTH, "merchant", r"test for it with has\(account.c_region\)"),
+        (NORTH, "customer", ""),
+        (f"has(account.c_region) && {NORTH}", None, ""),
+        (f"side == 'customer' && {NORTH}", None, ""),
+        (f"side == 'merchant' && {NORTH}", None, "side 'merchant'"),
+        (f'side == "merchant" && context.c_channel == "app" && {NORTH}', None, "side 'merchant'"),
+        (f"has(account.x_age) && {NORTH}", None, "side 'merchant'"),
+        ('partner.c_region == "north"', None, "partner.c_region has no value for any request of side 'customer'"),
+        ("account.x_age > 3.0", None, ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["budget", "shared", "rule"])
+def test_a_column_without_a_value_on_a_side_is_refused_and_never_counts_the_whole_side(
+    expression: str, side: str | None, refused: str, kind: str, tmp_path: Path
+) -> None:
+    frame = pd.DataFrame({"account_id": ["a", "b"], "c_region": ["north", None], "x_age": [20.0, None]})
+    frame.to_parquet(tmp_path / columns_file("customer"))
+    frame.assign(c_region=pd.Series([None, None], dtype=object)).to_parquet(tmp_path / columns_file("merchant"))
+    own = {"campaigns": ("spring", "autumn")} if kind == "shared" else {}
+    if kind == "rule":
+        given = campaign(Rule(name="r", expression=expression, side=side))
+    else:
+        given = campaign(budgets=(GroupBudget(name="north", limit=5, where=expression, side=side, **own),))
+    if refused:
+        with pytest.raises(InvalidInput, match=refused):
+            given.coverage().reading(tmp_path)
+        return
+    covers = given.coverage().reading(tmp_path)
+    if kind != "rule" and "region" in expression:
+        assert not covers.bits(SideRequests("merchant", ["a", "b"])).any()
+
+
 @pytest.mark.parametrize("numbers", [[200, 600], [600.0, 200], [np.int64(600), np.float32(200)], [200.0, True]])
 def test_a_number_of_a_request_is_a_double_whatever_its_caller_wrote(numbers: list[float]) -> None:
     # A cache that takes 200 and 200.0 for one key would give the first caller's fault to the others.
@@ -151,7 +202,9 @@ def test_a_fault_of_an_expression_is_logged_once_and_counted_and_the_rule_forbid
     # A stranger's text is unknown, which is no fault.
     assert allowed[0].tolist() == [True, False, False, False]
     assert covers.faults == rule.condition.faults == 2
-    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["rules.zip.expression"]
+    assert [each.getMessage().partition(":")[0] for each in caplog.records if each.levelname == "ERROR"] == [
+        "rules.zip.expression"
+    ]
     assert "account.c_zip" in caplog.text
 
 

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from served_log import CAMPAIGN, START
 
 from operations import __main__ as command
+from operations.watch import WatchJob, run
 from serving.ledger.api.watch import WatchCollector
 from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput
@@ -109,6 +110,24 @@ def test_a_drift_in_the_log_reaches_the_verdict_and_the_metrics(workspace: Path,
     with pytest.raises(InvalidInput, match="run the watch again"):
         Verdict.read(workspace / "watch.json")
     assert registry.get_sample_value("shadowprice_watch_alarm", labels | {"reason": "label_drift"}) == 0.0
+
+
+def test_a_watch_that_judged_nothing_does_not_say_that_there_is_no_alarm(workspace: Path, tmp_path: Path) -> None:
+    given = {"log": tmp_path / "log", "workspace": workspace, "result": tmp_path / "a.json", "page": tmp_path / "a.md"}
+    assert run(WatchJob(**given, mature_hours=10_000)).requests == 0
+    page = (tmp_path / "a.md").read_text()
+    assert "Nothing was judged" in page
+    assert "0 requests of this model" in page
+    assert "No alarm." not in page
+    assert "Without requests to judge: calibration, curve_shape, label_drift, stability." in page
+    # Checks without a request are named also where others judged.
+    (log,) = (tmp_path / "log").glob("decisions*")
+    table = pd.read_parquet(log).assign(reason="affordable")
+    pq.write_table(pa.Table.from_pandas(table, schema=SCHEMAS["decisions"], preserve_index=False), log)
+    assert run(WatchJob(**given, mature_hours=12, tolerance=5.0)).requests > 0
+    page = (tmp_path / "a.md").read_text()
+    assert "**No alarm.**" in page
+    assert "Without requests to judge: curve_shape, label_drift, stability." in page
 
 
 def empty_log() -> ServedLog:

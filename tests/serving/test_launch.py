@@ -22,10 +22,13 @@ def deployment(kit, tmp_path):
 
 def test_a_service_that_cannot_start_is_reported_with_the_end_of_its_log(deployment):
     (deployment.model_dir / "heads.safetensors").write_bytes(b"not a model")
+    deployment.logs_dir.mkdir()
+    (deployment.logs_dir / "predictor.log").write_text("of an earlier start\n" * 99)
     predictor = start_predictor(deployment, free_port(), "http://127.0.0.1:1")
     try:
-        with pytest.raises(Unavailable, match=r"ended with status 2(.|\n)*heads\.safetensors"):
+        with pytest.raises(Unavailable, match=r"ended with status 2(.|\n)*heads\.safetensors") as told:
             predictor.wait_ready(60.0)
+        assert "earlier" not in str(told.value)
     finally:
         predictor.stop()
 

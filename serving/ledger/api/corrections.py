@@ -10,7 +10,9 @@ from typing import Annotated
 from pydantic import TypeAdapter
 
 from serving.ledger.api.events import SEVERAL, Envelope, Event, OutcomeData, event_of, read_envelopes
-from serving.ledger.api.settle import outcomes
+from serving.ledger.api.messages import Unprocessable
+from serving.ledger.api.settle import TOLERANCE, outcomes
+from serving.ledger.clock import time_of
 from serving.ledger.records import Correction
 from shadowprice.campaign import Campaign
 from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
@@ -65,6 +67,18 @@ def needs_administrator(events: Sequence[CorrectionEvent]) -> bool:
 def corrections(
     campaign: Campaign, events: Sequence[CorrectionEvent], decided: Mapping[str, Decision], now: datetime, caller: str
 ) -> list[Correction]:
-    """Return the events as corrections, held to the rules of :func:`serving.ledger.api.settle.outcomes`."""
+    """Return the events as corrections, held to the rules of :func:`serving.ledger.api.settle.outcomes`.
+
+    Raises:
+        Unprocessable: one dated before its decision, but an override: it is likely to be about another request.
+    """
     corrected = outcomes(campaign, [each.event for each in events], decided, now, caller)
+    for outcome, each in zip(corrected, events, strict=True):
+        decided_at = decided[outcome.request_id].decided_at
+        if outcome.observed_at < decided_at - TOLERANCE and not each.override:
+            raise Unprocessable(
+                f"is before the decision of request {outcome.request_id!r} at {time_of(decided_at):%Y-%m-%dT%H:%M:%SZ};"
+                " send the date of the correction, or let an administrator book it with override",
+                field=f"{outcome.where}.data.observed_at".lstrip("."),
+            )
     return [Correction(outcome, each.kind, each.override) for outcome, each in zip(corrected, events, strict=True)]

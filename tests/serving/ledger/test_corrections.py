@@ -133,6 +133,20 @@ def test_a_correction_is_held_to_the_rules_of_outcomes(ledger, kit, wrong, field
         ledger.correct(kit.correction("nobody", 0, override=True))
 
 
+def test_a_correction_dated_before_its_decision_is_refused_but_for_an_administrator(ledger, kit):
+    ledger.authorize(kit.item("a"))
+    ledger.settle(kit.event("a", 50))
+    early = ledger.at - timedelta(days=240)
+    with pytest.raises(ShadowpriceError, match=r"is before the decision of request 'a' at .* override") as refusal:
+        ledger.correct(kit.correction("a", 0, at=early))
+    assert (refusal.value.field, refusal.value.status) == ("[0].data.observed_at", 422)
+    assert ledger.money() == (0, 50)
+    assert ledger.correct(kit.correction("a", 0, at=early, override=True, event_id="c1")) == (1, 0)
+    assert [row.misdated for row in ledger.store.corrections_after(0, 2)] == [True]
+    # The clock of a shop may be some minutes off.
+    assert ledger.correct(kit.correction("a", 20, event_id="c2", at=ledger.at - timedelta(minutes=4))) == (1, 0)
+
+
 def test_an_administrator_books_what_was_given_back_or_has_no_room_and_it_shows(open_ledger, kit):
     ledger = open_ledger(limit=130)
     ledger.authorize(kit.item("a", level=2))

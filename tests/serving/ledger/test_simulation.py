@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.run import simulate
+from serving.ledger.api import corrections
 from serving.ledger.clock import Calendar
 from serving.ledger.records import Recorded
 from serving.ledger.sqlite.authorizations import Authorize
@@ -32,9 +33,9 @@ def server_of_redis(request, tool):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_step_is_that_of_the_reference_whatever_happens_between_two_steps(kind):
-    found = simulate(1, OPERATIONS, kind)
+    found = simulate(7, OPERATIONS, kind)
     assert found.operations >= OPERATIONS
-    faults = {"kill", "stop", "set_clock", "fill", "rage", "lost", "late", "sent twice"}
+    faults = {"kill", "stop", "set_clock", "fill", "rage", "lost", "late", "sent twice", "misdated"}
     own = {
         "sqlite": {"killed while it writes"},
         "redis": {"killed meanwhile", "promoted", "witness refused", "set_server_clock", "kill_redis"},
@@ -93,6 +94,13 @@ def test_faults_that_are_planted_in_the_store_of_sqlite_are_found(plant, monkeyp
 def test_faults_that_are_planted_in_the_scripts_of_redis_are_found(planted, said):
     with pytest.raises(Violation, match=said):
         simulate(0, FOUND_WITHIN, "redis", planted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ledger_that_takes_a_correction_of_before_its_decision_is_found(kind, monkeypatch):
+    monkeypatch.setattr(corrections, "TOLERANCE", 10**15)
+    with pytest.raises(Violation, match=r"a correction of .* is dated"):
+        simulate(0, FOUND_WITHIN, kind)
 
 
 @pytest.mark.parametrize(("kind", "planted"), [("sqlite", {}), ("redis", {DATES: "if false then"})])
