@@ -69,6 +69,7 @@ class Plan:
     ineligible number of accounts in a segment they may not enter; 0 but for the literal heuristic
     shortage   the segments that make the sizes impossible, or None
     passes     reads of the whole input; 0 where not counted
+    allowed    bool (J, N), the segments that each account may enter; None: all
     """
 
     status: Status
@@ -81,6 +82,7 @@ class Plan:
     ineligible: int = 0
     shortage: Shortage | None = None
     passes: int = 0
+    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +174,7 @@ class SizedProblem:
             gap=np.inf,
             sizes=np.zeros(depth, dtype=np.int64),
             shortage=shortage,
+            allowed=self.allowed,
         )
 
     def plan(self, segment: NDArray[np.integer[Any]]) -> Plan:
@@ -191,4 +194,5 @@ class SizedProblem:
             gap=np.inf,
             sizes=sizes.astype(np.int64),
             ineligible=ineligible,
+            allowed=self.allowed,
         )
