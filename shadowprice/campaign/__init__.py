@@ -11,7 +11,8 @@ from shadowprice.campaign.campaign import (
     Campaign,
     Policy,
 )
-from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Segment, Side, Terms
+from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, may_enter, risk_levels
+from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "MOST_RESPONSE",
     "NAME",
     "NAME_RULE",
+    "NOTHING_GIVEN",
     "SIDES",
     "AnswerShares",
     "Budget",
@@ -31,4 +33,7 @@ __all__ = [
     "Segment",
     "Side",
     "Terms",
+    "demands",
+    "may_enter",
+    "risk_levels",
 ]

@@ -16,15 +16,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
-from shadowprice.campaign import Campaign, Segment
+from shadowprice.campaign import Campaign, Segment, demands, may_enter, risk_levels
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.evidence.sizes import no_plan
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.price import PriceRecord
-from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE, risk_levels
+from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE
 from shadowprice.responses.layers.heads import DeliveryHead, load_heads
-from shadowprice.tables import Tables
+from shadowprice.tables import Tables, tolerances
 
 PLAN = "plan.parquet"
 REPORT = "plan.json"
@@ -169,12 +170,11 @@ def plan_delivery(
         NotCertified: no plan exists, its gap exceeds the campaign's limit, or the audit finds a fault.
     """
     segments = segments_of(campaign)
-    risk, demand = risk_levels(segments), np.array([segment.demand for segment in segments], dtype=np.int64)
+    risk, demand = risk_levels(segments), demands(segments)
     shape = (len(segments), account_id.size)
     alike = value.shape == shape and tolerance.shape == account_id.shape
     require(alike, "value", f"must have shape {shape}, got {value.shape}")
-    # What nobody knows to be bearable is not.
-    allowed = risk[:, None] <= np.nan_to_num(tolerance, nan=-np.finfo(np.float64).max)
+    allowed = may_enter(segments, tolerance)
     plans: dict[str, tuple[Plan, float]] = {}
     for name in dict.fromkeys(("exact", *methods)):
         more = {"conversion": conversion} if name == "priority" and conversion is not None else {}
@@ -183,10 +183,7 @@ def plan_delivery(
         plans[name] = plan, time.perf_counter() - started
     plan = plans["exact"][0]
     if plan.shortage is not None:
-        named = [segments[index].name for index in plan.shortage.segments]
-        raise NotCertified(
-            f"there is no plan: {named}: {plan.shortage}; lower these demands or widen who may have them"
-        )
+        raise NotCertified(no_plan(segments, plan.shortage))
     if plan.status != "optimal" or not plan.gap <= campaign.gap_limit:
         raise NotCertified(f"the plan is {plan.status} with a gap of {plan.gap:g}, over {campaign.gap_limit:g}")
     counted = audit(account_id, plan.segment, demand, tolerance=tolerance, risk_level=risk)
@@ -263,13 +260,6 @@ def segments_of(campaign: Campaign) -> tuple[Segment, ...]:
     delivers = SIDE in campaign.sides and campaign.sides[SIDE].segments
     require(delivers, "offer", "the campaign has no funds to deliver; give offers of kind fund with a demand")
     return campaign.sides[SIDE].segments
-
-
-def tolerances(tables: Tables) -> pd.Series:
-    """Account → risk tolerance as last known, NaN where never."""
-    own = tables.account[tables.account["side"] == SIDE].sort_values("snapshot_ts", kind="stable")
-    latest = own.drop_duplicates("account_id", keep="last").set_index("account_id")["risk_tolerance"]
-    return latest.astype("Float64").astype(np.float64)
 
 
 def _conversion(tables: Tables, segments: int) -> NDArray[np.float64]:
