@@ -19,7 +19,6 @@ from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
 from shadowprice.campaign import Campaign, Segment, demands, may_enter, risk_levels
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evidence.sizes import no_plan
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.price import PriceRecord
@@ -183,7 +182,7 @@ def plan_delivery(
         plans[name] = plan, time.perf_counter() - started
     plan = plans["exact"][0]
     if plan.shortage is not None:
-        raise NotCertified(no_plan(segments, plan.shortage))
+        raise NotCertified(plan.shortage.named([each.name for each in segments]))
     if plan.status != "optimal" or not plan.gap <= campaign.gap_limit:
         raise NotCertified(f"the plan is {plan.status} with a gap of {plan.gap:g}, over {campaign.gap_limit:g}")
     counted = audit(account_id, plan.segment, demand, tolerance=tolerance, risk_level=risk)

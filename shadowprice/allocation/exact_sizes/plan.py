@@ -11,6 +11,7 @@ optimum and its dual prices certify it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,6 +52,11 @@ class Shortage:
         return (
             f"segments {list(self.segments)} ask for {self.demanded} accounts and only {self.eligible} may enter them"
         )
+
+    def named(self, names: Sequence[str]) -> str:
+        """Return the sentence that names the segments, of J ``names``, and tells what to do."""
+        short = [names[index] for index in self.segments]
+        return f"there is no plan: {short}: {self}; lower these demands or widen who may have them"
 
 
 @dataclass(frozen=True, eq=False)
