@@ -11,6 +11,7 @@ from shadowprice.campaign.campaign import (
     Campaign,
     Policy,
 )
+from shadowprice.campaign.places import Place, places_of
 from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, may_enter, risk_levels
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
@@ -29,11 +30,13 @@ __all__ = [
     "BudgetForm",
     "Campaign",
     "CostBasis",
+    "Place",
     "Policy",
     "Segment",
     "Side",
     "Terms",
     "demands",
     "may_enter",
+    "places_of",
     "risk_levels",
 ]

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
-from shadowprice.campaign import Campaign, Segment, demands, may_enter, risk_levels
+from shadowprice.campaign import Campaign, Segment, demands, may_enter, places_of, risk_levels
 from shadowprice.checks import require
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
@@ -26,7 +27,7 @@ from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE
 from shadowprice.responses.layers.heads import DeliveryHead, load_heads
 from shadowprice.tables import Tables, tolerances
 
-PLAN = "plan.parquet"
+PLAN, LIST = "plan.parquet", "plan.csv"
 REPORT = "plan.json"
 COMPARED = ("exact", "heuristic", "literal_heuristic", "priority")
 
@@ -61,7 +62,7 @@ class DeliveryPlan:
     model_version: str
 
     def table(self) -> pd.DataFrame:
-        """account_id, segment (name), value (expected transaction value, minor units)."""
+        """account_id, segment (name), value (predicted transaction value, minor units)."""
         names = np.array([segment.name for segment in self.segments], dtype=object)
         chosen = self.plan.segment
         worth = self.value[chosen, np.arange(chosen.size)].astype(np.float64)
@@ -96,38 +97,39 @@ class DeliveryPlan:
             "methods": [asdict(each) for each in self.compared],
         }
 
-    def markdown(self) -> str:
+    def markdown(self, campaign: Campaign) -> str:
         """The report for a reader."""
+        currency = Currency.of(campaign.currency)
+        places = places_of(campaign, self._prices(), currency)
         lines = [
             f"# Delivery of {self.account_id.size:,} accounts",
             "",
-            f"{self.plan.status}, gap {self.plan.gap:.1e}; audit: {self.audit}.",
+            f"{self.plan.status}, gap {self.plan.gap:.1e}; audit: {self.audit}. "
+            f"Predicted value {currency.write(self.plan.objective)}.",
             "",
-            "| segment | risk level | demand | accounts | price of the quota, minor units per account |",
-            "|---|---|---|---|---|",
+            "| segment | risk level | demand | accounts | price of a place | meaning |",
+            "|---|---|---|---|---|---|",
         ]
-        for each in self.report()["segments"]:
+        for each, place in zip(self.report()["segments"], places, strict=True):
             risk = "anybody" if each["risk_level"] is None else each["risk_level"]
-            lines.append(
-                f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {each['price']:,.2f} |"
-            )
-        lines += ["", "| method | status | objective | of exact | seconds | ineligible | off quota |"]
+            priced = f"{currency.write(place.price)} | {place.meaning}"
+            lines.append(f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {priced} |")
+        lines += ["", "| method | status | predicted value | of exact | seconds | ineligible | off quota |"]
         lines.append("|---|---|---|---|---|---|---|")
         lines += [
-            f"| {each.method} | {each.status} | {each.objective:,.0f} | {each.of_exact:.4f} | {each.seconds:.4f} | "
-            f"{each.ineligible} | {each.misplaced} |"
+            f"| {each.method} | {each.status} | {currency.write(each.objective)} | {each.of_exact:.4f} | "
+            f"{each.seconds:.4f} | {each.ineligible} | {each.misplaced} |"
             for each in self.compared
         ]
         return "\n".join([*lines, ""])
 
     def price(self, campaign: Campaign, version: int, now: datetime) -> PriceRecord:
         """Sealed price of every segment's quota, per account; good until the campaign ends and for its time to live."""
-        names = [segment.name for segment in self.segments]
         return PriceRecord(
             campaign=campaign.name,
             version=version,
             slot=max(campaign.slot(now), 0),
-            prices=dict(zip(names, self.plan.prices.tolist(), strict=True)),
+            prices=self._prices(),
             tie_share=0.0,
             status=self.plan.status,
             primal=self.plan.objective,
@@ -141,6 +143,9 @@ class DeliveryPlan:
             solved_at=now,
             expires_at=max(campaign.ends_at, now + timedelta(hours=campaign.price_ttl_hours)),
         ).sealed()
+
+    def _prices(self) -> dict[str, float]:
+        return dict(zip([each.name for each in self.segments], self.plan.prices.tolist(), strict=True))
 
 
 def plan_delivery(
@@ -206,7 +211,7 @@ def plan_delivery(
 def deliver(
     bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int
 ) -> tuple[DeliveryPlan, PriceRecord]:
-    """Plan the delivery that a bundle's values ask for, and write plan.parquet and plan.json to ``out``.
+    """Plan the delivery that a bundle's values ask for, and write plan.parquet, plan.csv and plan.json to ``out``.
 
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
     the tables. Nothing is written where there is no certified plan.
@@ -229,7 +234,9 @@ def deliver(
         conversion=_conversion(tables, len(segments_of(campaign))),
     )
     out.mkdir(parents=True, exist_ok=True)
-    found.table().to_parquet(out / PLAN, index=False)
+    table = found.table()
+    table.to_parquet(out / PLAN, index=False)
+    table.to_csv(out / LIST, index=False)
     write_whole(out / REPORT, json.dumps(found.report(), indent=1))
     return found, found.price(campaign, version, datetime.now(UTC))
 

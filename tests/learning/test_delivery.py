@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,9 @@ import pandas as pd
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from shadowprice.allocation.exact_sizes import audit
-from shadowprice.campaign import Campaign, Segment, Terms, risk_levels
+from shadowprice.allocation.exact_sizes import audit, solve_demands
+from shadowprice.campaign import Campaign, Segment, Terms, places_of, risk_levels
+from shadowprice.currency import Currency
 from shadowprice.datasets.funds import FundOptions, draw, load
 from shadowprice.errors import InvalidInput, InvalidProblem, NotCertified
 from shadowprice.evidence.sizes import check_sizes
@@ -79,7 +81,9 @@ def test_the_report_sets_the_methods_side_by_side(drawn, campaign: Campaign) -> 
     assert all(by_name[name]["of_exact"] <= 1 + 1e-9 for name in ("heuristic", "priority"))
     assert all(each["seconds"] > 0 for each in by_name.values())
     assert by_name["heuristic"]["misplaced"] == by_name["exact"]["misplaced"] == 0
-    assert "| priority |" in found.markdown()
+    page = found.markdown(campaign)
+    assert "| priority |" in page
+    assert re.search(r"one more place in fund-\d, and one fewer in fund-\d, brings \$", page)
     assert report["audit"]["sound"] is True
 
 
@@ -191,3 +195,18 @@ def test_the_accounts_that_are_left_get_none(dataset) -> None:
     check_sizes(tables, campaign_from_tables(tables))
     assert len(labeled(tables, "customer")) == len(labeled(dataset.tables, "customer")) - 10
     assert offer_features(tables, "customer")["level"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_price_is_what_one_more_place_changes(drawn, campaign: Campaign) -> None:
+    """Solved again with the place moved: the price lies between the gain of one more and the loss of one fewer."""
+    value, sizes = drawn.value.astype(np.float32), drawn.demand
+    found = planned(drawn, campaign)
+    places = places_of(campaign, dict(zip(campaign.priced, found.plan.prices.tolist(), strict=True)), Currency())
+    free = next(j for j, each in enumerate(places) if each.price == 0)
+    assert sum(each.meaning.startswith("one more place") for each in places) == 3
+    for j, place in enumerate(places):
+        step = np.eye(4, dtype=int)[j] - np.eye(4, dtype=int)[free]
+        more, fewer = (solve_demands(value, sizes + sign * step, drawn.allowed).objective for sign in (1, -1))
+        slack = 1e-6 * found.plan.objective
+        assert more - found.plan.objective <= place.price + slack
+        assert place.price <= found.plan.objective - fewer + slack
