@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from operations.common.workspace import PRICES, instead_of, override_in, read_campaign
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, places_of
 from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.currency import Currency
 from shadowprice.errors import NotFound
@@ -84,10 +84,10 @@ def rollback(
 def line(record: PriceRecord, campaign: Campaign) -> str:
     """Return a price in one line; λ is per major unit of the campaign's currency."""
     currency = Currency.of(campaign.currency)
-    # The price of a segment is per account, whatever the money.
-    delivery = any(terms.segments for terms in campaign.sides.values())
-    scale, each = (1, "per account") if delivery else (currency.unit, f"per {currency.one}")
-    prices = ", ".join(f"{name} {scale * price:.6g} {each}" for name, price in record.prices.items())
+    each = f"per {currency.one}"
+    prices = ", ".join(f"{name} {currency.unit * price:.6g} {each}" for name, price in record.prices.items())
+    if places := places_of(campaign, record.prices, currency):
+        prices = ", ".join(f"{place.name} {currency.write(place.price)} a place" for place in places)
     return (
         f"version {record.version}, slot {record.slot}, model {record.model_version}: {prices}; {record.status}, "
         f"gap {record.gap:.1e}, violation {record.violation:.1e}, remaining {currency.write(record.remaining)}, "

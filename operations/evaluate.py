@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.common.job import Job, option, reads, write_figures, writes
+from operations.common.judged_delivery import evaluate_delivery
 from operations.common.workspace import MODEL
 from shadowprice.checks import require
 from shadowprice.evaluation.policy.gate import limits_of
@@ -43,8 +44,14 @@ def run(job: EvaluateJob) -> bool:
     """
     if about := about_in(job.training):
         none = f"models of {about} have no limits and no override"
-        require(not job.limits and not job.override, "limits, override", none)
-        passed, figures = evaluate_subject(job.model, job.training, job.summary)
+        require(not job.limits and (about == "segments" or not job.override), "limits, override", none)
+        if about == "segments":
+            written = {"out": job.evaluation, "page": job.page, "summary": job.summary}
+            passed, figures = evaluate_delivery(
+                job.model, job.training, job.tables, Override.of(job.override), **written
+            )
+        else:
+            passed, figures = evaluate_subject(job.model, job.training, job.summary)
     else:
         judging = Judging(
             incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,

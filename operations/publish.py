@@ -18,7 +18,7 @@ from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 
-PLANS = ("plan.parquet", "plan.json")
+PLANS = ("plan.parquet", "plan.csv", "plan.json")
 """Files of a plan, which go to the workspace with their prices."""
 
 

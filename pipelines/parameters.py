@@ -29,7 +29,7 @@ PARAMETERS: Mapping[str, Parameters] = {
     ),
     "embed": Parameters(DATA, {"prepare": {}}),
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
-    "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}}),
+    "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
     "vouchers": Parameters(
         ("workspace", "data", "ray_job"),
         {

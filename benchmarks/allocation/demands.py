@@ -149,7 +149,7 @@ def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, A
     # Prices of one day, accounts of the next.
     if kind == "uniform":
         tomorrow, _, _ = instance(accounts, depth, kind, seed=1)
-        quota = SegmentQuota.of(plan)
+        quota = SegmentQuota.of(plan, columns)
         took, _, made = timed(lambda: quota.decide(tomorrow, columns), 1)
         best = solve_demands(tomorrow, demand).objective
         row["online"] = {

@@ -64,7 +64,7 @@ def plan_delivery(model: Path, tables: Path | None, workspace: Path, out: Path) 
     campaign = read_campaign(workspace)
     version = PriceStore(workspace / PRICES).next_version(campaign.name)
     plan, record = deliver(model, load_dataset(tables).tables, campaign, out, version=version)
-    return Solved(record, metrics_of(plan), plan.markdown())
+    return Solved(record, metrics_of(plan), plan.markdown(campaign))
 
 
 def start_campaign(model: Path, head: StoredHead, workspace: Path, out: Path, day: Day) -> Solved:

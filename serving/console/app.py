@@ -31,7 +31,7 @@ from serving.http.access import Access
 from serving.http.handler import Application, RequestHandler, in_thread
 from serving.http.tokens import Tokens
 from serving.http.web import answering, json_response
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, places_of
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, InvalidRequest, NotFound, ShadowpriceError
 from shadowprice.pacing.price_store import PriceStore
@@ -96,10 +96,14 @@ class Console:
         self._check(request)
         state = self._state()
         content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
-        drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if state.window else ""
+        prices = {} if state.newest is None else state.newest.record.prices
+        places = places_of(self._campaign, prices, self._currency) if prices else []
+        paced = state.window and not places
+        drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if paced else ""
         facts = campaign_facts(self._campaign, self._currency)
         worth = self._workspace.headline(self._campaign)
-        return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts, "worth": worth}
+        shown = {"state": state, "figure": Markup(drawn), "facts": facts, "worth": worth, "places": places}
+        return "campaign.html.jinja", shown
 
     def mix(self, request: Request) -> Page:
         """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""

@@ -11,7 +11,9 @@ from shadowprice.campaign.campaign import (
     Campaign,
     Policy,
 )
-from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Segment, Side, Terms
+from shadowprice.campaign.places import Place, places_of
+from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, may_enter, risk_levels
+from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
 
 __all__ = [
@@ -21,14 +23,20 @@ __all__ = [
     "MOST_RESPONSE",
     "NAME",
     "NAME_RULE",
+    "NOTHING_GIVEN",
     "SIDES",
     "AnswerShares",
     "Budget",
     "BudgetForm",
     "Campaign",
     "CostBasis",
+    "Place",
     "Policy",
     "Segment",
     "Side",
     "Terms",
+    "demands",
+    "may_enter",
+    "places_of",
+    "risk_levels",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign.fields import check_positive, check_whole
+from shadowprice.campaign.segments import NOTHING_GIVEN, Segment
 from shadowprice.currency import Currency
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
@@ -22,25 +23,6 @@ CostBasis = Literal["on_response", "on_grant"]
 
 MOST_RESPONSE = 100.0
 """Largest response of one outcome where the terms name none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """One offer of a guaranteed delivery, such as a fund (S2).
-
-    name        of the offer
-    demand      how many accounts exactly are to be given it
-    risk_level  the least risk tolerance of an account that may be given it; None: open to all
-    """
-
-    name: str
-    demand: int
-    risk_level: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidInput("must not be empty", field="segment.name")
-        check_whole(self.demand, 0, "accounts", "segment.demand")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +82,8 @@ class Terms:
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
             raise InvalidInput("names must differ", field="segments")
+        if any(segment.gives_nothing for segment in self.segments[: max(1, len(self.segments) - 1)]):
+            raise InvalidInput(f"{NOTHING_GIVEN!r} must come after the offers of a delivery", field="segments")
         if self.offers and (self.segments or not all(self.offers) or len(self.offers) != len(self.levels)):
             raise InvalidInput("must name each level, and none of a delivery: its segments have names", field="offers")
         if len(set(self.offers)) < len(self.offers):

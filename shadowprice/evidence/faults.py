@@ -12,6 +12,7 @@ from shadowprice.datasets.split import Split
 from shadowprice.evaluation.uplift.shares import CHANCE, ROUNDED, Shares, shares
 from shadowprice.evidence.dropped import Dropped, dropped, refuse_dropped
 from shadowprice.evidence.rows import read_rows
+from shadowprice.evidence.sizes import check_sizes
 from shadowprice.tables import Tables
 from shadowprice.tables.problems import Problems
 
@@ -38,10 +39,12 @@ def refuse_faults(
     Raises:
         InvalidTable: the propensities of a side cannot have led to the shares of its levels; or more than
             :data:`~shadowprice.evidence.dropped.LIMIT` of the offers or ties would be lost for one reason.
+        InvalidProblem: see :func:`~shadowprice.evidence.sizes.check_sizes`.
 
     O(n log n) in the rows of the tables.
     """
     problems = Problems()
+    check_sizes(tables, campaign)
     for side, terms in campaign.sides.items():
         if terms.segments or len(terms.levels) < 2 or side in confounders:
             continue

@@ -16,17 +16,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
-from shadowprice.campaign import Campaign, Segment
+from shadowprice.campaign import Campaign, Segment, demands, may_enter, places_of, risk_levels
 from shadowprice.checks import require
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.price import PriceRecord
-from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE, risk_levels
+from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE
 from shadowprice.responses.layers.heads import DeliveryHead, load_heads
-from shadowprice.tables import Tables
+from shadowprice.tables import Tables, tolerances
 
-PLAN = "plan.parquet"
+PLAN, LIST = "plan.parquet", "plan.csv"
 REPORT = "plan.json"
 COMPARED = ("exact", "heuristic", "literal_heuristic", "priority")
 
@@ -61,7 +62,7 @@ class DeliveryPlan:
     model_version: str
 
     def table(self) -> pd.DataFrame:
-        """account_id, segment (name), value (expected transaction value, minor units)."""
+        """account_id, segment (name), value (predicted transaction value, minor units)."""
         names = np.array([segment.name for segment in self.segments], dtype=object)
         chosen = self.plan.segment
         worth = self.value[chosen, np.arange(chosen.size)].astype(np.float64)
@@ -96,38 +97,39 @@ class DeliveryPlan:
             "methods": [asdict(each) for each in self.compared],
         }
 
-    def markdown(self) -> str:
+    def markdown(self, campaign: Campaign) -> str:
         """The report for a reader."""
+        currency = Currency.of(campaign.currency)
+        places = places_of(campaign, self._prices(), currency)
         lines = [
             f"# Delivery of {self.account_id.size:,} accounts",
             "",
-            f"{self.plan.status}, gap {self.plan.gap:.1e}; audit: {self.audit}.",
+            f"{self.plan.status}, gap {self.plan.gap:.1e}; audit: {self.audit}. "
+            f"Predicted value {currency.write(self.plan.objective)}.",
             "",
-            "| segment | risk level | demand | accounts | price of the quota, minor units per account |",
-            "|---|---|---|---|---|",
+            "| segment | risk level | demand | accounts | price of a place | meaning |",
+            "|---|---|---|---|---|---|",
         ]
-        for each in self.report()["segments"]:
+        for each, place in zip(self.report()["segments"], places, strict=True):
             risk = "anybody" if each["risk_level"] is None else each["risk_level"]
-            lines.append(
-                f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {each['price']:,.2f} |"
-            )
-        lines += ["", "| method | status | objective | of exact | seconds | ineligible | off quota |"]
+            priced = f"{currency.write(place.price)} | {place.meaning}"
+            lines.append(f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {priced} |")
+        lines += ["", "| method | status | predicted value | of exact | seconds | ineligible | off quota |"]
         lines.append("|---|---|---|---|---|---|---|")
         lines += [
-            f"| {each.method} | {each.status} | {each.objective:,.0f} | {each.of_exact:.4f} | {each.seconds:.4f} | "
-            f"{each.ineligible} | {each.misplaced} |"
+            f"| {each.method} | {each.status} | {currency.write(each.objective)} | {each.of_exact:.4f} | "
+            f"{each.seconds:.4f} | {each.ineligible} | {each.misplaced} |"
             for each in self.compared
         ]
         return "\n".join([*lines, ""])
 
     def price(self, campaign: Campaign, version: int, now: datetime) -> PriceRecord:
         """Sealed price of every segment's quota, per account; good until the campaign ends and for its time to live."""
-        names = [segment.name for segment in self.segments]
         return PriceRecord(
             campaign=campaign.name,
             version=version,
             slot=max(campaign.slot(now), 0),
-            prices=dict(zip(names, self.plan.prices.tolist(), strict=True)),
+            prices=self._prices(),
             tie_share=0.0,
             status=self.plan.status,
             primal=self.plan.objective,
@@ -141,6 +143,9 @@ class DeliveryPlan:
             solved_at=now,
             expires_at=max(campaign.ends_at, now + timedelta(hours=campaign.price_ttl_hours)),
         ).sealed()
+
+    def _prices(self) -> dict[str, float]:
+        return dict(zip([each.name for each in self.segments], self.plan.prices.tolist(), strict=True))
 
 
 def plan_delivery(
@@ -169,12 +174,11 @@ def plan_delivery(
         NotCertified: no plan exists, its gap exceeds the campaign's limit, or the audit finds a fault.
     """
     segments = segments_of(campaign)
-    risk, demand = risk_levels(segments), np.array([segment.demand for segment in segments], dtype=np.int64)
+    risk, demand = risk_levels(segments), demands(segments)
     shape = (len(segments), account_id.size)
     alike = value.shape == shape and tolerance.shape == account_id.shape
     require(alike, "value", f"must have shape {shape}, got {value.shape}")
-    # What nobody knows to be bearable is not.
-    allowed = risk[:, None] <= np.nan_to_num(tolerance, nan=-np.finfo(np.float64).max)
+    allowed = may_enter(segments, tolerance)
     plans: dict[str, tuple[Plan, float]] = {}
     for name in dict.fromkeys(("exact", *methods)):
         more = {"conversion": conversion} if name == "priority" and conversion is not None else {}
@@ -183,10 +187,7 @@ def plan_delivery(
         plans[name] = plan, time.perf_counter() - started
     plan = plans["exact"][0]
     if plan.shortage is not None:
-        named = [segments[index].name for index in plan.shortage.segments]
-        raise NotCertified(
-            f"there is no plan: {named}: {plan.shortage}; lower these demands or widen who may have them"
-        )
+        raise NotCertified(plan.shortage.named([each.name for each in segments]))
     if plan.status != "optimal" or not plan.gap <= campaign.gap_limit:
         raise NotCertified(f"the plan is {plan.status} with a gap of {plan.gap:g}, over {campaign.gap_limit:g}")
     counted = audit(account_id, plan.segment, demand, tolerance=tolerance, risk_level=risk)
@@ -210,7 +211,7 @@ def plan_delivery(
 def deliver(
     bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int
 ) -> tuple[DeliveryPlan, PriceRecord]:
-    """Plan the delivery that a bundle's values ask for, and write plan.parquet and plan.json to ``out``.
+    """Plan the delivery that a bundle's values ask for, and write plan.parquet, plan.csv and plan.json to ``out``.
 
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
     the tables. Nothing is written where there is no certified plan.
@@ -233,7 +234,9 @@ def deliver(
         conversion=_conversion(tables, len(segments_of(campaign))),
     )
     out.mkdir(parents=True, exist_ok=True)
-    found.table().to_parquet(out / PLAN, index=False)
+    table = found.table()
+    table.to_parquet(out / PLAN, index=False)
+    table.to_csv(out / LIST, index=False)
     write_whole(out / REPORT, json.dumps(found.report(), indent=1))
     return found, found.price(campaign, version, datetime.now(UTC))
 
@@ -263,13 +266,6 @@ def segments_of(campaign: Campaign) -> tuple[Segment, ...]:
     delivers = SIDE in campaign.sides and campaign.sides[SIDE].segments
     require(delivers, "offer", "the campaign has no funds to deliver; give offers of kind fund with a demand")
     return campaign.sides[SIDE].segments
-
-
-def tolerances(tables: Tables) -> pd.Series:
-    """Account → risk tolerance as last known, NaN where never."""
-    own = tables.account[tables.account["side"] == SIDE].sort_values("snapshot_ts", kind="stable")
-    latest = own.drop_duplicates("account_id", keep="last").set_index("account_id")["risk_tolerance"]
-    return latest.astype("Float64").astype(np.float64)
 
 
 def _conversion(tables: Tables, segments: int) -> NDArray[np.float64]:

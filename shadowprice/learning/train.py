@@ -15,7 +15,7 @@ from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
-from shadowprice.responses.funds.delivered import DeliveryModel
+from shadowprice.responses.funds.delivered import DeliveryModel, given_levels
 from shadowprice.responses.joint.batches import TrainingData
 from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.joint.model import JointModel, JointSpec
@@ -134,8 +134,8 @@ def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> S
             bar.epoch(row)
 
         given = {"training": config, "progress": progress, **spec.options}
-        made = DeliveryModel if inputs.segments else SeparateModels
-        model = made.prepare(spec.models, data.levels, seed=config.seed, **given)
+        made, levels = (DeliveryModel, given_levels(inputs)) if inputs.segments else (SeparateModels, data.levels)
+        model = made.prepare(spec.models, levels, seed=config.seed, **given)
         model.fit(inputs, data.part(*spec.learned))
     return model
 

@@ -146,10 +146,9 @@ def evaluate_bundle(
 
 
 def evaluate_subject(model: Path, training: Path, summary: Path) -> tuple[bool, Mapping[str, float]]:
-    """Judge a bundle of a data set about sessions or segments by its test split, and write the figures as Markdown.
+    """Judge a bundle of a data set about sessions by its test split, and write the figures as Markdown.
 
-    A model of sessions must rank better than chance; values of segments have their gate in the plan's certificate. The
-    repair of a model of sessions was fitted on these rows, and is left out.
+    The model must rank better than chance. The repair of a model of sessions was fitted on these rows, and is left out.
 
     Returns:
         Whether the model may be used, and its figures.
@@ -158,7 +157,7 @@ def evaluate_subject(model: Path, training: Path, summary: Path) -> tuple[bool, 
     found = load_sided(model).unrepaired().figures(data.inputs, data.part("test"))
     rows = [f"| {name} | {value:.6g} |" for name, value in found.items()]
     write_whole(summary, "\n".join(["| metric | value |", "|---|---|", *rows, ""]))
-    return bool(data.inputs.segments) or found["auc"] > 0.5, found
+    return found["auc"] > 0.5, found
 
 
 def side_reports(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.arms import Experiment
-from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.campaign import MOST_RESPONSE, NOTHING_GIVEN, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.currency import USD
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
@@ -38,7 +38,7 @@ def labels_query(tables: Tables, side: Side) -> str:
         FROM exposure AS e
         JOIN outcome AS u ON u.request_id = e.request_id
         JOIN offer AS o ON o.offer_id = e.offer_id
-        WHERE e.side = '{side}' AND u.mature"""
+        WHERE e.side = '{side}' AND u.mature{f" AND e.offer_id <> '{NOTHING_GIVEN}'" if funds else ""}"""
 
 
 def labeled(tables: Tables, side: Side) -> pd.DataFrame:
@@ -126,7 +126,7 @@ def behaviours(tables: Tables, side: Side) -> pd.DataFrame:
     if tables.action is None:
         nothing = {"account_id": [], "level": [], "action": [], "ts": pd.to_datetime([], utc=True)}
         return pd.DataFrame(nothing).astype({"account_id": object, "level": "int64", "action": object})
-    number = tables.offer[tables.offer["side"] == side].set_index("offer_id")["order_index"]
+    number = _delivered(tables, side).set_index("offer_id")["order_index"]
     own = tables.action[tables.action["offer_id"].isin(number.index)].reset_index(drop=True)
     level = own["offer_id"].map(number).astype("int64")
     return own[["account_id", "action", "ts"]].assign(level=level)
@@ -134,18 +134,33 @@ def behaviours(tables: Tables, side: Side) -> pd.DataFrame:
 
 def offer_features(tables: Tables, side: Side) -> pd.DataFrame | None:
     """level and x_* of the funds of a side, in order of their numbers; None where no fund has a feature."""
-    own = tables.offer[tables.offer["side"] == side].sort_values("order_index", ignore_index=True)
+    own = _delivered(tables, side).sort_values("order_index", ignore_index=True)
     names = [name for name in own.columns if name.startswith("x_") and own[name].notna().any()]
     return own[names].assign(level=own["order_index"].astype("int64")) if names else None
 
 
+def tolerances(tables: Tables, side: Side = "customer") -> pd.Series:
+    """Account of a side → risk tolerance as last known, NaN where never."""
+    own = tables.account[tables.account["side"] == side].sort_values("snapshot_ts", kind="stable")
+    latest = own.drop_duplicates("account_id", keep="last").set_index("account_id")["risk_tolerance"]
+    return latest.astype("Float64").astype(np.float64)
+
+
+def _delivered(tables: Tables, side: Side) -> pd.DataFrame:
+    """Offers of a side without the one that gives nothing, which no model learns."""
+    return tables.offer[(tables.offer["side"] == side) & (tables.offer["offer_id"] != NOTHING_GIVEN)]
+
+
 def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
     offer = tables.offer[tables.offer["side"] == side].sort_values("order_index")
-    if offer["demand"].isna().any():
+    demand, rest = offer["demand"].astype("Int64"), offer["offer_id"] == NOTHING_GIVEN
+    accounts = tables.account.loc[tables.account["side"] == side, "account_id"].nunique()
+    demand = demand.mask(rest & demand.isna(), max(0, accounts - int(demand.sum())))
+    if demand.isna().any():
         rows = np.flatnonzero((tables.offer["side"] == side) & tables.offer["demand"].isna())
         raise InvalidInput(
             "is missing: how many accounts exactly a fund is to be given", field="offer.demand", rows=rows[:5].tolist()
         )
     risk = [None if pd.isna(level) else int(level) for level in offer["risk_level"]]
-    rows_of = zip(offer["offer_id"], offer["demand"].astype(int).tolist(), risk, strict=True)
+    rows_of = zip(offer["offer_id"], demand.astype(int).tolist(), risk, strict=True)
     return tuple(Segment(name=name, demand=demand, risk_level=level) for name, demand, level in rows_of)

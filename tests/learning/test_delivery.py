@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +11,15 @@ import pandas as pd
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from shadowprice.allocation.exact_sizes import audit
-from shadowprice.campaign import Campaign, Segment, Terms
+from shadowprice.allocation.exact_sizes import audit, solve_demands
+from shadowprice.campaign import Campaign, Segment, Terms, places_of, risk_levels
+from shadowprice.currency import Currency
 from shadowprice.datasets.funds import FundOptions, draw, load
-from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.learning.delivery_plan import DeliveryPlan, plan_delivery, tolerances
+from shadowprice.errors import InvalidInput, InvalidProblem, NotCertified
+from shadowprice.evidence.sizes import check_sizes
+from shadowprice.learning.delivery_plan import DeliveryPlan, plan_delivery
 from shadowprice.price import PriceRecord
-from shadowprice.responses.funds.delivered import risk_levels
-from shadowprice.tables import campaign_from_tables
+from shadowprice.tables import campaign_from_tables, labeled, offer_features, tolerances, validate_tables
 
 OPTIONS = {"users": 240, "funds": 4, "deliveries": 4, "merchants": 30}
 
@@ -79,7 +81,9 @@ def test_the_report_sets_the_methods_side_by_side(drawn, campaign: Campaign) -> 
     assert all(by_name[name]["of_exact"] <= 1 + 1e-9 for name in ("heuristic", "priority"))
     assert all(each["seconds"] > 0 for each in by_name.values())
     assert by_name["heuristic"]["misplaced"] == by_name["exact"]["misplaced"] == 0
-    assert "| priority |" in found.markdown()
+    page = found.markdown(campaign)
+    assert "| priority |" in page
+    assert re.search(r"one more place in fund-\d, and one fewer in fund-\d, brings \$", page)
     assert report["audit"]["sound"] is True
 
 
@@ -141,6 +145,7 @@ def test_the_audit_finds_a_planted_fault(change: dict[str, object], fault: str) 
     [
         ((Segment(name="a", demand=1),), "levels: must number the segments"),
         ((Segment(name="a", demand=1), Segment(name="a", demand=1)), "segments: names must differ"),
+        ((Segment(name="none", demand=1), Segment(name="a", demand=1)), "'none' must come after the offers"),
     ],
 )
 def test_segments_that_cannot_be_are_refused(segments: tuple[Segment, ...], message: str) -> None:
@@ -148,6 +153,8 @@ def test_segments_that_cannot_be_are_refused(segments: tuple[Segment, ...], mess
         Terms(levels=(0, 1), segments=segments)
     with pytest.raises(InvalidInput, match=r"segment.demand"):
         Segment(name="a", demand=-1)
+    with pytest.raises(InvalidInput, match=r"segment.risk_level: must be empty: every account may be given nothing"):
+        Segment(name="none", demand=1, risk_level=2)
 
 
 def test_a_fund_without_a_demand_is_named(dataset) -> None:
@@ -155,3 +162,51 @@ def test_a_fund_without_a_demand_is_named(dataset) -> None:
     offer.loc[2, "demand"] = pd.NA
     with pytest.raises(InvalidInput, match=r"offer.demand: is missing.*rows: 2"):
         campaign_from_tables(dataset.tables.replaced(offer=offer))
+
+
+def test_sizes_are_checked_before_anything_is_learned(dataset, campaign: Campaign) -> None:
+    """The sum and the tolerances of the accounts, with the sentences of a plan."""
+    offer = dataset.tables.offer
+    fewer = dataset.tables.replaced(offer=offer.assign(demand=offer["demand"] - [5, 0, 0, 0]))
+    with pytest.raises(InvalidProblem, match=r"demands: must sum to the number of accounts, 240, got 235; a segment"):
+        check_sizes(fewer, campaign_from_tables(fewer))
+    bold = dataset.tables.replaced(account=dataset.tables.account.assign(risk_tolerance=1))
+    with pytest.raises(InvalidProblem, match=r"demands: there is no plan: \['fund-2', 'fund-3'\]"):
+        check_sizes(bold, campaign)
+    check_sizes(dataset.tables, campaign)
+
+
+def test_the_accounts_that_are_left_get_none(dataset) -> None:
+    """An offer named none without a demand takes the rest; it is no level of a network, and its value is 0."""
+    offer = pd.concat(
+        [
+            dataset.tables.offer.assign(demand=lambda rows: rows["demand"] // 2),
+            pd.DataFrame([{"offer_id": "none", "side": "customer", "kind": "fund", "order_index": 4}]),
+        ],
+        ignore_index=True,
+    )
+    exposure = dataset.tables.exposure.copy()
+    exposure.loc[:9, "offer_id"] = "none"
+    frames = dataset.tables.as_dict() | {"offer": offer, "exposure": exposure}
+    tables = validate_tables(frames)
+    segments = campaign_from_tables(tables).terms("customer").segments
+    assert sum(each.demand for each in segments) == OPTIONS["users"]
+    assert segments[-1].demand == OPTIONS["users"] - (dataset.tables.offer["demand"] // 2).sum()
+    check_sizes(tables, campaign_from_tables(tables))
+    assert len(labeled(tables, "customer")) == len(labeled(dataset.tables, "customer")) - 10
+    assert offer_features(tables, "customer")["level"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_price_is_what_one_more_place_changes(drawn, campaign: Campaign) -> None:
+    """Solved again with the place moved: the price lies between the gain of one more and the loss of one fewer."""
+    value, sizes = drawn.value.astype(np.float32), drawn.demand
+    found = planned(drawn, campaign)
+    places = places_of(campaign, dict(zip(campaign.priced, found.plan.prices.tolist(), strict=True)), Currency())
+    free = next(j for j, each in enumerate(places) if each.price == 0)
+    assert sum(each.meaning.startswith("one more place") for each in places) == 3
+    for j, place in enumerate(places):
+        step = np.eye(4, dtype=int)[j] - np.eye(4, dtype=int)[free]
+        more, fewer = (solve_demands(value, sizes + sign * step, drawn.allowed).objective for sign in (1, -1))
+        slack = 1e-6 * found.plan.objective
+        assert more - found.plan.objective <= place.price + slack
+        assert place.price <= found.plan.objective - fewer + slack

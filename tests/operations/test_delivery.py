@@ -24,7 +24,7 @@ from shadowprice.learning.recipes import Training
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.tables import Tables
+from shadowprice.tables import Tables, validate_tables
 
 FUND = 5
 NEW = f"fund-{FUND}"
@@ -117,3 +117,26 @@ def test_a_saved_model_of_funds_gives_the_stored_values_and_its_figures(workspac
     np.testing.assert_array_equal(tolerance, known)
     told = json.loads((workspace / "model" / "model.json").read_text())["metrics"]
     assert model.figures(data.inputs, data.part("test")) == told
+
+
+@pytest.mark.timeout(600)
+def test_what_no_fund_takes_is_planned_as_none(tmp_path: Path) -> None:
+    """From tables to plan: half the places, and the other accounts in the segment of value 0."""
+    found = load("funds", seed=2, users=240, merchants=30, funds=4, deliveries=4)
+    half = found.tables.offer.assign(demand=found.tables.offer["demand"] // 2)
+    rest = pd.DataFrame([{"offer_id": "none", "side": "customer", "kind": "fund", "order_index": 4}])
+    tables = validate_tables(found.tables.as_dict() | {"offer": pd.concat([half, rest], ignore_index=True)})
+    save_dataset(replace(found, tables=tables), tmp_path / "data")
+    places = {"tables": tmp_path / "data", "workspace": tmp_path / "run"}
+    run_here(FeaturizeJob(training=tmp_path / "training", **places))
+    run_here(TrainJob(training=tmp_path / "training", model=tmp_path / "model", recipe="esmm", epochs=1, workers=0))
+    run_here(SolveJob(model=tmp_path / "model", price=tmp_path / "plan", **places))
+    _, value, _ = read_values(tmp_path / "model")
+    assert (value[4] == 0).all()
+    assert (value[:4] > 0).any(axis=1).all()
+    plan = pd.read_parquet(tmp_path / "plan" / "plan.parquet")
+    sizes = plan["segment"].value_counts()
+    assert sizes[half["offer_id"]].tolist() == half["demand"].tolist()
+    assert sizes["none"] == 240 - half["demand"].sum()
+    told = json.loads((tmp_path / "model" / "model.json").read_text())["sides"]["customer"]
+    assert told["levels"] == [0, 1, 2, 3, 4]

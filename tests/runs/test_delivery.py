@@ -47,7 +47,10 @@ TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("delivery")
+    # Hundreds of held-out deliveries show what a plan is worth; of this one a person says so.
+    override = {"reason": "a test of few accounts", "by": "ann"}
     given = ["workspace=" + str(folder / "run"), "options=" + json.dumps(TINY), "epochs=2"]
+    given.append(f"evaluate_options={json.dumps({'override': override})}")
     arguments = ["run", "delivery", "--json", *(word for each in given for word in ("--set", each))]
     with redirect_stdout(io.StringIO()) as told:
         assert main(arguments) == 0
@@ -110,6 +113,9 @@ def test_the_plan_has_exact_sizes_and_its_report_the_methods(workspace: Path) ->
         tables.account, on="account_id"
     ).merge(tables.offer, left_on="segment", right_on="offer_id")  # fmt: skip
     assert len(plan) == TINY["users"]
+    listed = pd.read_csv(workspace / "plan.csv")
+    assert listed.columns.tolist() == ["account_id", "segment", "value"]
+    assert listed["segment"].value_counts().to_dict() == tables.offer.set_index("offer_id")["demand"].to_dict()
     assert (plan["risk_level"] <= plan["risk_tolerance"]).all()
 
 

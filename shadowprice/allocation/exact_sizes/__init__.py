@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from shadowprice.allocation.exact_sizes.audit import Audit, audit
 from shadowprice.allocation.exact_sizes.exact import solve_demands
+from shadowprice.allocation.exact_sizes.greedy import greedy_demands
 from shadowprice.allocation.exact_sizes.heuristic import heuristic_demands, literal_heuristic_demands
 from shadowprice.allocation.exact_sizes.online import SegmentQuota
 from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, Shortage
@@ -16,6 +17,7 @@ METHODS: dict[str, Callable[..., Plan]] = {
     "heuristic": heuristic_demands,
     "literal_heuristic": literal_heuristic_demands,
     "priority": priority_demands,
+    "greedy": greedy_demands,
 }
 """Methods by name, each ``(value, demands, allowed=None) -> Plan``."""
 
@@ -27,6 +29,7 @@ __all__ = [
     "SegmentQuota",
     "Shortage",
     "audit",
+    "greedy_demands",
     "heuristic_demands",
     "literal_heuristic_demands",
     "priority_demands",

@@ -177,4 +177,5 @@ def _certified(problem: SizedProblem, found: Found, closed: NDArray[np.bool_]) -
         gap=relative_gap(primal, dual, terms),
         sizes=demand.copy(),
         passes=found.passes,
+        allowed=problem.allowed,
     )

@@ -20,45 +20,50 @@ CHUNK = 4096
 
 
 class SegmentQuota:
-    """Decides requests by ``argmax value − price`` among segments with free quota.
+    """Decides the accounts of a plan by ``argmax value − price`` among segments with free quota.
 
-    Build it from a plan with :meth:`of`. An account should ask once; a second request counts again.
+    Build it from a plan with :meth:`of`. It holds the segments that each account of the plan may enter, so that no call
+    can leave them out. An account that asks again gets its segment again.
     """
 
-    def __init__(self, prices: NDArray[np.float64], eligible: NDArray[np.bool_], quota: NDArray[np.int64]) -> None:
-        self._prices = prices
+    def __init__(self, plan: Plan, account_id: Ids, eligible: NDArray[np.bool_], kind: NDArray[np.intp]) -> None:
+        self._prices = plan.prices
         self._eligible = eligible
-        self._quota = quota
-        self._class = {key.tobytes(): row for row, key in enumerate(_keys(eligible.T))}
+        self._kind = kind
+        self._quota = np.zeros(eligible.shape, dtype=np.int64)
+        np.add.at(self._quota, (kind, plan.segment), 1)
+        self._row = {str(name): row for row, name in enumerate(account_id)}
+        self._segment = np.full(kind.size, NOBODY, dtype=np.int32)
 
     @classmethod
-    def of(cls, plan: Plan, allowed: ArrayLike | None = None) -> SegmentQuota:
-        """Return the quota of a plan with prices; ``allowed``, bool (J, N), is the eligibility of its accounts. O(J·N).
+    def of(cls, plan: Plan, account_id: Ids) -> SegmentQuota:
+        """Return the quota of a plan with prices; ``account_id``, (N,), are its accounts in order. O(J·N).
 
         Raises:
-            InvalidInput: the plan has no prices (it is infeasible, or a heuristic's), or ``allowed`` has another shape.
+            InvalidInput: the plan has no prices (it is infeasible, or a heuristic's), or ``account_id`` has another
+                length or an account twice.
         """
         if plan.status != "optimal":
             raise InvalidInput(f"needs a plan with prices, got one that is {plan.status!r}", field="plan")
-        shape = (plan.prices.size, plan.segment.size)
-        mask = np.ones(shape, dtype=bool) if allowed is None else np.asarray(allowed, dtype=bool)
-        if mask.shape != shape:
-            raise InvalidInput(f"must have shape {shape}, got {mask.shape}", field="allowed")
-        _, first, of = np.unique(_keys(mask), axis=0, return_index=True, return_inverse=True)
-        quota = np.zeros((first.size, shape[0]), dtype=np.int64)
-        np.add.at(quota, (of.ravel(), plan.segment), 1)
-        return cls(plan.prices, mask[:, first].T, quota)
+        count = plan.segment.size
+        if len(account_id) != count or len({str(name) for name in account_id}) != count:
+            raise InvalidInput(f"must be {count} different accounts, those of the plan", field="account_id")
+        if plan.allowed is None:
+            return cls(plan, account_id, np.ones((1, plan.prices.size), dtype=bool), np.zeros(count, dtype=np.intp))
+        packed = np.ascontiguousarray(np.packbits(plan.allowed, axis=0).T)
+        _, first, of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        return cls(plan, account_id, plan.allowed[:, first].T, of.ravel())
 
     @property
     def remaining(self) -> NDArray[np.int64]:
         """(J,): accounts that each segment can still take."""
         return np.asarray(self._quota.sum(axis=0), dtype=np.int64)
 
-    def decide(self, value: ArrayLike, request_ids: Ids, allowed: ArrayLike | None = None) -> NDArray[np.int32]:
-        """int32 (n,): a segment for each request in turn; ``NOBODY`` where no quota is left for its kind.
+    def decide(self, value: ArrayLike, account_id: Ids) -> NDArray[np.int32]:
+        """int32 (n,): a segment for each account in turn; ``NOBODY`` for an account that is not in the plan.
 
-        ``value`` is (J, n) and ``allowed`` bool (J, n), as for :func:`~shadowprice.decision.decide`. O(J·n), and a
-        chunk again whenever a segment closes to a class of accounts.
+        ``value`` is (J, n), as for :func:`~shadowprice.decision.decide`. O(J·n), and a chunk again whenever a segment
+        closes to a class of accounts.
 
         Raises:
             InvalidInput: see :func:`~shadowprice.decision.decide`.
@@ -66,38 +71,34 @@ class SegmentQuota:
         values = np.asarray(value, dtype=np.float64)
         depth = self._prices.size
         if values.ndim != 2 or values.shape[0] != depth:
-            raise InvalidInput(f"must have shape ({depth}, requests), got {values.shape}", field="value")
-        mask = np.ones(values.shape, dtype=bool) if allowed is None else np.asarray(allowed)
-        if mask.dtype != np.bool_ or mask.shape != values.shape:
-            raise InvalidInput(f"must be boolean of shape {values.shape}", field="allowed")
-        if len(request_ids) != values.shape[1]:
-            raise InvalidInput(f"needs one id for each of {values.shape[1]} requests", field="request_ids")
-        kind = np.array([self._class.get(key.tobytes(), -1) for key in _keys(mask)], dtype=np.intp)
-        given = np.full(kind.size, NOBODY, dtype=np.int32)
+            raise InvalidInput(f"must have shape ({depth}, accounts), got {values.shape}", field="value")
+        if len(account_id) != values.shape[1]:
+            raise InvalidInput(f"needs one for each of {values.shape[1]} columns of value", field="account_id")
+        names = [str(name) for name in account_id]
+        row = np.array([self._row.get(name, -1) for name in names], dtype=np.intp)
+        asks, first = np.unique(row, return_index=True)
+        open_ = np.sort(first[(asks >= 0) & (self._segment[asks] == NOBODY)])
         start = 0
-        while start < kind.size:
-            part = slice(start, start + CHUNK)
-            given[part], done = self._run(values[:, part], request_ids[part], kind[part])
+        while start < open_.size:
+            part = open_[start : start + CHUNK]
+            chosen, done = self._run(values[:, part], [names[index] for index in part.tolist()], self._kind[row[part]])
+            self._segment[row[part[:done]]] = chosen[:done]
             start += done
-        return given
+        return np.where(row >= 0, self._segment[row], NOBODY).astype(np.int32)
 
-    def _run(self, values: NDArray[np.float64], ids: Ids, kind: NDArray[np.intp]) -> tuple[NDArray[np.int32], int]:
+    def _run(
+        self, values: NDArray[np.float64], names: list[str], kind: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int32], int]:
         """Decide in turn until what is open changes; returns the decisions and how many were made."""
-        may = self._open()[kind].T & (kind >= 0)
-        able = np.flatnonzero(may.any(axis=0))
-        wanted = np.full(kind.size, NOBODY, dtype=np.int32)
-        if able.size:
-            price = np.broadcast_to(self._prices[:, None], (self._prices.size, able.size))
-            names = [str(ids[index]) for index in able.tolist()]
-            wanted[able] = Choices(values[:, able], price, may[:, able]).decide([1.0], 0.0, names).level
+        price = np.broadcast_to(self._prices[:, None], values.shape)
+        # The plan places every account, so that each of them finds an open segment.
+        wanted = Choices(values, price, self._open()[kind].T).decide([1.0], 0.0, names).level.astype(np.int32)
         held = self._quota > 0
-        for index in able.tolist():
-            row, level = int(kind[index]), int(wanted[index])
+        for index, (row, level) in enumerate(zip(kind.tolist(), wanted.tolist(), strict=True)):
             if not held[row, level]:
                 self._exchange(row, level)
             self._quota[row, level] -= 1
             if not np.array_equal(held, self._quota > 0):
-                wanted[index + 1 :] = NOBODY
                 return wanted, index + 1
         return wanted, kind.size
 
@@ -130,8 +131,3 @@ class SegmentQuota:
             b = a
         self._quota[row, b] -= 1
         self._quota[row, level] += 1
-
-
-def _keys(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """(n, bytes): eligibility of each account, (J, n), packed."""
-    return np.ascontiguousarray(np.packbits(mask, axis=0).T)

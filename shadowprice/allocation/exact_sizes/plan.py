@@ -11,6 +11,7 @@ optimum and its dual prices certify it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,6 +53,11 @@ class Shortage:
             f"segments {list(self.segments)} ask for {self.demanded} accounts and only {self.eligible} may enter them"
         )
 
+    def named(self, names: Sequence[str]) -> str:
+        """Return the sentence that names the segments, of J ``names``, and tells what to do."""
+        short = [names[index] for index in self.segments]
+        return f"there is no plan: {short}: {self}; lower these demands or widen who may have them"
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -69,6 +75,7 @@ class Plan:
     ineligible number of accounts in a segment they may not enter; 0 but for the literal heuristic
     shortage   the segments that make the sizes impossible, or None
     passes     reads of the whole input; 0 where not counted
+    allowed    bool (J, N), the segments that each account may enter; None: all
     """
 
     status: Status
@@ -81,6 +88,7 @@ class Plan:
     ineligible: int = 0
     shortage: Shortage | None = None
     passes: int = 0
+    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +180,7 @@ class SizedProblem:
             gap=np.inf,
             sizes=np.zeros(depth, dtype=np.int64),
             shortage=shortage,
+            allowed=self.allowed,
         )
 
     def plan(self, segment: NDArray[np.integer[Any]]) -> Plan:
@@ -191,4 +200,5 @@ class SizedProblem:
             gap=np.inf,
             sizes=sizes.astype(np.int64),
             ineligible=ineligible,
+            allowed=self.allowed,
         )

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Segment, Side
+from shadowprice.campaign import Segment, Side, risk_levels
 from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
 from shadowprice.evaluation import metrics
@@ -35,9 +35,9 @@ NO_TOLERANCE = -1e30
 class DeliveryModel(SeparateModels):
     """Model that stores the ETV of every segment for each account, minor units, and its risk tolerance behind them.
 
-    The rule of eligibility is thus part of what is served:
-    :class:`~shadowprice.responses.layers.heads.DeliveryHead` reads both. Its segments are those of the inputs that it
-    is fitted with.
+    A segment that gives nothing is worth 0 and is no level of the network. The rule of eligibility is thus part of
+    what is served: :class:`~shadowprice.responses.layers.heads.DeliveryHead` reads both. Its segments are those of the
+    inputs that it is fitted with.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -65,7 +65,7 @@ class DeliveryModel(SeparateModels):
         """(n, WIDTH): values, the tolerance, zeros."""
         frame, count = frames[SIDE], len(self.segments)
         found = np.zeros((len(frame), WIDTH), dtype=np.float32)
-        found[:, :count] = self.model.value(self._frame(self.model, SIDE, inputs, frame)).T
+        found[:, : self.model.levels.size] = self.model.value(self._frame(self.model, SIDE, inputs, frame)).T
         known = frame[TOLERANCE].astype(np.float64) if TOLERANCE in frame else np.nan
         found[:, count] = np.where(np.isnan(known), NO_TOLERANCE, known)
         return {SIDE: found}
@@ -75,7 +75,7 @@ class DeliveryModel(SeparateModels):
         default = embeddings[SIDE].mean(axis=0, dtype=np.float64).astype(np.float32)
         default[len(self.segments)] = NO_TOLERANCE
         risk = risk_levels(self.segments)
-        return {SIDE: DeliveryHead(levels=self.model.levels, default_embedding=default, risk_level=risk)}
+        return {SIDE: DeliveryHead(levels=np.arange(risk.size), default_embedding=default, risk_level=risk)}
 
     def describe(self) -> dict[str, Any]:
         """Model, loss and segments."""
@@ -84,6 +84,7 @@ class DeliveryModel(SeparateModels):
             "loss": self.model.loss_name,
             "head": DeliveryHead.kind,
             "segments": [each.name for each in self.segments],
+            "levels": list(range(len(self.segments))),
         }
         return {**told, "sides": {SIDE: told["sides"][SIDE] | own}}
 
@@ -119,6 +120,6 @@ class DeliveryModel(SeparateModels):
         return found
 
 
-def risk_levels(segments: tuple[Segment, ...]) -> NDArray[np.float64]:
-    """(J,): least tolerance of each segment, −inf where anybody may have it."""
-    return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
+def given_levels(inputs: Inputs) -> dict[Side, tuple[int, ...]]:
+    """Levels that a network learns: the segments without the one that gives nothing."""
+    return {SIDE: tuple(range(sum(not each.gives_nothing for each in inputs.segments)))}

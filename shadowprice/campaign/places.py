@@ -1,0 +1,47 @@
+"""Prices of the places of a delivery, in money and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shadowprice.campaign.campaign import Campaign
+from shadowprice.currency import Currency
+
+
+@dataclass(frozen=True)
+class Place:
+    """A segment, and the price of one of its places.
+
+    demand   its places
+    price    minor units: change of the predicted value of the plan with one more place in the segment and one fewer in
+             the segment that it is compared with
+    meaning  the same in words
+    """
+
+    name: str
+    demand: int
+    price: float
+    meaning: str
+
+
+def places_of(campaign: Campaign, prices: Mapping[str, float], currency: Currency) -> list[Place]:
+    """Return the segments of a delivery with the prices of their places, by name; empty of other campaigns.
+
+    Only differences of prices have a meaning: they are less that of the segment which gives nothing, or less the
+    cheapest where there is none.
+    """
+    segments = [each for terms in campaign.sides.values() for each in terms.segments]
+    if not segments:
+        return []
+    free = next((each for each in segments if each.gives_nothing), min(segments, key=lambda each: prices[each.name]))
+    found = []
+    for each in segments:
+        price = prices[each.name] - prices[free.name]
+        told = f"{'brings' if price >= 0 else 'costs'} {currency.write(abs(price))}"
+        # A dual price is the slope between one place fewer and one place more.
+        meaning = f"one more place in {each.name}, and one fewer in {free.name}, {told}"
+        if each is free:
+            meaning = "the other places are compared with this one"
+        found.append(Place(each.name, each.demand, price, meaning))
+    return found

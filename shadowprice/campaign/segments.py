@@ -1,0 +1,56 @@
+"""Segments of a guaranteed delivery, and the accounts that may enter them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign.fields import check_whole
+from shadowprice.errors import InvalidInput
+
+NOTHING_GIVEN = "none"
+"""Name of the segment of the accounts that a delivery gives nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """One offer of a guaranteed delivery, such as a fund (S2); that named ``none`` gives nothing and is worth 0.
+
+    name        of the offer
+    demand      how many accounts exactly are to be given it
+    risk_level  the least risk tolerance of an account that may be given it; None: open to all
+    """
+
+    name: str
+    demand: int
+    risk_level: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidInput("must not be empty", field="segment.name")
+        check_whole(self.demand, 0, "accounts", "segment.demand")
+        if self.gives_nothing and self.risk_level is not None:
+            raise InvalidInput("must be empty: every account may be given nothing", field="segment.risk_level")
+
+    @property
+    def gives_nothing(self) -> bool:
+        """Return whether the segment is the one of value 0."""
+        return self.name == NOTHING_GIVEN
+
+
+def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:
+    """(J,): least tolerance of each segment, −inf where anybody may have it."""
+    return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
+
+
+def demands(segments: Sequence[Segment]) -> NDArray[np.int64]:
+    """(J,): accounts that each segment is to have."""
+    return np.array([each.demand for each in segments], dtype=np.int64)
+
+
+def may_enter(segments: Sequence[Segment], tolerance: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """bool (J, N): segments that accounts with tolerance (N,) may enter; NaN enters those that are open to all."""
+    return np.asarray(risk_levels(segments)[:, None] <= np.nan_to_num(tolerance, nan=-np.finfo(np.float64).max))

@@ -1,0 +1,129 @@
+"""Value of a delivery's plan by held-out deliveries, against other ways to fill the same segments (S2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.allocation.exact_sizes import METHODS, Plan, solve_demands
+from shadowprice.campaign import Segment, demands, may_enter
+from shadowprice.checks import require
+from shadowprice.currency import Currency
+from shadowprice.errors import NotCertified
+from shadowprice.evaluation.policy.gate import CAMPAIGN, Check, GateResult
+from shadowprice.evaluation.policy.mending import mend
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.statistics.means import mean
+
+RANDOM = "random eligible placing"
+RIVALS = ("greedy", "priority")
+"""Methods beside the plan that place accounts by the same predictions."""
+DRAWS = 20
+"""Random placings whose mean is the chance of each segment."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlanValue:
+    """Value of a plan by held-out deliveries, minor units an account.
+
+    rows       held-out deliveries; accounts, those with one
+    predicted  mean value of the plan by the model's own predictions
+    value      of the plan
+    gain       name of another placing → value of the plan less that of the placing, on the same deliveries
+    """
+
+    rows: int
+    accounts: int
+    predicted: float
+    value: Estimate
+    gain: Mapping[str, Estimate]
+
+    def gate(self, currency: Currency) -> GateResult:
+        """Require that the plan is shown to bring more than random eligible placing; report the other rivals."""
+        checks = []
+        for name, gain in self.gain.items():
+            told = (
+                f"{written(gain, currency)} an account, plan {written(self.value, currency)}, {self.rows:,} deliveries"
+            )
+            passed, needed = gain.low > 0, mend("value", gain, 0.0, self.rows)
+            meaning = "The plan must bring more than the placing that it replaces, beyond chance."
+            rule = f"value of the plan on held-out deliveries above that of {name} by its lower bound"
+            checks.append(Check(CAMPAIGN, rule, told, passed, name == RANDOM, meaning, "" if passed else needed))
+        return GateResult(all(each.passed or not each.required for each in checks), tuple(checks))
+
+
+def plan_value(
+    account_id: NDArray[np.str_],
+    value: NDArray[np.float32],
+    tolerance: NDArray[np.float64],
+    segments: Sequence[Segment],
+    held_out: pd.DataFrame,
+    learned: pd.DataFrame,
+    seed: int = 0,
+) -> PlanValue:
+    """Judge the plan that predictions lead to.
+
+    Every method fills the same segments with all accounts. A held-out delivery of account i in segment a with
+    propensity p counts for a method that places i in a with chance π: π / p · (y − m_a) + Σ_j π_j · m_j, where m_j is
+    the mean amount of segment j among the rows that were learned from. The estimate has no bias if the propensities
+    are right, whatever m is; the interval is over accounts.
+
+    Args:
+        account_id: N accounts.
+        value: (J, N), predictions, minor units; tolerance: (N,).
+        segments: J segments.
+        held_out: deliveries that no model has learned from: account_id, level, propensity, amount (else response).
+        learned: the same of other accounts, for means and conversion rates.
+        seed: of the random placings.
+
+    Raises:
+        InvalidInput: deliveries without a propensity.
+        NotCertified: there is no plan.
+    """
+    rows = held_out[held_out["account_id"].isin(account_id)]
+    level, propensity = rows["level"].to_numpy(dtype=np.int64), rows["propensity"].to_numpy(dtype=np.float64)
+    require(len(rows), "split", "there is no held-out delivery of an account that is placed; give another split")
+    logged = "must be the logged chance of every delivery; without it no other plan can be judged"
+    require(bool((propensity > 0).all()), "exposure.propensity", logged)
+    amount = "amount" if "amount" in rows else "response"
+    by_level = learned.groupby("level")
+    means = by_level[amount].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
+    rate = by_level["response"].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
+    sizes, allowed = demands(segments), may_enter(segments, tolerance)
+    plan = solve_demands(value, sizes, allowed)
+    if plan.shortage is not None:
+        raise NotCertified(plan.shortage.named([each.name for each in segments]))
+    random = np.random.default_rng(seed)
+    drawn = [solve_demands(random.random(value.shape, dtype=np.float32), sizes, allowed) for _ in range(DRAWS)]
+    others = {name: [METHODS[name](value, sizes, allowed, **_more(name, rate))] for name in RIVALS}
+    at = pd.Index(account_id).get_indexer(pd.Index(rows["account_id"]))
+    excess = rows[amount].to_numpy(dtype=np.float64) - means[level]
+
+    def score(plans: Sequence[Plan]) -> NDArray[np.float64]:
+        placed = np.stack([each.segment[at] for each in plans]).astype(np.int64)
+        chance = (placed == level).mean(axis=0)
+        return np.asarray(chance / propensity * excess + means[placed].mean(axis=0))
+
+    account = rows["account_id"].to_numpy(dtype=str)
+    own, rivals = score([plan]), {RANDOM: drawn, **others}
+    return PlanValue(
+        rows=len(rows),
+        accounts=int(np.unique(account).size),
+        predicted=plan.objective / account_id.size,
+        value=mean(own, cluster=account),
+        gain={name: mean(own - score(plans), cluster=account) for name, plans in rivals.items()},
+    )
+
+
+def written(found: Estimate, currency: Currency) -> str:
+    """Return an amount of minor units with its interval."""
+    value, low, high = (currency.write(each) for each in (found.value, found.low, found.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _more(name: str, rate: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    return {"conversion": rate} if name == "priority" else {}
