@@ -27,7 +27,6 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, hindsight, optimum, run_pacer
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
-from shadowprice.pacing.replay.run import weighted
 
 PACERS: tuple[str, ...] = ("static", "pi", "hourly", "closing", "mirror_descent")
 JUDGED = ("closing", "hourly")
@@ -155,7 +154,7 @@ def _row(
 
 
 def _value(setting: Setting, outcomes: Any) -> float:
-    return float(weighted(setting.campaign, outcomes, outcomes.expected_response).sum())
+    return float(outcomes.worth @ outcomes.expected_response)
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:

@@ -114,6 +114,7 @@ class SideSource:
     bits      (N,), the further budgets that count each account's requests; None: those of the side
     allowed   (levels of the side, N) that rules allow; None: all
     granted   (levels of the side, N), share of the requests that caps let a level be given to; None: all of them
+    worth     (N,) or (J, N), worth of a unit of each account's response; None: the same for all
     rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
     """
 
@@ -130,6 +131,7 @@ class SideSource:
     bits: NDArray[np.uint32] | None = None
     allowed: NDArray[np.bool_] | None = None
     granted: NDArray[np.float32] | None = None
+    worth: NDArray[np.float64] | None = None
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,7 +155,8 @@ class SideSource:
     def _own(self) -> dict[str, Any]:
         """Arrays of the source, of its own accounts alone."""
         own = slice(self.start, self.stop)
-        given = {"requests": self.requests, "bits": self.bits, "allowed": self.allowed, "granted": self.granted}
+        names = ("requests", "bits", "allowed", "granted", "worth")
+        given: dict[str, NDArray[Any] | None] = {name: getattr(self, name) for name in names}
         held = {name: None if array is None else array[..., own] for name, array in given.items()}
         return held | {"response": self.response[:, own]}
 
@@ -242,7 +245,7 @@ class SideSource:
     ) -> NDArray[np.float64]:
         terms = self.campaign.terms(self.side)
         if name == "value":
-            made = terms.value(response)
+            made = terms.value(response, None if self.worth is None else self.worth[..., own][..., which])
         elif name == "cost":
             made = terms.cost(response)
         else:
@@ -308,6 +311,7 @@ class CampaignProblem:
                 curves[side].bits,
                 curves[side].allowed,
                 curves[side].granted,
+                curves[side].worth,
                 {name: part.rows.get(name, -1) for name in names},
             )
             for part in given

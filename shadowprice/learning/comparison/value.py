@@ -126,7 +126,8 @@ def compare_value_at_every_look(
     Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
     """
     campaign = window.campaign
-    if set(curves) != {"customer"} or campaign.budget.form == "per_response":
+    known = set(curves) == {"customer"} and campaign.budget.form != "per_response"
+    if not known or campaign.terms("customer").worth:
         return "an interim analysis needs a response and an allowance with bounds that are known beforehand"
     trials = trials_of(data, campaign, curves, {})
     if isinstance(trials, str):
@@ -238,7 +239,7 @@ def _policies(
         return {side: _policy(campaign, side, each) for side, each in curves.items()}
     prices = solve_rows(campaign, curves, caps, requests).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
-    net = {side: Choices.of(campaign, side, each.response, each.bits).net_of(further) for side, each in curves.items()}
+    net = {side: Choices.marked(campaign, side, each).net_of(further) for side, each in curves.items()}
     return {side: (each.value, each.charges) for side, each in net.items()}
 
 
@@ -286,7 +287,7 @@ def _flat_limits(
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return campaign.terms(side).value(curves.response), campaign.net_cost(side, curves.response)
+    return campaign.terms(side).value(curves.response, curves.worth), campaign.net_cost(side, curves.response)
 
 
 def trials_of(
@@ -314,7 +315,7 @@ def trials_of(
             )
         # The candidate has not seen these rows, so its curves may serve as the outcome model of every policy.
         value, cost = _policy(campaign, side, own)
-        trial = trial_of(rows[test], chance[test], campaign, side)
+        trial = trial_of(rows[test], chance[test], campaign, side, own.worth)
         found[side] = replace(
             trial,
             partner=row_partners(rows[test], side, data.snapshots),
@@ -324,8 +325,14 @@ def trials_of(
     return found
 
 
-def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
-    """Rows of a side as a trial in the campaign's value and net money, without curves."""
+def trial_of(
+    frame: pd.DataFrame,
+    chance: NDArray[np.float64],
+    campaign: Campaign,
+    side: Side,
+    worth: NDArray[np.float64] | None = None,
+) -> Trial:
+    """Rows of a side as a trial in the campaign's value and net money, without curves; worth as in ``Terms.value``."""
     terms = campaign.terms(side)
     level, y = labels(frame)
     cost = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
@@ -333,7 +340,7 @@ def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaig
         cost = cost - campaign.budget.limit * terms.measure(y)
     return Trial(
         level=level,
-        value=terms.value(y),
+        value=terms.value(y, worth),
         cost=cost,
         propensity=chance,
         account=frame["account_id"].to_numpy(dtype=str),

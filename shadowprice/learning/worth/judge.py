@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
+from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
@@ -90,7 +91,7 @@ class Rows:
         found = {}
         main, *further = [1.0, *(0.0 for _ in campaign.priced[1:])] if policy is None else policy.prices
         for side, curves in self.curves.items():
-            net = Choices.of(campaign, side, curves.response, curves.bits, curves.allowed).net_of(np.array(further))
+            net = Choices.marked(campaign, side, curves).net_of(np.array(further))
             if policy is None:
                 net = replace(net, value=np.zeros_like(net.value))
             tie_share = policy.tie_share if policy else 0.0
@@ -139,7 +140,7 @@ def judge(
                 chosen=np.stack(chosen[side]),
                 allowed=rows.curves[side].allowed,
                 granted=rows.caps[side].share if side in rows.caps else None,
-                truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], levels[side]),
+                truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], rows.curves[side]),
             )
             for side in levels
         },
@@ -189,12 +190,13 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, Trial], dict[S
             able = may.any(axis=0)
             learned[learned] = able
             allowed[side] = may[:, able]
-        found[side] = trial_of(rows[learned], chance[learned], terms.paid, side)
+        asked = side_requests(data, side, rows[learned])
+        found[side] = trial_of(rows[learned], chance[learned], terms.paid, side, terms.coverage.worth(asked))
     return found, allowed
 
 
 def _truth(
-    truth: Source, campaign: Campaign, side: Side, trial: Trial, levels: int
+    truth: Source, campaign: Campaign, side: Side, trial: Trial, curves: Curves
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    response = true_curves(truth, side, np.asarray(trial.account), levels)
-    return campaign.terms(side).value(response), campaign.terms(side).cost(response)
+    response = true_curves(truth, side, np.asarray(trial.account), curves.levels.size)
+    return campaign.terms(side).value(response, curves.worth), campaign.terms(side).cost(response)

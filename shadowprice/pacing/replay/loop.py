@@ -9,7 +9,7 @@ from shadowprice.campaign import Side
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.outcomes import Population
-from shadowprice.pacing.replay.run import Replay, weighted
+from shadowprice.pacing.replay.run import Replay
 
 CLOSED, FROZEN, ORACLE = "closed loop", "frozen model", "true curves"
 """Ways to decide."""
@@ -75,4 +75,4 @@ def play(setting: Setting) -> Replay:
 def true_value(setting: Setting, played: Replay) -> float:
     """Return the true mean of the weighted response of a replayed day."""
     outcomes = played.outcomes
-    return float(weighted(setting.campaign, outcomes, outcomes.expected_response).sum())
+    return float(outcomes.worth @ outcomes.expected_response)
