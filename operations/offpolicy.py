@@ -252,7 +252,9 @@ def _curves(workspace: Path, requests: pd.DataFrame, coverage: Coverage) -> Mapp
     return found
 
 
-def _flat(rows: LoggedRows, campaign: Campaign, level: int, curves: Mapping[str, Curves] | None) -> Callable[[str], Target]:
+def _flat(
+    rows: LoggedRows, campaign: Campaign, level: int, curves: Mapping[str, Curves] | None
+) -> Callable[[str], Target]:
     def target(side: str) -> Target:
         levels, n = rows.propensity[side].shape
         if level >= levels:
@@ -285,9 +287,10 @@ def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> fl
         # The estimate is NaN where the log has no row of the policy; this comparison takes it as too dear.
         return rows.mean_cost(priced.at(price), estimator) * n <= budget
 
-    if within(0.0):
-        return 0.0
-    low, high = 0.0, 1e-6
+    low = priced.policy.campaign.least_return
+    if within(low):
+        return low
+    high = max(4 * low, 1e-6)
     while not within(high):
         low, high = high, 4 * high
         if high > 1e6:

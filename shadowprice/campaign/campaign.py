@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -88,7 +89,8 @@ class Campaign:
     limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
     objective names the sum that is maximized: ``responses``, or money. In money the worth of a response is its side's
     weight in minor units, times the account's own where the terms name a column of it, and a price is the return of
-    the last unit of money.
+    the last unit of money. least_return is the least that it may fall to (1: the last unit of money returns itself):
+    the rest of the budget stays unspent.
     policy says what a model learns: ``personal``, a curve for each account; ``flat``, one curve for all, from the
     effects that the log shows.
     currency is the ISO 4217 code of all amounts, which are in its minor unit; or ``offers``, where budget and costs are
@@ -113,6 +115,7 @@ class Campaign:
     limits: Limits = field(default_factory=Limits)
     rules: tuple[Rule, ...] = ()
     objective: Objective = RESPONSES
+    least_return: float = 0.0
     policy: Policy = "personal"
     labels: Mapping[str, str] = field(default_factory=dict)
     currency: str = USD
@@ -172,6 +175,16 @@ class Campaign:
             raise InvalidInput("must be responses: a delivery's model says the value", field="campaign.objective")
         if own and not self.in_money:
             raise InvalidInput("must be value or margin: a side has a worth in money", field="campaign.objective")
+        least = self.least_return
+        if not 0 <= least < math.inf:
+            raise InvalidInput(f"must be a number that is not negative, got {least}", field="campaign.least_return")
+        if least and not self.in_money:
+            raise InvalidInput("must be 0 unless the objective is value or margin", field="campaign.least_return")
+        if least and self.budget.form == "per_response":
+            raise InvalidInput(
+                "must be 0: a budget per response earns money with responses; choose a total or a mean per account",
+                field="campaign.least_return",
+            )
         if own and self.policy == FLAT:
             raise InvalidInput(
                 f"must be empty: a flat policy gives all accounts the same chances, whatever {own[0]}s are worth",
@@ -323,6 +336,7 @@ class Campaign:
             **({"limits": self.limits.to_dict()} if self.limits else {}),
             **({"rules": [each.to_dict() for each in self.rules]} if self.rules else {}),
             **({"objective": self.objective} if self.in_money else {}),
+            **({"least_return": self.least_return} if self.least_return else {}),
             **({} if self.policy == "personal" else {"policy": self.policy}),
         }
 
@@ -333,6 +347,8 @@ class Campaign:
             optional: dict[str, Any] = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
             named = ("expected_requests", "late_reserve", "objective", "policy", "currency")
             optional |= {name: data[name] for name in named if name in data}
+            if "least_return" in data:
+                optional["least_return"] = real(data["least_return"], "campaign.least_return")
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("limits") is not None:

@@ -305,8 +305,11 @@ def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     offered = {side for (side,) in db.sql("SELECT DISTINCT side FROM offer").fetchall()}
     for side, weight, worth in ((SIDES[0], *row[1:3]), (SIDES[1], *row[3:])):
         if row[0] not in (None, RESPONSES) and side in offered and weight is None and worth is None:
-            yield "campaign", f"worth_{side}", None, (
-                f"is missing: name the column of the accounts that says it, or give weight_{side} in minor units"
+            yield (
+                "campaign",
+                f"worth_{side}",
+                None,
+                (f"is missing: name the column of the accounts that says it, or give weight_{side} in minor units"),
             )
         if worth is None:
             continue

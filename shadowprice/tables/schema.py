@@ -80,6 +80,7 @@ _OPTIONAL_MONEY = _column(WHOLE, _at_least(0), optional=True)
 _YES_NO = _column(WHOLE, pa.Check.isin([0, 1], error="must be 0 or 1"), optional=True)
 _COUNT = _column(WHOLE, _at_least(0), optional=True)
 _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
+_NOT_NEGATIVE = pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
 _NUMBER_NAME = pa.Check.str_matches(r"^x_\w+$", error="must be the name of a column of numbers of the accounts, x_…")
 _SHARE = pa.Check(lambda v: (v >= 0) & (v < 1), error="must be a share, at least 0 and below 1")
 
@@ -171,9 +172,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "hours": _column(WHOLE, pa.Check.in_range(1, HOURS_LIMIT, error=f"must be 1 to {HOURS_LIMIT} hours")),
             "budget_name": _id(),
             "budget_form": _column(TEXT, _one_of(BUDGET_FORMS)),
-            "budget_limit": _column(
-                REAL, pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
-            ),
+            "budget_limit": _column(REAL, _NOT_NEGATIVE),
             "cost_basis_customer": _column(TEXT, _one_of(COST_BASES), optional=True),
             "cost_basis_merchant": _column(TEXT, _one_of(COST_BASES), optional=True),
             "ordered_customer": _column(FLAG, optional=True),
@@ -191,6 +190,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "rules": _column(TEXT, optional=True),
             "policy": _column(TEXT, _one_of(get_args(Policy)), optional=True),
             "objective": _column(TEXT, _one_of(get_args(Objective)), optional=True),
+            "least_return": _column(REAL, _NOT_NEGATIVE, optional=True),
             "worth_customer": _column(TEXT, _NUMBER_NAME, optional=True),
             "worth_merchant": _column(TEXT, _NUMBER_NAME, optional=True),
         },

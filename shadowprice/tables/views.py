@@ -97,6 +97,7 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
         policy=row["policy"] if pd.notna(row["policy"]) else "personal",
         objective=row["objective"] if pd.notna(row["objective"]) else RESPONSES,
+        least_return=float(row["least_return"]) if pd.notna(row["least_return"]) else 0.0,
         currency=currency,
     )
 

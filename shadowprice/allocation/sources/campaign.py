@@ -114,6 +114,7 @@ class SideSource:
     bits      (N,), the further budgets that count each account's requests; None: those of the side
     allowed   (levels of the side, N) that rules allow; None: all
     granted   (levels of the side, N), share of the requests that caps let a level be given to; None: all of them
+    least     of a unit of cost: what values are net of
     worth     (N,) or (J, N), worth of a unit of each account's response; None: the same for all
     rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
     """
@@ -132,6 +133,7 @@ class SideSource:
     allowed: NDArray[np.bool_] | None = None
     granted: NDArray[np.float32] | None = None
     worth: NDArray[np.float64] | None = None
+    least: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -228,6 +230,8 @@ class SideSource:
                 continue
             matrix = times * self._per_request(name, response, own, which)
             if name == "value":
+                if self.least:
+                    matrix -= self.least * times * self._per_request("cost", response, own, which)
                 # Else every level of an account without requests were tied at every price, and no pass would settle it.
                 matrix[1:, times == 0.0] = -NOTHING
             made[name] = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
@@ -312,12 +316,16 @@ class CampaignProblem:
                 curves[side].allowed,
                 curves[side].granted,
                 curves[side].worth,
-                {name: part.rows.get(name, -1) for name in names},
+                rows={name: part.rows.get(name, -1) for name in names},
             )
             for part in given
             for side in present
             if part.shares.get(side, 0.0) > 0
         ]
+
+    def net_of(self, least: float) -> None:
+        """Take ``least`` of a unit of cost off every value."""
+        self.sources = [replace(source, least=least) for source in self.sources]
 
     @property
     def identity(self) -> object:

@@ -65,8 +65,9 @@ class Terms:
 
     @property
     def paid(self) -> Campaign:
-        """Return the campaign whose costs are the money paid, whatever the budget limits."""
-        return replace(self.campaign, budget=Budget(name=self.campaign.budget.name, limit=0), late_reserve=0)
+        """Return the campaign whose values and costs are those of the answers, whatever the budget limits."""
+        budget = Budget(name=self.campaign.budget.name, limit=0)
+        return replace(self.campaign, budget=budget, late_reserve=0, least_return=0.0)
 
 
 class Rows:
