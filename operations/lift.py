@@ -12,7 +12,7 @@ import pandas as pd
 from operations.common.accounts import accounts_of, features_of, in_units, with_features
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import read_campaign, read_groups
+from operations.common.workspace import read_campaign, read_groups, read_worths
 from shadowprice.arms import HOUR
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
@@ -68,7 +68,7 @@ def run(job: LiftJob) -> Analysis:
     campaign, log = read_campaign(job.campaign), read_log(job.log, columns=READ)
     if campaign.experiment is None:
         raise InvalidInput("has no experiment; name its arms", field="campaign.experiment")
-    asked = served_requests(log, campaign)
+    asked = served_requests(log, campaign, read_worths(campaign, job.campaign))
     if job.side:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)

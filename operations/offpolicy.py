@@ -15,16 +15,17 @@ import pyarrow.compute as pc
 
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import MODEL, POPULATION, PRICES, read_campaign
+from operations.common.workspace import MODEL, POPULATION, PRICES, read_campaign, read_worths
 from shadowprice.arms import CANARY, UNASSIGNED
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.currency import Currency
+from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
 from shadowprice.experiments.served import READ, mature, served_requests
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
-from shadowprice.limits.coverage import SideRequests
+from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.pacing.contexts import context_columns
 from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
@@ -78,7 +79,8 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     campaign = read_campaign(job.campaign)
     log = read_log(job.log, columns=_read(priced=job.price >= 0 or job.budget >= 0))
     hours = hours_of(job.mature_hours, campaign)
-    requests, nothing = _judged(log, campaign, hours, job.arm, job.side)
+    coverage = read_worths(campaign, job.campaign)
+    requests, nothing = _judged(log, campaign, coverage, hours, job.arm, job.side)
     known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
     priced = None
     if job.workspace is not None and (job.price >= 0 or job.budget >= 0):
@@ -90,7 +92,7 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     if job.arm:
         found = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
     elif job.level >= 0:
-        curves = None if job.workspace is None else _curves(job.workspace, known)
+        curves = None if job.workspace is None else _curves(job.workspace, known, coverage)
         found = rows.estimate(_flat(rows, campaign, job.level, curves), estimator)
     else:
         assert priced is not None
@@ -127,7 +129,7 @@ def at_prices(
     """
     log = read_log(folder, columns=_read(priced=True))
     try:
-        requests, nothing = _judged(log, campaign, hours)
+        requests, nothing = _judged(log, campaign, read_worths(campaign, workspace), hours)
         known, _ = _known(requests, _population(workspace))
         priced = _Priced.of(known, log, campaign, workspace)
         rows = logged_rows(priced.requests, log.decisions)
@@ -150,13 +152,13 @@ def _read(*, priced: bool) -> Mapping[RowKind, tuple[str, ...]]:
 
 
 def _judged(
-    log: ServedLog, campaign: Campaign, hours: float, arm: str = "", side: str = ""
+    log: ServedLog, campaign: Campaign, coverage: Coverage, hours: float, arm: str = "", side: str = ""
 ) -> tuple[pd.DataFrame, int]:
     """Return the requests that the policy is judged on, and the number of those that were given nothing.
 
     Limits give a request nothing whatever the policy is, where its side has no level that costs nothing.
     """
-    requests = mature(served_requests(log, campaign), log, hours)
+    requests = mature(served_requests(log, campaign, coverage), log, hours)
     if side:
         campaign.terms(side)  # type: ignore[arg-type]
         requests = requests[requests["side"] == side]
@@ -173,23 +175,19 @@ def _judged(
     return requests[level >= 0].reset_index(drop=True), int((level < 0).sum())
 
 
-Curves = Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
-"""Side → response (J, n) of its requests."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Priced:
     """Decisions of the policy on logged requests, under the campaign's rules and further budgets.
 
     policy    at the workspace's newest price, where one is known; half of what ties gets the dearer level
     requests  those that the rules allow some level
-    curves    side → response (J, n)
+    curves    side → curves of its requests
     choices   side → levels of its requests
     """
 
     policy: Policy
     requests: pd.DataFrame
-    curves: Curves
+    curves: Mapping[str, Curves]
     choices: Mapping[str, Choices]
 
     @classmethod
@@ -206,8 +204,8 @@ class _Priced:
                 eligible[side] = policy.eligible(SideRequests(side, accounts, partners, context).take(rows))
                 able.append(rows[eligible[side].rows])
         requests = requests.iloc[np.sort(np.concatenate(able))].reset_index(drop=True)
-        curves = _curves(workspace, requests)
-        choices = {side: policy.choices(asked, curves[side]) for side, asked in eligible.items()}
+        curves = _curves(workspace, requests, policy.coverage)
+        choices = {side: policy.choices(asked, curves[side].response) for side, asked in eligible.items()}
         return cls(policy, requests, curves, choices)
 
     def at(self, price: float, further: Sequence[float] | None = None) -> Callable[[str], Target]:
@@ -243,16 +241,20 @@ def _known(requests: pd.DataFrame, population: Mapping[Side, Any]) -> tuple[pd.D
     return requests[known].reset_index(drop=True), int((~known).sum())
 
 
-def _curves(workspace: Path, requests: pd.DataFrame) -> Curves:
-    found: dict[str, Any] = {}
+def _curves(workspace: Path, requests: pd.DataFrame, coverage: Coverage) -> Mapping[str, Curves]:
+    found: dict[str, Curves] = {}
     for side, each in _population(workspace).items():
-        names = pa.array(requests.loc[requests["side"] == side, "account_id"].tolist(), pa.string())
-        places = pc.index_in(names, value_set=each.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
-        found[side] = np.asarray(each.curves.response)[:, places.astype(np.int64)]
+        names = requests.loc[requests["side"] == side, "account_id"].tolist()
+        asked = pa.array(names, pa.string())
+        places = pc.index_in(asked, value_set=each.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
+        response = np.asarray(each.curves.response)[:, places.astype(np.int64)]
+        found[side] = Curves(each.curves.levels, response, worth=coverage.worth(SideRequests(side, names)))
     return found
 
 
-def _flat(rows: LoggedRows, campaign: Campaign, level: int, curves: Curves | None) -> Callable[[str], Target]:
+def _flat(
+    rows: LoggedRows, campaign: Campaign, level: int, curves: Mapping[str, Curves] | None
+) -> Callable[[str], Target]:
     def target(side: str) -> Target:
         levels, n = rows.propensity[side].shape
         if level >= levels:
@@ -264,11 +266,13 @@ def _flat(rows: LoggedRows, campaign: Campaign, level: int, curves: Curves | Non
     return target
 
 
-def _with_model(campaign: Campaign, side: str, probability: np.ndarray[Any, Any], curves: Curves | None) -> Target:
+def _with_model(
+    campaign: Campaign, side: str, probability: np.ndarray[Any, Any], curves: Mapping[str, Curves] | None
+) -> Target:
     if curves is None:
         return Target(probability)
-    terms = campaign.terms(side)  # type: ignore[arg-type]
-    return Target(probability, terms.value(curves[side]), terms.cost(curves[side]))
+    terms, own = campaign.terms(side), curves[side]  # type: ignore[arg-type]
+    return Target(probability, terms.value(own.response, own.worth), terms.cost(own.response))
 
 
 def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> float:
@@ -283,9 +287,10 @@ def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> fl
         # The estimate is NaN where the log has no row of the policy; this comparison takes it as too dear.
         return rows.mean_cost(priced.at(price), estimator) * n <= budget
 
-    if within(0.0):
-        return 0.0
-    low, high = 0.0, 1e-6
+    low = priced.policy.campaign.least_return
+    if within(low):
+        return low
+    high = max(4 * low, 1e-6)
     while not within(high):
         low, high = high, 4 * high
         if high > 1e6:

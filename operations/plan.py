@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ def run(job: PlanJob) -> ExperimentPlan:
         prior, precision = Prior(**job.prior), Precision(**job.precision)
     except TypeError as error:
         raise InvalidInput(f"does not have the fields of a plan: {error}", field="prior, precision") from error
-    terms = campaign.terms(job.side)  # type: ignore[arg-type]
+    # The plan is for the account of the mean.
+    terms = replace(campaign.terms(job.side), worth="")  # type: ignore[arg-type]
     found = plan(terms, job.accounts, prior, precision)
     experiment = {"experiment": found.experiment(job.salt).to_dict()} if job.salt else {}
     write_whole(job.result, json.dumps({"campaign": campaign.name} | found.to_dict() | experiment, indent=1))

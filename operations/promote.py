@@ -24,6 +24,7 @@ from operations.common.workspace import (
     log_of,
     read_campaign,
     read_groups,
+    read_worths,
     watch_alarms,
 )
 from operations.register import RegisterJob
@@ -195,7 +196,10 @@ def _judge(job: PromoteJob, campaign: Campaign, canary: Canary, stages: list[Sta
     log = read_log(job.log or log_of(job.workspace), columns=READ, where=stays)
     hours = hours_of(job.mature_hours, campaign)
     rows, columns = stage_rows(
-        mature(served_requests(log, campaign), log, hours), campaign, canary, groups_from=job.workspace
+        mature(served_requests(log, campaign, read_worths(campaign, job.workspace)), log, hours),
+        campaign,
+        canary,
+        groups_from=job.workspace,
     )
     # A list of stages that is shorter now ends with the stage that runs.
     level = 1.0 - job.rate / max(len(stages), canary.stage + 1)
@@ -218,7 +222,7 @@ def stage_rows(
         budget = campaign.budget
         earned = np.zeros(cost.size)
         if budget.form == "per_response" and terms.cost_basis == "on_response":
-            earned = budget.limit * rows.loc[own, "value"].to_numpy(dtype=np.float64) / terms.weight
+            earned = budget.limit * rows.loc[own, "response"].to_numpy(dtype=np.float64)
         charge[own] = canary.prices.get(budget.name, 0.0) * (cost - earned)
         # A budget of some requests alone is left out: the log does not tell which it counted.
         for each in campaign.group_budgets:

@@ -89,11 +89,13 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
     truth = run.step(
         "outcome model", {"seed": seed, "epochs": epochs}, partial(_outcomes, dataset, training, seed, epochs)
     )
+    attributes = read_columns(campaign, folder)
+    real = populations(training, _curves(training, truth), campaign.coverage(attributes))
     before = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed)
     setting = Setting(
         campaign=campaign,
         day=day(),
-        outcomes=OutcomeModel(campaign, populations(training, _curves(training, truth)), seed=seed),
+        outcomes=OutcomeModel(campaign, real, seed=seed),
         model={
             side: NamedCurves(asking.account_id, solver.curves(side, asking.account_id))
             for side, asking in traffic.accounts.items()
@@ -102,7 +104,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         history=before,
         partners=past_partners(pairs, before, seed),
         groups=read_groups(campaign, folder),
-        attributes=read_columns(campaign, folder),
+        attributes=attributes,
     )
     with (
         run.timed("serve and replay"),

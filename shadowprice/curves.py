@@ -55,6 +55,8 @@ class Curves:
     owners    uint64 (2, N), hashes of account and partner of each column, 0 where there is no partner; None where no
               cap reads them
     granted   float32 (J, N), share of the requests that caps let a level be given to; None: all of them
+    worth     float64 (N,), worth of a unit of each account's response, or (J, N) where it differs by level; None: the
+              same for all
     """
 
     levels: NDArray[np.int64]
@@ -65,6 +67,7 @@ class Curves:
     allowed: NDArray[np.bool_] | None = None
     owners: NDArray[np.uint64] | None = None
     granted: NDArray[np.float32] | None = None
+    worth: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -80,6 +83,8 @@ class Curves:
             given = getattr(self, name)
             if given is not None and given.shape != shape:
                 raise InvalidInput(f"must have shape {shape}, got {given.shape}", field=name)
+        if self.worth is not None and self.worth.shape not in (response.shape[1:], response.shape):
+            raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.worth.shape}", field="worth")
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "response", response)
 
@@ -100,7 +105,17 @@ class Curves:
             allowed=None if self.allowed is None else self.allowed[:, chosen],
             owners=None if self.owners is None else self.owners[:, chosen],
             granted=None if self.granted is None else self.granted[:, chosen],
+            worth=None if self.worth is None else self.worth[..., chosen],
         )
+
+    def mean(self) -> Curves:
+        """Return one account that responds, and is worth at each level, as all do in the mean."""
+        response = self.response.mean(axis=1, keepdims=True, dtype=np.float64)
+        if self.worth is None:
+            return Curves(self.levels, response)
+        total = (self.worth * self.response).mean(axis=1, keepdims=True)
+        worth = np.divide(total, response, where=response > 0, out=np.zeros_like(total))
+        return Curves(self.levels, response, worth=worth)
 
     def shares(self) -> NDArray[np.float64]:
         """float64 (N,): share of the requests that comes from each account.
@@ -132,6 +147,7 @@ class Curves:
         bits = [part.bits for part in parts if part.bits is not None]
         allowed = [part.allowed for part in parts if part.allowed is not None]
         owners = [part.owners for part in parts if part.owners is not None]
+        worth = [part.worth for part in parts if part.worth is not None]
         return cls(
             parts[0].levels,
             response,
@@ -139,4 +155,5 @@ class Curves:
             bits=np.concatenate(bits) if bits else None,
             allowed=np.concatenate(allowed, axis=1) if allowed else None,
             owners=np.concatenate(owners, axis=1) if owners else None,
+            worth=np.concatenate(worth, axis=-1) if worth else None,
         )

@@ -63,9 +63,18 @@ class Choices:
         response: NDArray[np.floating[Any]],
         bits: NDArray[np.uint32] | None = None,
         allowed: NDArray[np.bool_] | None = None,
+        worth: NDArray[np.float64] | None = None,
     ) -> Choices:
-        """Return the levels of requests with the curves ``response`` (J, n), by the terms of a campaign. O(K·J·n)."""
-        return cls(campaign.terms(side).value(response), campaign.charges(side, response, bits), allowed, bits)
+        """Return the levels of requests with the curves ``response`` (J, n), by the terms of a campaign. O(K·J·n).
+
+        ``worth`` is that of a unit of each account's response, which terms with a column of it need.
+        """
+        return cls(campaign.terms(side).value(response, worth), campaign.charges(side, response, bits), allowed, bits)
+
+    @classmethod
+    def marked(cls, campaign: Campaign, side: Side, curves: Curves) -> Choices:
+        """Return the levels of requests whose curves :meth:`Coverage.mark` returned."""
+        return cls.of(campaign, side, curves.response, curves.bits, curves.allowed, curves.worth)
 
     def decide(self, prices: ArrayLike, tie_share: float, request_ids: Ids, exploration: ArrayLike = 0.0) -> Decision:
         """Choose a level of each request; arguments and errors of :func:`shadowprice.decision.decide`."""
@@ -132,7 +141,8 @@ class Policy:
         """Return the levels of requests with the curves ``response`` (J, n), by their arms. O(n · (budgets + K·J))."""
         bits = self.coverage.bits(asked.requests) if self.coverage.budgets else None
         allowed = asked.allowed if treated is None else treated.allowed(len(response), asked.allowed)
-        return Choices.of(self.campaign, asked.requests.side, response, bits, allowed)
+        worth = self.coverage.worth(asked.requests)
+        return Choices.of(self.campaign, asked.requests.side, response, bits, allowed, worth)
 
     def answer(
         self,
@@ -163,6 +173,6 @@ def flat_shares(
 ) -> dict[Side, NDArray[np.float64]]:
     """Shares (J,) of the levels of each side at prices, where all accounts of a side have the curve of one account."""
     return {
-        side: Choices.of(campaign, side, one.response).decide(prices, tie_share, [side]).policy.propensities()[:, 0]
+        side: Choices.marked(campaign, side, one).decide(prices, tie_share, [side]).policy.propensities()[:, 0]
         for side, one in curves.items()
     }

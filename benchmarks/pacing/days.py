@@ -27,7 +27,6 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, hindsight, optimum, run_pacer
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
-from shadowprice.pacing.replay.run import weighted
 
 PACERS: tuple[str, ...] = ("static", "pi", "hourly", "closing", "mirror_descent")
 JUDGED = ("closing", "hourly")
@@ -113,16 +112,14 @@ def one_day(scenario: Scenario, seed: int, requests: int, pacers: Sequence[str] 
     the best single price's value with the day's luck. All values are true means.
     """
     setting = scenario.apply(market_day(seed, requests, scenario.shock))
-    yardsticks = attainable(setting), _value(setting, best_fixed_price(setting))
+    yardsticks = attainable(setting), _value(best_fixed_price(setting))
     return {name: _row(setting, scenario, name, yardsticks) for name in pacers}
 
 
 def one_delayed(pacer: str, seed: int, requests: int) -> Row:
     """A stationary day whose outcomes are known late."""
     scenario, setting = SCENARIOS["stationary"], market_day(seed, requests)
-    return _row(
-        setting, scenario, pacer, (attainable(setting), _value(setting, best_fixed_price(setting))), DELAY_HOURS
-    )
+    return _row(setting, scenario, pacer, (attainable(setting), _value(best_fixed_price(setting))), DELAY_HOURS)
 
 
 def one_exploring(share: float, seed: int, requests: int) -> Row:
@@ -132,7 +129,7 @@ def one_exploring(share: float, seed: int, requests: int) -> Row:
     report = explored(setting, played)
     best = optimum(setting)
     return {
-        "value": _value(setting, played.outcomes) / best,
+        "value": _value(played.outcomes) / best,
         "lost": report.value_lost / best,
         "spend": report.spend / setting.campaign.budget.limit,
         "rows": min(float(rows.min()) for rows in report.effective_rows.values()),
@@ -144,7 +141,7 @@ def _row(
     setting: Setting, scenario: Scenario, pacer: str, yardsticks: tuple[Attainable, float], delay: float = 0.0
 ) -> Row:
     played = scenario.run(setting, make_pacer(pacer), delay=delay)
-    value = _value(setting, played.outcomes)
+    value = _value(played.outcomes)
     return {
         "spend": float(played.outcomes.cost.sum()) / setting.campaign.budget.limit - 1,
         "share": value / yardsticks[0].best,
@@ -154,8 +151,8 @@ def _row(
     }
 
 
-def _value(setting: Setting, outcomes: Any) -> float:
-    return float(weighted(setting.campaign, outcomes, outcomes.expected_response).sum())
+def _value(outcomes: Any) -> float:
+    return float(outcomes.worth @ outcomes.expected_response)
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:

@@ -32,7 +32,7 @@ def world_day(dataset: Dataset, data: TrainingSet, seed: int) -> Setting:
     served = {side: frame["account_id"] for side, frame in data.serving.items()}
     traffic = fit_traffic(campaign, dataset.tables, served)
     forecast = traffic.forecast(campaign)
-    truth = populations(data, truth_of(dataset, data, seed))
+    truth = populations(data, truth_of(dataset, data, seed), campaign.coverage())
     return Setting(
         campaign=campaign,
         day=draw_day(forecast.expected, traffic.accounts, seed=seed, name=campaign.name),

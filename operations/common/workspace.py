@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.coverage import Coverage
 from shadowprice.watch.verdict import FILE as WATCH
 from shadowprice.watch.verdict import Verdict
 
@@ -124,6 +126,14 @@ def read_columns(campaign: Campaign, path: Path) -> dict[Side, Attributes]:
         InvalidInput: the accounts have no such column, or the file is missing or damaged.
     """
     return dict(campaign.coverage().reading(path if path.is_dir() else path.parent).attributes)
+
+
+def read_worths(campaign: Campaign, path: Path) -> Coverage:
+    """Read the worth of accounts, where the campaign has a column of it; arguments and errors of :func:`read_columns`.
+
+    The coverage has neither budgets nor rules.
+    """
+    return replace(campaign.coverage(), budgets=(), rules=()).reading(path if path.is_dir() else path.parent)
 
 
 def log_of(workspace: Path) -> Path:

@@ -75,7 +75,7 @@ def learned(data: TrainingSet, recipe: str, config: TrainingConfig) -> Mapping[S
 
 def served(setting: Setting) -> float:
     """True value of the day under the campaign's own pacer, counted while the budget lasts."""
-    return value_within_budget(setting.campaign, run_pacer(setting, make_pacer(setting.campaign.pacer)))
+    return value_within_budget(run_pacer(setting, make_pacer(setting.campaign.pacer)))
 
 
 def on_truth(setting: Setting, curves: Mapping[Side, Curves]) -> dict[Side, Curves]:

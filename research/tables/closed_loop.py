@@ -143,7 +143,7 @@ class Loop:
     def day(self, setting: Setting) -> float:
         """Serve a day; return its true value."""
         played = play(replace(setting, model=self._curves(self.current)))
-        value, outcomes = true_value(setting, played), played.outcomes
+        value, outcomes = true_value(played), played.outcomes
         if self.canary is None or self.tried is None:
             self.log.append(self._served(played))
             return value
@@ -280,7 +280,7 @@ def measured(scenario: Scenario, seed: int, ways: tuple[str, ...] = WAYS) -> Row
                 if day + 1 < scenario.days:
                     loops[way].night(day, explored.campaign)
             else:
-                own = true_value(plain[way], play(plain[way]))
+                own = true_value(play(plain[way]))
             value[way] += own
     return {
         f"{scenario.name}: {way}": {

@@ -56,7 +56,7 @@ def run(seed: int, quick: bool) -> Rows:
         played = run_pacer(setting, pacer, hard_stop=True, batch=BATCH)
         spent = {each: float(played.outcomes.cost[inside].sum()) for each, inside in groups(setting).items()}
         rows[name] = {
-            SHARE: 100 * value_within_budget(setting.campaign, played) / best.primal,
+            SHARE: 100 * value_within_budget(played) / best.primal,
             OFF: 100 * max(abs(spent[each] / limits[each] - 1) for each in binding),
         }
     return rows

@@ -246,11 +246,14 @@ class Console:
             made = found.decision
             price, at = self._price(int(made["price_version"])), made["features_at"] or made["decided_at"]
             curve = self._workspace.curve(made["model_version"], made["side"], made["account_id"])
-            levels = [] if curve is None or price is None else level_rows(self._campaign, made, curve, price)
+            worth = self._workspace.worth(self._campaign, made["side"], made["account_id"])
+            levels = []
+            if curve is not None and price is not None:
+                levels = level_rows(self._campaign, made, curve, price, worth)
             values |= {
                 "found": found,
                 "price": price,
-                "why": why_of(self._campaign, made, levels, price, self._currency),
+                "why": why_of(self._campaign, made, levels, price, self._currency, worth),
                 "features": self._workspace.features(made["side"], made["account_id"], at),
                 "levels": levels,
             }

@@ -16,7 +16,11 @@ from shadowprice.price import PriceRecord
 
 
 def level_rows(
-    campaign: Campaign, decision: Mapping[str, Any], curve: NDArray[np.float64], price: PriceRecord
+    campaign: Campaign,
+    decision: Mapping[str, Any],
+    curve: NDArray[np.float64],
+    price: PriceRecord,
+    worth: NDArray[np.float64] | None = None,
 ) -> list[dict[str, float]]:
     """Return one row for each level: response, expected cost, score (value less prices times cost), propensity.
 
@@ -25,6 +29,7 @@ def level_rows(
         decision: as the log has it.
         curve: (J,), responses of the account at each level.
         price: that the request was decided with.
+        worth: (1,), of a unit of the account's response, where its side has a column of it.
     """
     side = decision["side"]
     terms = campaign.sides.get(side)
@@ -32,7 +37,7 @@ def level_rows(
         return []
     response = curve[:, None]
     bits = campaign.coverage().recorded(side, str(decision["groups"] or ""), decision["partner_id"])
-    score = Choices.of(campaign, side, response, bits).scores(price.of(campaign.priced))[:, 0]
+    score = Choices.of(campaign, side, response, bits, worth=worth).scores(price.of(campaign.priced))[:, 0]
     shares = [*decision["propensities"], *[0.0] * curve.size]
     columns = zip(curve, terms.cost(response)[:, 0], score, shares, strict=False)
     return [
@@ -46,13 +51,14 @@ def why_of(
     levels: Sequence[Mapping[str, float]],
     price: PriceRecord | None,
     currency: Currency,
+    worth: NDArray[np.float64] | None = None,
 ) -> str:
-    """Say in one sentence why a request got its level; ``levels`` are those of :func:`level_rows`."""
+    """Say in one sentence why a request got its level; ``levels`` and ``worth`` are those of :func:`level_rows`."""
     side = decision["side"]
     terms = campaign.sides.get(side)
     names = () if terms is None else terms.names(currency)
     choices = [Choice(name, each["response"], each["cost"]) for name, each in zip(names, levels, strict=False)]
-    weight = 1.0 if terms is None else terms.weight
+    weight = (1.0 if terms is None else terms.weight) * (1.0 if worth is None else float(worth[0]))
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
     control = terms is not None and bool(terms.amounts)
     return why(

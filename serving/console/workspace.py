@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from operations.common.journal import notes
-from operations.common.workspace import CANARY_LOG, FEATURES, POPULATION, SERVED_MODELS, override_in
-from shadowprice.campaign import Campaign
+from operations.common.workspace import CANARY_LOG, FEATURES, POPULATION, SERVED_MODELS, override_in, read_worths
+from shadowprice.campaign import Campaign, Side
 from shadowprice.documents import read_document
 from shadowprice.errors import ShadowpriceError
+from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.population import ACCOUNTS, RESPONSE
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.headline import Headline, headline
@@ -60,6 +61,16 @@ class Workspace:
         except (OSError, ValueError):
             return None
         return None if place < 0 else np.asarray(response[:, place], dtype=np.float64)
+
+    def worth(self, campaign: Campaign, side: Side, account: str) -> NDArray[np.float64] | None:
+        """Worth (1,) of a unit of an account's response; None where all of the side are worth the same. O(accounts).
+
+        Raises:
+            InvalidInput: the file that has the column is missing or damaged.
+        """
+        if not campaign.terms(side).worth:
+            return None
+        return read_worths(campaign, self._folder).worth(SideRequests(side, [account]))
 
     def headline(self, campaign: Campaign) -> Headline | None:
         """Headline of the report of this campaign's run; None where it had other terms, or cannot be read."""

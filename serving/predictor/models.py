@@ -61,5 +61,6 @@ class Models:
                 raise Unavailable("the feature store does not answer")
             stored = embed_requests(model.towers.get(side), embeddings.matrix, {}, np.zeros(1, dtype=np.bool_), None)
             response = model.heads[side].response(stored)
-            Choices.of(self._campaign, side, response).decide([0.0] * len(self._campaign.priced), 0.0, ["warm-up"])
+            choices = Choices.of(self._campaign, side, response, worth=np.ones(1))
+            choices.decide([0.0] * len(self._campaign.priced), 0.0, ["warm-up"])
         return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -34,6 +35,10 @@ MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 Policy = Literal["personal", "flat"]
 """Way to decide: by the response of each account, or with the same chances for every account of a side."""
 FLAT: Policy = "flat"
+
+Objective = Literal["responses", "value", "margin"]
+"""Sum that a campaign maximizes: weighted responses, or minor units of value or margin that they are worth."""
+RESPONSES: Objective = "responses"
 
 HOURS_LIMIT = 24 * 366
 """Most hours of a campaign."""
@@ -82,6 +87,10 @@ class Campaign:
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
     limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
+    objective names the sum that is maximized: ``responses``, or money. In money the worth of a response is its side's
+    weight in minor units, times the account's own where the terms name a column of it, and a price is the return of
+    the last unit of money. least_return is the least that it may fall to (1: the last unit of money returns itself):
+    the rest of the budget stays unspent.
     policy says what a model learns: ``personal``, a curve for each account; ``flat``, one curve for all, from the
     effects that the log shows.
     currency is the ISO 4217 code of all amounts, which are in its minor unit; or ``offers``, where budget and costs are
@@ -105,6 +114,8 @@ class Campaign:
     experiment: Experiment | None = None
     limits: Limits = field(default_factory=Limits)
     rules: tuple[Rule, ...] = ()
+    objective: Objective = RESPONSES
+    least_return: float = 0.0
     policy: Policy = "personal"
     labels: Mapping[str, str] = field(default_factory=dict)
     currency: str = USD
@@ -142,8 +153,10 @@ class Campaign:
         for name in ("exploration", "alarm_exploration"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput("must lie in [0, 1)", field=f"campaign.{name}")
-        if self.policy not in get_args(Policy):
-            raise InvalidInput(f"must be one of {get_args(Policy)}, got {self.policy!r}", field="campaign.policy")
+        for name, choices in (("policy", get_args(Policy)), ("objective", get_args(Objective))):
+            if getattr(self, name) not in choices:
+                raise InvalidInput(f"must be one of {choices}, got {getattr(self, name)!r}", field=f"campaign.{name}")
+        self._check_objective()
         if self.experiment is not None:
             self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
@@ -155,6 +168,33 @@ class Campaign:
         if self.policy == FLAT and not paid:
             raise InvalidInput("a delivery has exact sizes; leave its policy out", field="campaign.policy")
         check_rules(self.rules, self.offer_ids)
+
+    def _check_objective(self) -> None:
+        own = [side for side, terms in self.sides.items() if terms.worth]
+        if self.in_money and any(terms.segments for terms in self.sides.values()):
+            raise InvalidInput("must be responses: a delivery's model says the value", field="campaign.objective")
+        if own and not self.in_money:
+            raise InvalidInput("must be value or margin: a side has a worth in money", field="campaign.objective")
+        least = self.least_return
+        if not 0 <= least < math.inf:
+            raise InvalidInput(f"must be a number that is not negative, got {least}", field="campaign.least_return")
+        if least and not self.in_money:
+            raise InvalidInput("must be 0 unless the objective is value or margin", field="campaign.least_return")
+        if least and self.budget.form == "per_response":
+            raise InvalidInput(
+                "must be 0: a budget per response earns money with responses; choose a total or a mean per account",
+                field="campaign.least_return",
+            )
+        if own and self.policy == FLAT:
+            raise InvalidInput(
+                f"must be empty: a flat policy gives all accounts the same chances, whatever {own[0]}s are worth",
+                field=f"campaign.sides.{own[0]}.worth",
+            )
+
+    @property
+    def in_money(self) -> bool:
+        """Whether the objective is in minor units: a price is then the return of the last unit of money."""
+        return self.objective != RESPONSES
 
     def _check_experiment(self) -> None:
         if any(terms.segments for terms in self.sides.values()):
@@ -227,7 +267,9 @@ class Campaign:
             side: tuple(zip(names, self.sides[side].incentives, strict=True)) for side, names in self.offer_ids.items()
         }
         of_arms = (each for each in self.limits.budgets if each.arm is not None)
-        return Coverage((*self.group_budgets, *of_arms), self.rules, offers, attributes or {}, self.limits.caps)
+        worths = {side: terms.worth for side, terms in self.sides.items() if terms.worth}
+        budgets = (*self.group_budgets, *of_arms)
+        return Coverage(budgets, self.rules, offers, attributes or {}, self.limits.caps, worths=worths)
 
     @cached_property
     def offer_ids(self) -> dict[Side, tuple[str, ...]]:
@@ -293,6 +335,8 @@ class Campaign:
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
             **({"limits": self.limits.to_dict()} if self.limits else {}),
             **({"rules": [each.to_dict() for each in self.rules]} if self.rules else {}),
+            **({"objective": self.objective} if self.in_money else {}),
+            **({"least_return": self.least_return} if self.least_return else {}),
             **({} if self.policy == "personal" else {"policy": self.policy}),
         }
 
@@ -301,8 +345,10 @@ class Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
             optional: dict[str, Any] = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
-            named = ("expected_requests", "late_reserve", "policy", "currency")
+            named = ("expected_requests", "late_reserve", "objective", "policy", "currency")
             optional |= {name: data[name] for name in named if name in data}
+            if "least_return" in data:
+                optional["least_return"] = real(data["least_return"], "campaign.least_return")
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("limits") is not None:

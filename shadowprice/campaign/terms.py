@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -34,7 +35,9 @@ class Terms:
     cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
                 ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
                 eq. 16 the first, eq. 17–20 the second.
-    weight      worth of one unit of this side's response in the objective
+    weight      worth of one unit of this side's response in the objective; minor units where that is money
+    worth       column of the side's accounts, such as ``x_margin``, with the worth of a unit of each one's response,
+                which ``weight`` multiplies; empty: all are worth the same
     most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
                 incentives are held for each of its authorizations, and further units cost nothing
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
@@ -49,6 +52,7 @@ class Terms:
     levels: tuple[int, ...]
     cost_basis: CostBasis = "on_response"
     weight: float = 1.0
+    worth: str = ""
     most_units: int = 1
     most_response: float = MOST_RESPONSE
     segments: tuple[Segment, ...] = ()
@@ -62,6 +66,8 @@ class Terms:
         if self.cost_basis not in get_args(CostBasis):
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
         check_positive(self.weight, "weight")
+        if not re.fullmatch(r"(x_\w+)?", str(self.worth)):
+            raise InvalidInput(f"must be a column of numbers of the accounts, x_…, got {self.worth!r}", field="worth")
         check_positive(self.most_response, "most_response")
         check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
@@ -93,6 +99,7 @@ class Terms:
         """Plain JSON types, without what is left at its default; :meth:`from_dict` is the inverse."""
         found: dict[str, Any] = {"levels": list(self.levels), "cost_basis": self.cost_basis, "weight": self.weight}
         more: dict[str, Any] = {
+            "worth": self.worth or None,
             "most_units": self.most_units if self.most_units > 1 else None,
             "most_response": self.most_response if self.most_response != MOST_RESPONSE else None,
             "segments": [asdict(segment) for segment in self.segments],
@@ -106,7 +113,7 @@ class Terms:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Terms:
         """Build terms from what :meth:`to_dict` gave, checking every field."""
-        given = {name: data[name] for name in ("weight", "most_units", "ordered") if name in data}
+        given = {name: data[name] for name in ("weight", "worth", "most_units", "ordered") if name in data}
         given |= {name: tuple(data[name]) for name in ("amounts", "costs") if name in data}
         return cls(
             levels=tuple(data["levels"]),
@@ -150,9 +157,18 @@ class Terms:
             return np.ones(np.shape(response))
         return np.minimum(np.asarray(response, dtype=np.float64), self.most_units)
 
-    def value(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): the worth of each level."""
-        return self.weight * np.asarray(response, dtype=np.float64)
+    def value(
+        self, response: NDArray[np.floating[Any]], worth: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """(J, N): the worth of each level.
+
+        ``worth``, (N,) or (J, N), is that of a unit of each account's response (:meth:`Coverage.worth`), which terms
+        with a column of it need; None: 1 for all.
+        """
+        if worth is None and self.worth:
+            raise InvalidInput("is not known of these accounts", field=self.worth)
+        value = self.weight * np.asarray(response, dtype=np.float64)
+        return value if worth is None else value * worth
 
     def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17).

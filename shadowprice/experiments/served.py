@@ -14,7 +14,8 @@ from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.columns import Columns
 from shadowprice.groups import Groups
-from shadowprice.pacing.decision_log.segments import RowKind
+from shadowprice.limits.coverage import Coverage, SideRequests
+from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog, final
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
@@ -60,29 +61,38 @@ def with_units(
     )
 
 
-def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
+def served_requests(log: ServedLog, campaign: Campaign, coverage: Coverage | None = None) -> pd.DataFrame:
     """Return one row for each decision, with its outcome as it stands now.
 
+    ``coverage`` knows the worth of accounts, where the campaign reads it from a column.
+
     Columns: ``request_id``, ``account_id``, ``partner_id`` (empty where a request has none), ``side``, ``arm``,
-    ``decided_at``, ``day`` (UTC days since the first decision), ``value`` (response times the weight of its side),
-    ``cost`` (minor units paid). A request without an outcome has value and cost 0: leave out those whose outcome can
-    still come (:func:`mature`).
+    ``decided_at``, ``day`` (UTC days since the first decision), ``response``, ``value`` (its worth by the campaign's
+    objective), ``cost`` (minor units paid). A request without an outcome has 0 in these three: leave out those whose
+    outcome can still come (:func:`mature`).
 
     Raises:
+        InvalidInput: the worth of the accounts is not known.
         InvalidTable: the log has no decisions, or a side that the campaign does not have. A log of which decisions
             were chosen may have none.
     """
     asked = asked_requests(log, campaign)
     outcomes = log.corrected.set_index("request_id")
-    weight = asked["side"].map({side: terms.weight for side, terms in campaign.sides.items()}).astype(np.float64)
+    response = asked["request_id"].map(outcomes["response"]).fillna(0.0).to_numpy(dtype=np.float64)
+    coverage, value = coverage or campaign.coverage(), np.zeros(len(asked))
+    for side, terms in campaign.sides.items():
+        own = (asked["side"] == side).to_numpy()
+        worth = coverage.worth(SideRequests(side, asked.loc[own, "account_id"].tolist()))
+        value[own] = terms.value(response[own], worth)
     return asked.assign(
-        value=weight * asked["request_id"].map(outcomes["response"]).fillna(0.0).astype(np.float64),
+        response=response,
+        value=value,
         cost=asked["request_id"].map(outcomes["cost"]).fillna(0).astype(np.int64),
     )
 
 
 def asked_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
-    """Return the columns of :func:`served_requests` but value and cost; the log needs no outcomes.
+    """Return the columns of :func:`served_requests` but response, value and cost; the log needs no outcomes.
 
     Raises:
         InvalidTable: as :func:`served_requests`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,12 @@ class Attributes:
             texts = [*self.texts[name], None]  # the last one is at −1
             return [texts[value] if there else None for value, there in zip(found, has, strict=True)]
         return list(known(value if there else None for value, there in zip(found, has, strict=True)))
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """Column of numbers → mean of its known entries, NaN where none is."""
+        numbers = {name: column[np.isfinite(column)] for name, column in self.columns.items() if name not in self.texts}
+        return {name: float(known.mean()) if known.size else np.nan for name, known in numbers.items()}
 
     def _places(self, account_id: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Rows of n accounts, and which of them are in the table."""

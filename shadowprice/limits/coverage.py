@@ -67,6 +67,7 @@ class Coverage:
     attributes  side → columns of its accounts; a side that is missing knows none
     caps        of accounts and partners
     newer       side → columns of accounts that ``attributes`` lack
+    worths      side → column with the worth of a unit of each account's response; a side without one is missing
     """
 
     budgets: Sequence[GroupBudget]
@@ -75,6 +76,7 @@ class Coverage:
     attributes: Mapping[Any, Attributes] = field(default_factory=dict)
     caps: Sequence[Cap] = ()
     newer: Mapping[Any, Attributes] = field(default_factory=dict)
+    worths: Mapping[Any, str] = field(default_factory=dict)
 
     @property
     def faults(self) -> int:
@@ -82,8 +84,8 @@ class Coverage:
         return sum(each.faults for each in _conditions([*self.budgets, *self.rules]))
 
     def columns(self) -> dict[Any, list[str]]:
-        """Side → columns of its accounts that the conditions read, whether as account or as partner."""
-        found: dict[Any, set[str]] = {side: set() for side in SIDES}
+        """Side → columns of its accounts that the conditions read, whether as account or as partner, and of worths."""
+        found: dict[Any, set[str]] = {side: {self.worths[side]} if side in self.worths else set() for side in SIDES}
         for side in self.offers:
             conditions = _conditions([*self.budgets, *self.rules], side)
             found[side].update(columns_of(conditions, "account"))
@@ -178,7 +180,7 @@ class Coverage:
 
         Where the context is not known, budgets and rules that read it are left out.
         """
-        if not (self.budgets or self.rules or self.caps):
+        if not (self.budgets or self.rules or self.caps or self.worths):
             return curves
         told, unknown = self, 0
         if asked.context is None:
@@ -187,7 +189,25 @@ class Coverage:
                 if each.condition is not None and columns_of([each.condition], "context"):
                     unknown |= 1 << place
         bits = self.bits(asked) & ~np.uint32(unknown) if self.budgets else None
-        return replace(curves, bits=bits, allowed=told.allowed(asked), owners=self._owners(asked))
+        worth = self.worth(asked)
+        return replace(curves, bits=bits, allowed=told.allowed(asked), owners=self._owners(asked), worth=worth)
+
+    def worth(self, asked: SideRequests) -> NDArray[np.float64] | None:
+        """float64 (n,): worth of a unit of each account's response; None where all of the side are worth the same.
+
+        An account whose own is not known is worth what the known ones of its side are in the mean.
+
+        Raises:
+            InvalidInput: the columns of the accounts were not read, or none of them has a worth.
+        """
+        name = self.worths.get(asked.side)
+        if name is None:
+            return None
+        table = self.attributes.get(asked.side)
+        if table is None or name not in table.columns or not (mean := table.means[name]) >= 0:
+            raise InvalidInput(f"the worth of accounts of side {asked.side!r} is not known", field=name)
+        found = np.array(self._column(asked.side, name, asked.account_id), dtype=np.float64)
+        return np.where(np.isfinite(found) & (found >= 0), found, mean)
 
     def _owners(self, asked: SideRequests) -> NDArray[np.uint64] | None:
         """uint64 (2, n): hashes of account and partner of each request, 0 without a partner; None without caps."""
@@ -241,14 +261,18 @@ class Coverage:
                 if table is None or not names or name not in table.columns:
                     found[noun, name] = [None] * n
                     continue
-                found[noun, name] = table.read(name, names)
-                if of in self.newer:
-                    later = self.newer[of].read(name, names)
-                    given = zip(found[noun, name], later, strict=True)
-                    found[noun, name] = [new if own is None else own for own, new in given]
+                found[noun, name] = self._column(of, name, names)
         for name in columns_of(conditions, "context"):
             found["context", name] = list(known((context or {}).get(name, [None] * n)))
         return found
+
+    def _column(self, side: Any, name: str, account_id: Sequence[str]) -> list[Any]:
+        """Values of a column of accounts, of those that came later too; None where one is not known."""
+        found = self.attributes[side].read(name, account_id)
+        if side not in self.newer:
+            return found
+        later = self.newer[side].read(name, account_id)
+        return [new if own is None else own for own, new in zip(found, later, strict=True)]
 
 
 def _conditions(given: Sequence[GroupBudget | Rule], side: str | None = None) -> list[Condition]:

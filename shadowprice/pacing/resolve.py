@@ -1,7 +1,8 @@
 """The hourly re-solve: the price of the money that is left, for the requests still to come.
 
 The totals may not fall behind the newest price, and the new price stays within a factor of :data:`MAX_STEP` of it
-(status ``bounded`` where that binds; the certificate is that of the solve).
+(status ``bounded`` where that binds; the certificate is that of the solve). It is never below the campaign's
+``least_return``: where nothing more returns that much the rest of the budget is not planned to be spent.
 
 Each account makes its share of the requests expected of its side, so the problem is that of the rest of the
 window. Its budget is one of the following, less the expected cost of open
@@ -231,12 +232,14 @@ class _Rest:
 
     def _bounded(self, solved: Mapping[str, float]) -> dict[str, float]:
         """Return the prices within a step of the newest; that of a budget that is exhausted stays."""
-        newest = self.state.newest
-        spent_up = exhausted(self.state.campaign, self.in_hand_of) if newest else ()
-        return {
+        campaign, newest = self.state.campaign, self.state.newest
+        spent_up = exhausted(campaign, self.in_hand_of) if newest else ()
+        found = {
             name: newest.prices.get(name, price) if newest and name in spent_up else within_a_step(price, newest, name)
             for name, price in solved.items()
         }
+        main = campaign.budget.name
+        return found | {main: max(found[main], campaign.least_return)}
 
     def _plans(self, of_budgets: Mapping[str, Mapping[Side, float]]) -> dict[str, tuple[float, ...]]:
         return plans_of(self.state.campaign, self.ahead, self.slot, self.used_of, of_budgets, self.at)

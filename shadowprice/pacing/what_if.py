@@ -215,24 +215,26 @@ class WhatIf:
         score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + without_a_price(shares, best, allowed)
         lowest = arrays["lowest"][0]
         value = chosen * found.primal + float(without_a_price(shares, arrays["value"], allowed).sum())
-        paid = self._given(cost, found, allowed, shares)
+        paid, binding = self._given(cost, found, allowed, shares), bool(price[0] > campaign.least_return)
+        if not binding:
+            score += campaign.least_return * paid
         error = self._error(self._given(net, found, allowed, shares), places)
         ends = [float(price[0])]
         if error:
             shifted = [self._solve(campaign, arrays, asked, rows, sign * error, places) for sign in (1.0, -1.0)]
             ends += [float(each.prices[0]) if each.status == "optimal" else np.inf for each in shifted]
-        spend, binding = float(paid.sum()), False
+        spend, certain = float(paid.sum()), False
         if campaign.budget.form == "total":
             # The solution's own spend counts the tied accounts by their shares.
             spend = chosen * float(found.spend[0]) + float(without_a_price(shares, cost, allowed).sum())
-            binding = bool(price[0] > 0)
+            certain = binding
         names = [campaign.budget.name, *(row.name for row in rows), *(group.name for group in asked.groups)]
         later = {row.name for row in rows if row.name != row.budget.name}
         return replace(
             answer,
             value=self._around(value, self._error(score, places)),
             added=self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
-            spend=self._around(spend, 0.0 if binding else self._error(paid, places)),
+            spend=self._around(spend, 0.0 if certain else self._error(paid, places)),
             price=Estimate(float(price[0]), float(min(ends)), float(max(ends)), self._level),
             prices={name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
             seconds=time.perf_counter() - started,
@@ -330,6 +332,9 @@ class WhatIf:
             resources.append(
                 _total(group.name, arrays["cost"], in_hand(group.limit, arrays["cost"] * members), members)
             )
+        if least := campaign.least_return:
+            net_value = arrays["value"] - least * arrays["cost"]
+            return solve(Problem(net_value, resources, allowed)).with_floor(least)
         return solve(Problem(arrays["value"], resources, allowed))
 
     def _members(self, group: GroupLimit, places: Places) -> NDArray[np.bool_]:

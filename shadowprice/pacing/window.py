@@ -76,6 +76,8 @@ def solve_window(
 
     with v̄ and c̄ the means over the levels: the problem of chosen requests alone, on (left − ε·Σ c̄ − h·Σ c_0)/p.
 
+    The price of the main budget is at least the campaign's ``least_return`` (:meth:`Allocation.with_floor`).
+
     Memory: the matrices (J, N) in float64 for up to :data:`IN_MEMORY` accounts and parts; for more, or with an
     executor, the curves (which may be mapped from files) and an int32 for each account and part.
 
@@ -106,8 +108,12 @@ def solve_window(
         )
     most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
     window.resources = Money(campaign, in_hand, possible_rows(most, _tiles_of_totals(window, most)))
+    if least := campaign.least_return:
+        window.net_of(least)
     small = executor is None and window.accounts <= IN_MEMORY
     solved = solve(window.whole() if small else window, executor)
+    if least:
+        solved = solved.with_floor(least)
     spend = dict.fromkeys(served, 0.0)
     spend_of: dict[str, dict[Side, float]] = {row.name: dict.fromkeys(served, 0.0) for row in rows}
     needed = {"cost", "allowed", *map(members_of, spend_of)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 
-from shadowprice.campaign import NAME, NAME_RULE, SIDES
+from shadowprice.campaign import NAME, NAME_RULE, RESPONSES, SIDES
 from shadowprice.tables.problems import SHOWN_ROWS, Problems
 from shadowprice.tables.schema import UNIQUE
 
@@ -295,6 +295,31 @@ def _cost_bases(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
             yield "campaign", column, None, f"is missing; the offer table has offers for the {side} side"
         if side not in offered and known:
             yield "campaign", column, None, f"must be empty; the offer table has no offer for the {side} side"
+
+
+@_rule("campaign.campaign_id", "account.snapshot_ts", "offer.side")
+def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
+    """In money every side has a worth, and where a column says it the newest row of every account has one."""
+    columns = "objective, weight_customer, worth_customer, weight_merchant, worth_merchant"
+    row = [*db.sql(f"SELECT {columns} FROM campaign").fetchall(), (None,) * 5][0]
+    offered = {side for (side,) in db.sql("SELECT DISTINCT side FROM offer").fetchall()}
+    for side, weight, worth in ((SIDES[0], *row[1:3]), (SIDES[1], *row[3:])):
+        if row[0] not in (None, RESPONSES) and side in offered and weight is None and worth is None:
+            yield (
+                "campaign",
+                f"worth_{side}",
+                None,
+                (f"is missing: name the column of the accounts that says it, or give weight_{side} in minor units"),
+            )
+        if worth is None:
+            continue
+        if worth not in given["account"]:
+            yield "campaign", f"worth_{side}", None, f"names {worth}, which the account table does not have"
+            continue
+        newest = "row_number() OVER (PARTITION BY account_id ORDER BY snapshot_ts DESC) = 1"
+        known = f"SELECT row, \"{worth}\" AS worth FROM account WHERE side = '{side}' QUALIFY {newest}"
+        rows = f"SELECT row FROM ({known}) WHERE worth IS NULL OR NOT worth >= 0"
+        yield "account", worth, rows, "is the worth of a response: it must be known and not be negative"
 
 
 @_rule("campaign.most_units_merchant", "campaign.cost_basis_merchant")

@@ -11,7 +11,7 @@ import pandera.pandas as pa
 import pyarrow
 import pyarrow.compute as pc
 
-from shadowprice.campaign import HOURS_LIMIT, SIDES, Policy
+from shadowprice.campaign import HOURS_LIMIT, SIDES, Objective, Policy
 from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, NOT_PRINTABLE, is_identifier
 
 TEXT: Final = "object"
@@ -80,6 +80,8 @@ _OPTIONAL_MONEY = _column(WHOLE, _at_least(0), optional=True)
 _YES_NO = _column(WHOLE, pa.Check.isin([0, 1], error="must be 0 or 1"), optional=True)
 _COUNT = _column(WHOLE, _at_least(0), optional=True)
 _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
+_NOT_NEGATIVE = pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
+_NUMBER_NAME = pa.Check.str_matches(r"^x_\w+$", error="must be the name of a column of numbers of the accounts, x_…")
 _SHARE = pa.Check(lambda v: (v >= 0) & (v < 1), error="must be a share, at least 0 and below 1")
 
 _FEATURES: dict[str, pa.Column] = {
@@ -170,13 +172,12 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "hours": _column(WHOLE, pa.Check.in_range(1, HOURS_LIMIT, error=f"must be 1 to {HOURS_LIMIT} hours")),
             "budget_name": _id(),
             "budget_form": _column(TEXT, _one_of(BUDGET_FORMS)),
-            "budget_limit": _column(
-                REAL, pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
-            ),
+            "budget_limit": _column(REAL, _NOT_NEGATIVE),
             "cost_basis_customer": _column(TEXT, _one_of(COST_BASES), optional=True),
             "cost_basis_merchant": _column(TEXT, _one_of(COST_BASES), optional=True),
             "ordered_customer": _column(FLAG, optional=True),
             "ordered_merchant": _column(FLAG, optional=True),
+            "weight_customer": _column(REAL, _POSITIVE, optional=True),
             "weight_merchant": _column(REAL, _POSITIVE, optional=True),
             "most_units_merchant": _column(WHOLE, _at_least(1), optional=True),
             "most_response_merchant": _column(REAL, _POSITIVE, optional=True),
@@ -188,6 +189,10 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "limits": _column(TEXT, optional=True),
             "rules": _column(TEXT, optional=True),
             "policy": _column(TEXT, _one_of(get_args(Policy)), optional=True),
+            "objective": _column(TEXT, _one_of(get_args(Objective)), optional=True),
+            "least_return": _column(REAL, _NOT_NEGATIVE, optional=True),
+            "worth_customer": _column(TEXT, _NUMBER_NAME, optional=True),
+            "worth_merchant": _column(TEXT, _NUMBER_NAME, optional=True),
         },
         strict=True,
     ),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.arms import Experiment
-from shadowprice.campaign import MOST_RESPONSE, NOTHING_GIVEN, SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.campaign import MOST_RESPONSE, RESPONSES, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.currency import USD
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
@@ -70,13 +70,13 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
     for side in SIDES:
         offered = offers_of(tables, side)
         if offered.ids:
-            weight = row["weight_merchant"] if side == "merchant" and pd.notna(row["weight_merchant"]) else 1.0
             units = row["most_units_merchant"] if side == "merchant" and pd.notna(row["most_units_merchant"]) else 1
             most = row["most_response_merchant"] if side == "merchant" else MOST_RESPONSE
             most = MOST_RESPONSE if pd.isna(most) else most
             sides[side] = Terms(
                 cost_basis=row[f"cost_basis_{side}"],
-                weight=float(weight),
+                weight=float(row[f"weight_{side}"]) if pd.notna(row[f"weight_{side}"]) else 1.0,
+                worth=row[f"worth_{side}"] if pd.notna(row[f"worth_{side}"]) else "",
                 most_units=int(units),
                 most_response=float(most),
                 segments=_segments(tables, side) if offered.order == "funds" else (),
@@ -96,6 +96,8 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
         policy=row["policy"] if pd.notna(row["policy"]) else "personal",
+        objective=row["objective"] if pd.notna(row["objective"]) else RESPONSES,
+        least_return=float(row["least_return"]) if pd.notna(row["least_return"]) else 0.0,
         currency=currency,
     )
 

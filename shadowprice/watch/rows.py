@@ -9,8 +9,8 @@ import pandas as pd
 
 from shadowprice.campaign import Campaign
 from shadowprice.experiments import served
-from shadowprice.experiments.served import mature, served_requests
-from shadowprice.pacing.decision_log.segments import RowKind
+from shadowprice.experiments.served import asked_requests, mature
+from shadowprice.pacing.decision_log.segments import Kind
 from shadowprice.pacing.decision_log.served import ServedLog
 
 COLUMNS = ("account_id", "side", "level", "day", "predicted", "response", "explored")
@@ -43,14 +43,14 @@ def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version
         # A column of flags without a type would select columns in place of rows.
         types = {"level": np.int64, "day": np.int64, "predicted": np.float64, "response": np.float64, "explored": bool}
         return pd.DataFrame(columns=list(COLUMNS)).astype(types)
-    requests = mature(served_requests(log, campaign), log, hours)
+    requests = mature(asked_requests(log, campaign), log, hours)
     version = model_version or str(log.decisions["model_version"].iloc[-1])
     decisions = log.decisions.set_index("request_id")
     joined = requests.join(decisions[list(DECIDED)], on="request_id")
     kept = joined[(joined["level"] >= 0) & (joined["model_version"] == version)]
     kept = kept.sort_values("decided_at", kind="stable")
     kept = kept.drop_duplicates(["account_id", "side", "day"])
-    weight = kept["side"].map({side: terms.weight for side, terms in campaign.sides.items()}).astype(np.float64)
+    outcomes = log.corrected.set_index("request_id")["response"]
     return pd.DataFrame(
         {
             "account_id": kept["account_id"],
@@ -58,7 +58,7 @@ def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version
             "level": kept["level"].astype(np.int64),
             "day": kept["day"] - (kept["day"].min() if len(kept) else 0),
             "predicted": kept["response"].astype(np.float64),
-            "response": kept["value"] / weight,
+            "response": kept["request_id"].map(outcomes).fillna(0.0).astype(np.float64),
             "explored": kept["reason"] == "explored",
         }
     ).reset_index(drop=True)

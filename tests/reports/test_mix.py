@@ -53,6 +53,7 @@ def outcomes() -> Outcomes:
         cost=np.where(side == "customer", paid * response, paid).astype(np.int64),
         expected_response=np.full(n, 0.3),
         expected_cost=0.3 * paid,
+        worth=np.ones(n),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -111,6 +111,22 @@ class Allocation:
             passes=passes,
             rounded_violation=violation,
             conflict=conflict,
+        )
+
+    def with_floor(self, least: float) -> Allocation:
+        """Return the answer where no price of the first resource may be below ``least``.
+
+        This one is the answer of the problem whose values are net of ``least`` of a unit of that resource's cost: the
+        linear program to whose value an unspent unit adds ``least``. Its price is λ − ``least`` ≥ 0, and 0 where
+        money stays unspent. Primal and dual become values without the unspent money; gap and violation stay.
+        """
+        paid = least * self.spend[0]
+        return replace(
+            self,
+            prices=self.prices + least * (np.arange(self.prices.size) == 0),
+            primal=float(self.primal + paid),
+            dual=float(self.dual + paid),
+            rounded=float(self.rounded + paid),
         )
 
     @property

@@ -114,6 +114,8 @@ class SideSource:
     bits      (N,), the further budgets that count each account's requests; None: those of the side
     allowed   (levels of the side, N) that rules allow; None: all
     granted   (levels of the side, N), share of the requests that caps let a level be given to; None: all of them
+    least     of a unit of cost: what values are net of
+    worth     (N,) or (J, N), worth of a unit of each account's response; None: the same for all
     rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
     """
 
@@ -130,6 +132,8 @@ class SideSource:
     bits: NDArray[np.uint32] | None = None
     allowed: NDArray[np.bool_] | None = None
     granted: NDArray[np.float32] | None = None
+    worth: NDArray[np.float64] | None = None
+    least: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,7 +157,8 @@ class SideSource:
     def _own(self) -> dict[str, Any]:
         """Arrays of the source, of its own accounts alone."""
         own = slice(self.start, self.stop)
-        given = {"requests": self.requests, "bits": self.bits, "allowed": self.allowed, "granted": self.granted}
+        names = ("requests", "bits", "allowed", "granted", "worth")
+        given: dict[str, NDArray[Any] | None] = {name: getattr(self, name) for name in names}
         held = {name: None if array is None else array[..., own] for name, array in given.items()}
         return held | {"response": self.response[:, own]}
 
@@ -225,6 +230,8 @@ class SideSource:
                 continue
             matrix = times * self._per_request(name, response, own, which)
             if name == "value":
+                if self.least:
+                    matrix -= self.least * times * self._per_request("cost", response, own, which)
                 # Else every level of an account without requests were tied at every price, and no pass would settle it.
                 matrix[1:, times == 0.0] = -NOTHING
             made[name] = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
@@ -242,7 +249,7 @@ class SideSource:
     ) -> NDArray[np.float64]:
         terms = self.campaign.terms(self.side)
         if name == "value":
-            made = terms.value(response)
+            made = terms.value(response, None if self.worth is None else self.worth[..., own][..., which])
         elif name == "cost":
             made = terms.cost(response)
         else:
@@ -308,12 +315,17 @@ class CampaignProblem:
                 curves[side].bits,
                 curves[side].allowed,
                 curves[side].granted,
-                {name: part.rows.get(name, -1) for name in names},
+                curves[side].worth,
+                rows={name: part.rows.get(name, -1) for name in names},
             )
             for part in given
             for side in present
             if part.shares.get(side, 0.0) > 0
         ]
+
+    def net_of(self, least: float) -> None:
+        """Take ``least`` of a unit of cost off every value."""
+        self.sources = [replace(source, least=least) for source in self.sources]
 
     @property
     def identity(self) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -36,6 +36,10 @@ from shadowprice.datasets.world.trial import (
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import validate_tables
 
+MARGIN = 400.0
+"""Median margin of a redemption, and the margin of a unit of merchant response, minor units."""
+IN_MARGIN: Mapping[str, Any] = {"objective": "margin", "worth_customer": "x_margin", "weight_merchant": MARGIN}
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorldOptions(GraphOptions):
@@ -49,6 +53,8 @@ class WorldOptions(GraphOptions):
     context                weight of a request's merchant, basket and channel in the customer's response, 0 for none
     budget_per_request     minor units per expected request of the campaign day
     day_requests           expected requests of the campaign day, both sides together
+    margins                standard deviation of the logarithm of customers' margins, whose median is :data:`MARGIN`, in
+                           a campaign for margin; 0: a campaign for responses
 
     Raises:
         InvalidInput: an option outside its range.
@@ -62,11 +68,12 @@ class WorldOptions(GraphOptions):
     context: float = 0.0
     budget_per_request: float = 24.0
     day_requests: int = 30_000
+    margins: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_whole(trials=1, day_requests=1)
-        self.check_real("rho", "context", "budget_per_request", "drift_days")
+        self.check_real("rho", "context", "budget_per_request", "drift_days", "margins")
         if self.drift_days and self.own_change_point:
             raise InvalidInput("has no drift with own_change_point", field="options.drift_days")
 
@@ -128,12 +135,13 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
         pd.Timestamp(TRIAL_START) + pd.Timedelta(days=TRIAL_DAYS + 4),
         int(chosen.budget_per_request * chosen.day_requests),
         cost_basis_merchant="on_grant",
-        weight_merchant=1.0,
+        **(IN_MARGIN if chosen.margins else {"weight_merchant": 1.0}),
         expected_requests=chosen.day_requests,
     )
+    accounts = graph.account_parts(TRIAL_START, PART)
     tables = validate_tables(
         {
-            "account": graph.account_parts(TRIAL_START, PART),
+            "account": _with_margins(accounts, seed, chosen.margins) if chosen.margins else accounts,
             "edge": graph.edge_parts(TRIAL_START, PART, random),
             "offer": offer,
             "exposure": (trial.exposure(part) for part in slices(trial.size, PART)),
@@ -154,6 +162,14 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
             "change points": "60 or 120 cents, by customer" if chosen.own_change_point else "80 and 100 cents",
         },
     )
+
+
+def _with_margins(parts: Iterator[pd.DataFrame], seed: int, spread: float) -> Iterator[pd.DataFrame]:
+    """Accounts with the margin of a response of each customer, minor units; it depends on nothing else."""
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x3A26]))
+    for part in parts:
+        margin = MARGIN * np.exp(spread * random.normal(size=len(part)))
+        yield part.assign(x_margin=np.where(part["side"] == "customer", margin, np.nan))
 
 
 def context_generator(seed: int) -> np.random.Generator:

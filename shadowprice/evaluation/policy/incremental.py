@@ -31,7 +31,7 @@ class Added:
     amount: Real
     residual: Real
 
-    def times(self, factor: float) -> Added:
+    def times(self, factor: Real) -> Added:
         """Convert to another unit."""
         return Added(factor * self.amount, factor * self.residual)
 

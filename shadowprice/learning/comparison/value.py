@@ -65,6 +65,8 @@ def compare_value(
     prices of its further budgets beside that of the main one. The prices are those of the window on the model's own
     curves of the test rows. Uniform dosing keeps the rules and all these budgets.
 
+    With a least return every value is net of so much of each unit of cost: no policy spends what returns less.
+
     With traffic every policy also keeps the caps: what it would give a row is given to the share of such requests that
     the caps of its account and partner grant in the window, and the others get the level without incentive.
 
@@ -97,7 +99,7 @@ def compare_value(
         policies = [_policies(campaign, *each, asked, coverage) for each in zip(both, caps, strict=False)]
     except NotCertified as error:
         return f"the campaign has no price: {error}"
-    return at_budget(
+    found = at_budget(
         trials,
         policies[0],
         policies[1] if incumbent is not None else None,
@@ -112,6 +114,7 @@ def compare_value(
         ),
         interval=Interval(replications=replications),
     )
+    return replace(found, price=found.price + campaign.least_return)
 
 
 def compare_value_at_every_look(
@@ -126,9 +129,12 @@ def compare_value_at_every_look(
     Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
     """
     campaign = window.campaign
-    if set(curves) != {"customer"} or campaign.budget.form == "per_response":
+    # The rule takes the whole price off: values stay as they are.
+    plain = replace(campaign, least_return=0.0)
+    known = set(curves) == {"customer"} and campaign.budget.form != "per_response"
+    if not known or campaign.terms("customer").worth:
         return "an interim analysis needs a response and an allowance with bounds that are known beforehand"
-    trials = trials_of(data, campaign, curves, {})
+    trials = trials_of(data, plain, curves, {})
     if isinstance(trials, str):
         return trials
     rows, terms = data.rows["customer"], campaign.terms("customer")
@@ -146,8 +152,8 @@ def compare_value_at_every_look(
         )
         return at_equal_price(
             trials["customer"],
-            _policy(campaign, "customer", curves["customer"]),
-            _policy(campaign, "customer", incumbent["customer"]),
+            _policy(plain, "customer", curves["customer"]),
+            _policy(plain, "customer", incumbent["customer"]),
             price=float(solved.allocation.prices[0]),
             largest_value=terms.weight,
             largest_cost=float(max(terms.unit_costs)),
@@ -238,8 +244,9 @@ def _policies(
         return {side: _policy(campaign, side, each) for side, each in curves.items()}
     prices = solve_rows(campaign, curves, caps, requests).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
-    net = {side: Choices.of(campaign, side, each.response, each.bits).net_of(further) for side, each in curves.items()}
-    return {side: (each.value, each.charges) for side, each in net.items()}
+    net = {side: Choices.marked(campaign, side, each).net_of(further) for side, each in curves.items()}
+    least = campaign.least_return
+    return {side: (each.value - least * each.charges, each.charges) for side, each in net.items()}
 
 
 def solve_rows(
@@ -286,7 +293,8 @@ def _flat_limits(
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return campaign.terms(side).value(curves.response), campaign.net_cost(side, curves.response)
+    value, cost = campaign.terms(side).value(curves.response, curves.worth), campaign.net_cost(side, curves.response)
+    return value - campaign.least_return * cost if campaign.least_return else value, cost
 
 
 def trials_of(
@@ -314,7 +322,7 @@ def trials_of(
             )
         # The candidate has not seen these rows, so its curves may serve as the outcome model of every policy.
         value, cost = _policy(campaign, side, own)
-        trial = trial_of(rows[test], chance[test], campaign, side)
+        trial = trial_of(rows[test], chance[test], campaign, side, own.worth)
         found[side] = replace(
             trial,
             partner=row_partners(rows[test], side, data.snapshots),
@@ -324,8 +332,17 @@ def trials_of(
     return found
 
 
-def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> RandomizedRows:
-    """Rows of a side as a trial in the campaign's value and net money, without curves."""
+def trial_of(
+    frame: pd.DataFrame,
+    chance: NDArray[np.float64],
+    campaign: Campaign,
+    side: Side,
+    worth: NDArray[np.float64] | None = None,
+) -> Trial:
+    """Rows of a side as a trial in the campaign's value and net money, without curves; worth as in ``Terms.value``.
+
+    The value is net of the campaign's least return of the cost.
+    """
     terms = campaign.terms(side)
     level, y = labels(frame)
     cost = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
@@ -333,7 +350,7 @@ def trial_of(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaig
         cost = cost - campaign.budget.limit * terms.measure(y)
     return RandomizedRows(
         level=level,
-        value=terms.value(y),
+        value=terms.value(y, worth) - campaign.least_return * cost,
         cost=cost,
         propensity=chance,
         account=frame["account_id"].to_numpy(dtype=str),

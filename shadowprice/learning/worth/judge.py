@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
+from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
@@ -64,8 +65,9 @@ class Terms:
 
     @property
     def paid(self) -> Campaign:
-        """Return the campaign whose costs are the money paid, whatever the budget limits."""
-        return replace(self.campaign, budget=Budget(name=self.campaign.budget.name, limit=0), late_reserve=0)
+        """Return the campaign whose values and costs are those of the answers, whatever the budget limits."""
+        budget = Budget(name=self.campaign.budget.name, limit=0)
+        return replace(self.campaign, budget=budget, late_reserve=0, least_return=0.0)
 
 
 class Rows:
@@ -90,7 +92,7 @@ class Rows:
         found = {}
         main, *further = [1.0, *(0.0 for _ in campaign.priced[1:])] if policy is None else policy.prices
         for side, curves in self.curves.items():
-            net = Choices.of(campaign, side, curves.response, curves.bits, curves.allowed).net_of(np.array(further))
+            net = Choices.marked(campaign, side, curves).net_of(np.array(further))
             if policy is None:
                 net = replace(net, value=np.zeros_like(net.value))
             tie_share = policy.tie_share if policy else 0.0
@@ -139,7 +141,7 @@ def judge(
                 chosen=np.stack(chosen[side]),
                 allowed=rows.curves[side].allowed,
                 granted=rows.caps[side].share if side in rows.caps else None,
-                truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], levels[side]),
+                truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], rows.curves[side]),
             )
             for side in levels
         },
@@ -189,12 +191,13 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, RandomizedRows
             able = may.any(axis=0)
             learned[learned] = able
             allowed[side] = may[:, able]
-        found[side] = trial_of(rows[learned], chance[learned], terms.paid, side)
+        asked = side_requests(data, side, rows[learned])
+        found[side] = trial_of(rows[learned], chance[learned], terms.paid, side, terms.coverage.worth(asked))
     return found, allowed
 
 
 def _truth(
-    truth: Source, campaign: Campaign, side: Side, trial: RandomizedRows, levels: int
+    truth: Source, campaign: Campaign, side: Side, trial: Trial, curves: Curves
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    response = true_curves(truth, side, np.asarray(trial.account), levels)
-    return campaign.terms(side).value(response), campaign.terms(side).cost(response)
+    response = true_curves(truth, side, np.asarray(trial.account), curves.levels.size)
+    return campaign.terms(side).value(response, curves.worth), campaign.terms(side).cost(response)

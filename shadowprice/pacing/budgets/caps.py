@@ -146,7 +146,7 @@ class CapsAhead:
         """(N,): the level that the decision rule chooses."""
         campaign, curves = self._campaign, self._curves
         allowed = None if curves.allowed is None else curves.allowed | ~curves.allowed.any(axis=0)
-        choices = Choices.of(campaign, self._side, curves.response, curves.bits, allowed)
+        choices = Choices.marked(campaign, self._side, replace(curves, allowed=allowed))
         at = [prices.get(name, 0.0) for name in campaign.priced]
         return choices.decide(at, 0.0, range(curves.accounts)).level.astype(np.intp)
 

@@ -60,7 +60,7 @@ def expected_cost_of_holds(
             curves = curves.sample(HELD_ROWS)
             response, shares = curves.response, curves.shares()
             drawn = by_rule.drawn / (by_rule.drawn + by_rule.chosen)
-            choices = Choices.of(campaign, side, response, curves.bits, curves.allowed)
+            choices = Choices.marked(campaign, side, curves)
             given = choices.decide(newest.of(campaign.priced), newest.tie_share, range(curves.accounts), drawn).level
             most = float(shares @ np.asarray(terms.reserved)[given])
             cost = float(shares @ terms.cost(response)[given, np.arange(given.size)])

@@ -39,6 +39,7 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
     expected = {side: float(ahead.sum()) for side, ahead in state.remaining.items()}
     idle = nothing_to_buy(state.campaign, in_hand, expected)
     log_change = 0.0 if idle else log_change
+    moved = within_a_step(price * math.exp(log_change), newest, name)
     slot, step = state.slot_and_step
     since = max(slot, 0) - max(newest.slot, 0) + 1
     # A plan that ended with its period is dropped; the next solve makes one of the new period.
@@ -55,7 +56,7 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         slot=slot,
         step=step,
         at=max(state.at, 0.0),
-        prices={**newest.prices, name: within_a_step(price * math.exp(log_change), newest, name)},
+        prices={**newest.prices, name: max(moved, state.campaign.least_return)},
         tie_share=newest.tie_share if log_change == 0 else 0.0,
         status=KEPT if idle else "steered",
         spent=state.spend.spent,

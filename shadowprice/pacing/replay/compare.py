@@ -24,7 +24,7 @@ from shadowprice.pacing.replay.allowance import allowance
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
-from shadowprice.pacing.replay.run import Replay, System, replay, weighted
+from shadowprice.pacing.replay.run import Replay, System, replay
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
 from shadowprice.policy import Choices
 
@@ -164,9 +164,9 @@ def attainable(setting: Setting) -> Attainable:
         if mine.any():
             curves = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
             marked[side] = setting.marked(side, curves, mine)
-            mean = curves.response.mean(axis=1, keepdims=True, dtype=np.float64)
-            means[side], ahead[side] = Curves(curves.levels, mean), float(curves.accounts)
-            lowest += ahead[side] * float(terms.value(mean)[0, 0])
+            mean = marked[side].mean()
+            means[side], ahead[side] = mean, float(curves.accounts)
+            lowest += ahead[side] * float(terms.value(mean.response, mean.worth)[0, 0])
     if campaign.group_budgets or campaign.rules:
         return Attainable(lowest=lowest, flat=_flat_within(campaign, marked), best=optimum(setting))
     budget = campaign.budget
@@ -185,7 +185,7 @@ def _flat_within(campaign: Campaign, curves: Mapping[Side, Curves]) -> float:
         mine = each.take(able_accounts(each))
         allowed = np.ones(mine.response.shape, dtype=bool) if mine.allowed is None else mine.allowed
         level, columns = flat_levels(allowed), np.arange(mine.accounts)
-        choices = Choices.of(campaign, side, mine.response, mine.bits)
+        choices = Choices.marked(campaign, side, mine)
         requests[side] = float(mine.accounts)
         value[side] = choices.value[level, columns].mean(axis=1)
         for place, budget in enumerate(budgets):
@@ -224,10 +224,10 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
                 "spend": spend,
                 "overspend": max(spend - allowed, 0.0),
                 "expected_spend": float(outcomes.expected_cost.sum()),
-                "value": float(weighted(campaign, outcomes, outcomes.response).sum()),
-                "expected_value": float(weighted(campaign, outcomes, outcomes.expected_response).sum()),
-                "value_within_budget": float(weighted(campaign, run.within, run.within.response).sum()),
-                "expected_value_within_budget": value_within_budget(campaign, run),
+                "value": float(outcomes.worth @ outcomes.response),
+                "expected_value": float(outcomes.worth @ outcomes.expected_response),
+                "value_within_budget": float(run.within.worth @ run.within.response),
+                "expected_value_within_budget": value_within_budget(run),
             }
         )
     frame = pd.DataFrame(rows).set_index("policy")
@@ -235,6 +235,6 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
     return frame.assign(share_of_hindsight=frame["expected_value_within_budget"] / optimum)
 
 
-def value_within_budget(campaign: Campaign, run: Replay) -> float:
+def value_within_budget(run: Replay) -> float:
     """Return the expected value of a day, with the level that costs nothing once the allowance is spent."""
-    return float(weighted(campaign, run.within, run.within.expected_response).sum())
+    return float(run.within.worth @ run.within.expected_response)

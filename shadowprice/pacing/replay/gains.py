@@ -108,10 +108,7 @@ def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int)
     """
     budget = Budget(name=campaign.budget.name, limit=spend)
     plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0, experiment=None, limits=Limits())
-    means = {
-        side: Curves(mine.levels, mine.response.mean(axis=1, keepdims=True, dtype=np.float64))
-        for side, mine in curves.items()
-    }
+    means = {side: mine.mean() for side, mine in curves.items()}
     ahead = {side: float(mine.accounts) for side, mine in curves.items()}
     solved = solve_window(plain, means, ahead, spend).allocation
     if solved.status != "optimal":
@@ -140,7 +137,7 @@ def _gain(
         more = added(outcomes.response[mine], given, response, mixtures[side], chance)
         money = added(outcomes.cost[mine].astype(np.float64), given, expense, mixtures[side], chance)
         sides[side] = _amounts(more, money, outcomes.account_id[mine], costs)
-        worth = more.times(terms.weight)
+        worth = more.times(outcomes.worth[mine])
         value.amount[mine], value.residual[mine] = worth.amount, worth.residual
         cost.amount[mine], cost.residual[mine] = money.amount, money.residual
     return Gain(whole=_amounts(value, cost, outcomes.account_id, costs), sides=sides)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from shadowprice.campaign import Side
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
-from shadowprice.pacing.replay.outcomes import NamedCurves
-from shadowprice.pacing.replay.run import Replay, weighted
+from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.run import Replay
 
 CLOSED, FROZEN, ORACLE = "closed loop", "frozen model", "true curves"
 """Ways to decide."""
@@ -61,7 +61,7 @@ def run_loop(days: int, setting: Callable[[int], Setting], retrain: Retrain) -> 
         yield LoopDay(
             day=day,
             budget=float(found.campaign.budget.limit),
-            value={way: true_value(found, run) for way, run in played.items()},
+            value={way: true_value(run) for way, run in played.items()},
             spend={way: float(run.outcomes.cost.sum()) for way, run in played.items()},
             retrained=fresh is not None,
         )
@@ -72,7 +72,7 @@ def play(setting: Setting) -> Replay:
     return run_pacer(setting, make_pacer(setting.campaign.pacer), hard_stop=True)
 
 
-def true_value(setting: Setting, played: Replay) -> float:
+def true_value(played: Replay) -> float:
     """Return the true mean of the weighted response of a replayed day."""
     outcomes = played.outcomes
-    return float(weighted(setting.campaign, outcomes, outcomes.expected_response).sum())
+    return float(outcomes.worth @ outcomes.expected_response)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -71,6 +71,7 @@ class Outcomes(Columns):
     response           float64, redeemed 0/1 of a customer, share ratio of a merchant
     cost               int64, minor units paid
     expected_response, expected_cost   float64, their true means at that level
+    worth              float64, value of a unit of response
     """
 
     request_id: NDArray[np.str_]
@@ -83,6 +84,7 @@ class Outcomes(Columns):
     cost: NDArray[np.int64]
     expected_response: NDArray[np.float64]
     expected_cost: NDArray[np.float64]
+    worth: NDArray[np.float64]
 
     def __len__(self) -> int:
         return int(self.at.size)
@@ -97,7 +99,7 @@ class OutcomeModel:
     alone (common random numbers). A request thus has the same luck under every policy, and a higher response never
     turns a success into a failure.
 
-    truth          side → curves of every account that may ask
+    truth          side → curves of every account that may ask, with their worth where the terms have a column of it
     shares_before  shares of a merchant in the period before, the denominator of its ratio
     drift          (hours,), factor on every true response in each hour of the window; 1 throughout when None
     """
@@ -114,7 +116,7 @@ class OutcomeModel:
         if self.drift is None:
             return curves
         response = curves.response * self.drift[at.astype(np.intp)].astype(np.float32)
-        return Curves(curves.levels, np.minimum(response, np.float32(1)) if side == "customer" else response)
+        return replace(curves, response=np.minimum(response, np.float32(1)) if side == "customer" else response)
 
     @cached_property
     def _luck(self) -> dict[str, float]:
@@ -147,7 +149,7 @@ class OutcomeModel:
         chosen = np.asarray(level, dtype=np.int32)
         incentive = np.zeros(size, dtype=np.int64)
         mean, response, units = np.zeros(size), np.zeros(size), np.zeros(size)
-        expected_cost = np.zeros(size)
+        expected_cost, worth = np.zeros(size), np.zeros(size)
         strangers = set(batch.side.tolist()) - set(self.truth)
         if strangers:
             raise NotFound(f"no true response of side {sorted(strangers)}; there is one of {sorted(self.truth)}")
@@ -160,6 +162,7 @@ class OutcomeModel:
             curves = self.curves(side, batch.account_id[rows], batch.at[rows])
             at = (picked, np.arange(rows.size))
             mean[rows] = curves.response[at]
+            worth[rows] = terms.value(np.ones_like(curves.response), curves.worth)[at]
             incentive[rows] = np.asarray(terms.unit_costs, dtype=np.int64)[picked]
             luck = self._luck_of(batch.request_id[rows].tolist())
             if side == "customer":
@@ -180,6 +183,7 @@ class OutcomeModel:
             cost=np.rint(incentive * units).astype(np.int64),
             expected_response=mean,
             expected_cost=expected_cost,
+            worth=worth,
         )
 
 

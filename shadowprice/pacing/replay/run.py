@@ -163,7 +163,7 @@ def replay(
                     shown.advance(len(some))
             at_first, own = first or (price, None)
             rows.append(
-                {"slot": slot, **_sums(campaign, parts), "exhausted": exhausted, **_price(campaign, at_first, own)}
+                {"slot": slot, **_sums(parts), "exhausted": exhausted, **_price(campaign, at_first, own)}
                 | {"updates": updates, "resolve_seconds": own.seconds if own else np.nan}
                 | {**_latency(calls), "note": "; ".join(notes)}
             )
@@ -205,14 +205,6 @@ class Pending:
             self._open, self._due = self._open.take(~known), self._due[~known]
 
 
-def weighted(campaign: Campaign, outcomes: Outcomes, response: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,): the worth of each response, by the weight of its side."""
-    weight = np.zeros(len(outcomes))
-    for side, terms in campaign.sides.items():
-        weight[outcomes.side == side] = terms.weight
-    return weight * response
-
-
 def _check(answers: Answers, batch: Day) -> None:
     for name in ("level", "reason", "propensity", "arm"):
         if np.shape(getattr(answers, name)) != (len(batch),):
@@ -221,14 +213,14 @@ def _check(answers: Answers, batch: Day) -> None:
         raise InvalidInput(f"must be an index or {NOTHING}", field="answers.level")
 
 
-def _sums(campaign: Campaign, settled: list[Outcomes]) -> dict[str, float]:
+def _sums(settled: list[Outcomes]) -> dict[str, float]:
     sums = {"requests": 0, "spend": 0, "expected_spend": 0.0, "value": 0.0, "expected_value": 0.0}
     for part in settled:
         sums["requests"] += len(part)
         sums["spend"] += int(part.cost.sum())
         sums["expected_spend"] += float(part.expected_cost.sum())
-        sums["value"] += float(weighted(campaign, part, part.response).sum())
-        sums["expected_value"] += float(weighted(campaign, part, part.expected_response).sum())
+        sums["value"] += float(part.worth @ part.response)
+        sums["expected_value"] += float(part.worth @ part.expected_response)
     return sums
 
 

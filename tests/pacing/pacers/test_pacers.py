@@ -17,7 +17,6 @@ from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotCertified, NotFound
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, pacer_names, scheduled_slot
 from shadowprice.pacing.replay.compare import Setting, hindsight, optimum, run_pacer
-from shadowprice.pacing.replay.run import weighted
 from shadowprice.pacing.resolve import MAX_STEP
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
@@ -218,7 +217,7 @@ def test_the_pacing_error_is_what_was_paid_over_what_was_planned(standing: Calla
 
 
 def value(setting: Setting, outcomes: Any) -> float:
-    return float(weighted(setting.campaign, outcomes, outcomes.expected_response).sum())
+    return float(outcomes.worth @ outcomes.expected_response)
 
 
 def test_the_best_fixed_price_is_the_best_of_many_that_keep_within_the_budget(make_setting: MakeSetting) -> None:

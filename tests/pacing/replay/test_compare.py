@@ -175,7 +175,7 @@ def test_a_spent_budget_never_brings_less_than_the_lowest_level_that_costs_nothi
     )
     run = run_policies(setting)["static"]
     assert run.outcomes.cost.sum() > 2 * campaign.budget.limit
-    assert attainable(setting).incremental(value_within_budget(campaign, run)) > 0
+    assert attainable(setting).incremental(value_within_budget(run)) > 0
 
 
 @pytest.mark.parametrize("form", ["total", "per_account", "per_response"])

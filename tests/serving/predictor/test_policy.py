@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,8 +73,12 @@ class Case:
             experiment=dice.choice([None, Experiment(arms=ARMS, salt=f"s{seed}")]),
             exploration=dice.choice([0.0, 0.3]),
         )
+        if money := seed % 2 == 1:
+            sides = {side: replace(terms, weight=0.3, worth="x_spend") for side, terms in self.campaign.sides.items()}
+            self.campaign = replace(self.campaign, objective="margin", sides=sides)
         names = self.campaign.priced
-        self.price = kit.price(prices={name: dice.choice([0.0, dice.uniform(0.0005, 0.006)]) for name in names})
+        unit = 300 if money else 1
+        self.price = kit.price(prices={name: dice.choice([0.0, unit * dice.uniform(0.0005, 0.006)]) for name in names})
         side = [dice.choice(SIDES) for _ in range(COUNT)]
         account = [f"{each[0]}{dice.randrange(40)}" for each in side]
         partner = [dice.choice(["", "p1", "p2", "p3"]) for _ in range(COUNT)]
@@ -89,6 +94,7 @@ class Case:
             age = [*(dice.choice([None, 12.0, 30.0]) for _ in accounts), None, None, None]
             kind = [*(None for _ in accounts), "kiosk", "bar", None]
             table = pd.DataFrame({"account_id": [*accounts, "p1", "p2", "p3"], "x_age": age, "c_kind": kind})
+            table["x_spend"] = [*(dice.choice([None, 0.0, 400.0, 2500.0]) for _ in accounts), 1.0, 1.0, 1.0]
             table.to_parquet(folder / columns_file(each))
         self.coverage = self.campaign.coverage().reading(folder)
         vectors = self.embeddings.set_index("account_id")["embedding"]
@@ -190,7 +196,8 @@ def test_each_caller_gives_what_the_policy_answers_to_the_request_alone(case, tm
         side, partner = case.requests.side[row], case.requests.partner_id[row]
         shares = made.decision.policy.propensities()[:, column].tolist()
         logged = {"side": side, "groups": own.groups[0], "partner_id": partner, "propensities": shares}
-        shown = level_rows(case.campaign, logged, case.curve[row][:, 0].astype(np.float64), case.price)
+        worth = case.coverage.worth(SideRequests(side, [case.requests.account_id[row]]))
+        shown = level_rows(case.campaign, logged, case.curve[row][:, 0].astype(np.float64), case.price, worth)
         scores = own.choices.scores(case.price.of(case.campaign.priced))[:, 0]
         assert [each["score"] for each in shown] == scores.tolist()
         assert [each["propensity"] for each in shown] == shares
@@ -207,3 +214,6 @@ def test_the_cases_have_every_reason_and_several_prices(kit, tmp_path) -> None:
     }
     assert {len(each.campaign.priced) for each in cases} >= {1, 2, 3, 4}
     assert any(each.campaign.limits.caps for each in cases)
+    own = [each.coverage.worth(SideRequests("customer", [f"c{k}" for k in range(40)])) for each in cases[1::2]]
+    # An account without a worth has the mean of the others.
+    assert all(len(np.unique(each)) == 4 and 0.0 in each for each in own)
