@@ -49,7 +49,9 @@ def _command(name: str, command: Any) -> Iterator[str]:
         if each.name == "help" or each.help == COMMON_JSON:
             continue
         label = _label(each) if each in arguments else ", ".join(each.opts)
-        default = " (required)" if each.required else "" if each.default in (None, "", False) else f" (`{each.default}`)"
+        default = (
+            " (required)" if each.required else "" if each.default in (None, "", False) else f" (`{each.default}`)"
+        )
         yield f"- `{label}`{default}: {each.help}"
 
 

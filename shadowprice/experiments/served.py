@@ -15,7 +15,7 @@ from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.columns import Columns
 from shadowprice.groups import Groups
 from shadowprice.limits.coverage import Coverage, SideRequests
-from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog, final
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")

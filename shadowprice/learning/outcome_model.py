@@ -18,7 +18,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage, SideRequests
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.training import TrainingConfig
 
@@ -118,11 +118,11 @@ def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) ->
     }
 
 
-def populations(data: TrainingSet, curves: Mapping[Side, Curves], coverage: Coverage) -> dict[Side, Population]:
+def populations(data: TrainingSet, curves: Mapping[Side, Curves], coverage: Coverage) -> dict[Side, NamedCurves]:
     """Name the accounts of the curves of :func:`truth_of`, with their worth."""
     names = {side: data.serving[side]["account_id"].to_numpy(dtype=str) for side in curves}
     worth = {side: coverage.worth(SideRequests(side, each.tolist())) for side, each in names.items()}
-    return {side: Population(names[side], replace(each, worth=worth[side])) for side, each in curves.items()}
+    return {side: NamedCurves(names[side], replace(each, worth=worth[side])) for side, each in curves.items()}
 
 
 def truth_note(dataset: Dataset) -> str:

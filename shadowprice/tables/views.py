@@ -6,7 +6,17 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.arms import Experiment
-from shadowprice.campaign import MOST_RESPONSE, RESPONSES, SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.campaign import (
+    MOST_RESPONSE,
+    NOTHING_GIVEN,
+    RESPONSES,
+    SIDES,
+    Budget,
+    Campaign,
+    Segment,
+    Side,
+    Terms,
+)
 from shadowprice.currency import USD
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput

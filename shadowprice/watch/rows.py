@@ -10,7 +10,7 @@ import pandas as pd
 from shadowprice.campaign import Campaign
 from shadowprice.experiments import served
 from shadowprice.experiments.served import asked_requests, mature
-from shadowprice.pacing.decision_log.segments import Kind
+from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog
 
 COLUMNS = ("account_id", "side", "level", "day", "predicted", "response", "explored")

@@ -29,9 +29,7 @@ class Claim:
             for each in (f"{self._path}.lock", self._path):
                 descriptor = lock_file(each)
                 if descriptor is None:
-                    raise Conflict(
-                        f"ledger {path}: another process is writing to it; stop it, or name another"
-                    )
+                    raise Conflict(f"ledger {path}: another process is writing to it; stop it, or name another")
                 self._held.append(descriptor)
             file = os.fstat(self._held[-1])
         except OSError as error:

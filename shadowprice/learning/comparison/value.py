@@ -338,7 +338,7 @@ def trial_of(
     campaign: Campaign,
     side: Side,
     worth: NDArray[np.float64] | None = None,
-) -> Trial:
+) -> RandomizedRows:
     """Rows of a side as a trial in the campaign's value and net money, without curves; worth as in ``Terms.value``.
 
     The value is net of the campaign's least return of the cost.

@@ -197,7 +197,7 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, RandomizedRows
 
 
 def _truth(
-    truth: Source, campaign: Campaign, side: Side, trial: Trial, curves: Curves
+    truth: Source, campaign: Campaign, side: Side, trial: RandomizedRows, curves: Curves
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     response = true_curves(truth, side, np.asarray(trial.account), curves.levels.size)
     return campaign.terms(side).value(response, curves.worth), campaign.terms(side).cost(response)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shadowprice.campaign import Side
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
-from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.run import Replay
 
 CLOSED, FROZEN, ORACLE = "closed loop", "frozen model", "true curves"
