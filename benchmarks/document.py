@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import scale
-from benchmarks.markdown import Results, markdown
+from benchmarks.markdown import Results, goals_missed, markdown
 from benchmarks.pacing import sample
 from benchmarks.service import capacity_tables, tables
 
@@ -191,7 +191,7 @@ def actors(results: Results) -> str:
 
 
 def goals(results: Results) -> str:
-    """Each goal with the figure that was measured."""
+    """Goals that are missed or not measured, and the number of the others."""
     rows = [row for row in results["allocation"]["rows"] if "skipped" not in row]
 
     def of(kind: str, accounts: int, solver: str = "engine") -> dict[str, Any] | None:
@@ -200,15 +200,15 @@ def goals(results: Results) -> str:
             None,
         )
 
-    lines: list[list[str]] = []
+    lines: list[tuple[str, str, bool | None]] = []
 
     def goal(text: str, measured: float | None, limit: float, *, least: bool = False, unit: str = "") -> None:
         if measured is None:
-            lines.append([text, "not measured", ""])
+            lines.append((text, "not measured", None))
             return
         met = measured >= limit if least else measured <= limit
         shown = power(measured) if limit < 1e-3 else f"{measured:,.0f}" if measured >= 100 else f"{measured:.3g}"
-        lines.append([text, shown + unit, "met" if met else "**missed**"])
+        lines.append((text, shown + unit, met))
 
     mine = [row for row in rows if row["solver"].startswith("engine")]
     goal("certified gap ≤ 1e-9, all sizes", max(row["gap"] for row in mine), 1e-9)
@@ -233,7 +233,7 @@ def goals(results: Results) -> str:
             goal(f"{what}: ≥ 100 × min-cost flow", row["flow"]["ratio"], 100, least=True, unit=" ×")
             goal(f"{what}: ≥ 20 × the heuristic", row["heuristic"]["ratio"], 20, least=True, unit=" ×")
             goal(f"{what}: memory ≤ 1.2 × the input", row["memory"], 1.2, unit=" ×")
-    return markdown(("goal", "measured", ""), lines)
+    return goals_missed(lines)
 
 
 def vouchers(results: Results) -> str:

@@ -75,15 +75,14 @@ def test_the_tables_of_the_service_say_what_was_met_and_where_the_time_went() ->
     alone = {"new": 0.7, "repeated": 0.4, "sync": 0.2}
     found = {"serving": {"rows": rows, "start_seconds": 11.0, "ledger": alone}}
     found["serving"] |= {"machine": {"cores": 2}, "cells": {"all": {"load": 9.0}}}
-    assert "| V2 gRPC | 1 | 32 | 1,000 | 900 | 0.50 | 1.00 | 1.00 | 2.0 | 2.0 | 1.5 | 300 | 300 | 120 |" in (
-        tables.throughput(found)
-    )
+    assert "| V2 gRPC | 1 | 32 | 1,000 | 900 | 0.50 | 2.0 | 1.5 | 300 | 120 |" in tables.throughput(found)
     assert "2 cores, load average 9: **beside other work**" in tables.throughput(found)
     said = tables.goals(found)
-    assert "| V2 gRPC, 1 connection: ≥ 85 % of KServe's throughput | 50 % | **missed** |" in said
-    assert "| V2 gRPC, 32 connections: p99 ≤ 2 × | 1.50 × | met |" in said
-    assert "| V2 gRPC, 8 connections, 100 a call: ≥ 20,000 decisions a second | 21,000 | met |" in said
-    assert "11.0 s | **missed** |" in said
+    assert said.startswith("3 of 6 goals are met.")
+    assert "| V2 gRPC, 1 connection: ≥ 85 % of KServe's throughput | 50 % |" in said
+    assert "p99 ≤ 2 ×" not in said
+    assert "100 a call" not in said
+    assert "11.0 s |" in said
     parts = tables.stages(found)
     assert "| curve | 0.100 |" in parts
     assert "| — a sync of the disk by itself | 0.20 |" in parts
