@@ -88,7 +88,7 @@ class Experiment:
     """Arms of a campaign and the assignment of units to them.
 
     arms    names differ; the shares sum to at most 10,000 basis points
-    salt    1 to 64 bytes, secret to nobody; another experiment takes another salt, so that its arms are independent
+    salt    1 to 64 bytes, not a secret; another experiment takes another salt, so that its arms are independent
     unit    identifier that is hashed: all requests of a unit are in one arm; one without a name has none
     raises  growth of arms since the start, in order
 

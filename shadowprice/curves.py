@@ -1,4 +1,4 @@
-"""Response curves: what each account is expected to do at each incentive level."""
+"""Response curves: the expected response of each account at each incentive level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Response models: what every account is expected to do at every incentive level."""
+"""Response models: the expected response of every account at every incentive level."""
 
 from shadowprice.responses.registry import load, make, names
 

@@ -37,7 +37,7 @@ RESERVED = (
 )
 """Columns of a training frame that are not features.
 
-``cost`` is what the row took and ``amount`` what its conversion brought, minor units; ``clicked`` comes before a
+``cost`` is the cost of the row and ``amount`` the value of its conversion, minor units; ``clicked`` comes before a
 conversion; ``exploration`` says whether the level was drawn at random.
 ``weight`` is the row's own; ``balancing_weight`` is the stabilized inverse of its propensity, which replaces the
 propensity (:func:`shadowprice.responses.weights.row_weights`).
@@ -49,7 +49,7 @@ HELD_OUT = 0.15
 
 
 class ResponseModel(ABC):
-    """Learns from labeled requests of one side what its accounts do at each incentive level.
+    """Model of the responses of one side's accounts at each incentive level, learned from labeled requests.
 
     monotone    the curve never falls as the incentive rises, for any weights
     calibrated  the response is a probability or an expectation, not only a score
@@ -128,7 +128,7 @@ class ResponseModel(ABC):
         save_state(State(state.arrays, own), folder / FILE)
 
     def check_frame(self, frame: pd.DataFrame) -> None:
-        """Refuse a training frame that lacks a column, or whose levels or responses cannot be, and missing inputs."""
+        """Refuse a training frame that lacks a column or has impossible levels or responses, and missing inputs."""
         self.given.require(self.needs, self.name)
         for column in ("account_id", "level", "response"):
             require(column in frame, column, "is missing from the training frame")

@@ -1,9 +1,8 @@
 """One-parameter corrections of the overall level of a response, on held-out rows.
 
 They repair a level that drifted since training and cannot bend a curve or break its monotonicity.
-Nothing is corrected, and 0 returned, unless :func:`differs` finds an error: what a few
-hundred accounts show by chance would only be carried into the budget. :func:`agreed` corrects only by
-what several weeks agree on.
+Nothing is corrected, and 0 returned, unless :func:`differs` finds an error: the chance of a few hundred accounts must
+not change the budget. :func:`agreed` corrects only by an error that several weeks share.
 """
 
 from __future__ import annotations

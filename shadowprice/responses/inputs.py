@@ -31,10 +31,10 @@ class Inputs:
     """Everything that a model of a side may read beside its rows.
 
     snapshots   the graph at successive instants, in order of time; a row sees the latest one not after it
-    sessions    voucher sessions with the graphs of what was done around them, see :meth:`SessionLog.build`
+    sessions    voucher sessions with the graphs of the behavior around them, see :meth:`SessionLog.build`
     behaviours  account_id, level, action, ts: actions on offers; a row sees those before its ``snapshot_at``
     offers      level and numbers x_* of every offer, such as the mean yearly return of a fund
-    segments    of a delivery: its levels are their numbers, and a model learns what a place in each is worth
+    segments    of a delivery: its levels are their numbers, and a model learns the worth of a place in each
 
     What a model reads is registered in :data:`shadowprice.responses.registry.MODELS`.
     """

@@ -1,4 +1,4 @@
-"""Row weights of a loss: what the caller gave, or the inverse of the logged propensities (S1, section 3.1).
+"""Row weights of a loss: given ones, or the inverse of the logged propensities (S1, section 3.1).
 
 A level that was not assigned at random is seen on other accounts than those it would be given to. A row
 weighted by 1 / p(level | features) stands for all the rows that its account might have been, and the weighted

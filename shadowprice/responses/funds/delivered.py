@@ -71,7 +71,7 @@ class DeliveryModel(SeparateModels):
         return {SIDE: found}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
-        """An unknown account is worth the mean, and may have what anybody may have."""
+        """Return heads whose unknown account has the mean values, and may have the offers for everybody."""
         default = embeddings[SIDE].mean(axis=0, dtype=np.float64).astype(np.float32)
         default[len(self.segments)] = NO_TOLERANCE
         risk = risk_levels(self.segments)

@@ -100,7 +100,7 @@ class AmountLoss(ABC):
         """Loss (n,) of each row; v is 0 exactly where the row did not convert."""
 
     def conversion(self, p: Tensor, _mu: Tensor, _sigma: Tensor) -> Tensor:
-        """Probability that a delivery converts: the complement of what the loss takes for nothing bought."""
+        """Probability that a delivery converts: the complement of the loss's probability of no purchase."""
         return p
 
     @abstractmethod
@@ -144,14 +144,14 @@ class EsjMass(Esj):
     positive  −[log p + log N(v; mu, sigma) − v]
     negative  −log[(1 − p) + p·Φ((log 2 − mu) / sigma)]
 
-    Mu may lie below 0, where most wishes fall short; with p = 1 this is a censored regression (Tobin 1958), in which
-    rows without a purchase say where mu is.
+    Mu may lie below 0, where most latent amounts fall short; with p = 1 this is a censored regression (Tobin 1958), in
+    which rows without a purchase determine mu.
     """
 
     signed: ClassVar[bool] = True
 
     def mu(self, raw: Tensor) -> Tensor:
-        """Location in [−25, 25]: a wish may fall short by far."""
+        """Location in [−25, 25]: a latent amount may lie far below the least purchase."""
         return raw.clamp(-LARGEST_MU, LARGEST_MU)
 
     def start(self, share: float, v: Tensor, weight: Tensor) -> tuple[float, float, float]:
@@ -180,7 +180,7 @@ class EsjMass(Esj):
         return -torch.where(v > 0, bought, nothing)
 
     def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
-        """p·Φ((mu − log 2)/sigma): of those who would buy, those who wish for the least purchase or more."""
+        """p·Φ((mu − log 2)/sigma): of possible buyers, those whose latent amount reaches the least purchase."""
         share: Tensor = p * torch.special.ndtr((mu - LEAST) / sigma)
         return share
 
@@ -206,8 +206,7 @@ class EsjMass(Esj):
 class Cragg(EsjMass):
     """Two parts (Cragg 1971): cross-entropy, and of positives alone the lognormal truncated at the least purchase.
 
-    What :class:`EsjMass` says of amounts without what it learns from rows that bought nothing; the two differ in
-    nothing else.
+    Like :class:`EsjMass`, except that amounts are not learned from rows without a purchase.
     """
 
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
@@ -259,7 +258,7 @@ class Ziln(AmountLoss):
 
 
 class SquaredError(AmountLoss):
-    """Cross-entropy, and half the squared error of v on positives: a lognormal whose sigma nobody learns."""
+    """Cross-entropy, and half the squared error of v on positives: a lognormal whose sigma is not learned."""
 
     outputs: ClassVar[int] = 1
 

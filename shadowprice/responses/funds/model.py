@@ -57,8 +57,7 @@ class FundModel(ModuleModel[FundNetwork]):
     Options:
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
         given_click: whether purchases and amounts are learned from clicked deliveries alone (``Outputs.rows``), in
-        place
-            of p = pCTR·pCVR over all of them; needs ``clicked``.
+            place of p = pCTR·pCVR; needs ``clicked``.
         offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower; training
             starts at that of the offer's own rows.
         unit: minor units of the least purchase; amounts are counted in it.
@@ -190,7 +189,7 @@ class FundModel(ModuleModel[FundNetwork]):
 
     @torch.no_grad()
     def _each(self, frame: pd.DataFrame, use: Callable[[slice, Tensor], None]) -> None:
-        """Give ``use`` some rows of the frame and their raw outputs (m·J, T), float64, for all rows.
+        """Call ``use`` for all rows, with some rows of the frame at a time and their raw outputs (m·J, T), float64.
 
         The graph is passed over once; the rows are taken :data:`CHUNK` at a time, on as many threads as torch has.
         """

@@ -27,7 +27,7 @@ class Credit:
 
 
 class Goal(ABC):
-    """A number to be large, computed from predictions on the rows of a trial."""
+    """A number to be maximized, computed from predictions on the rows of a trial."""
 
     @abstractmethod
     def credits(self, value: Tensor, cost: Tensor, trial: GoalRows, estimator: GradientEstimator) -> Iterator[Credit]:

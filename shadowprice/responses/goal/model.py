@@ -1,4 +1,4 @@
-"""Two-outcome networks trained jointly for their predictions and for what their decisions bring."""
+"""Two-outcome networks trained jointly for their predictions and for the value of their decisions."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class GoalModel(TwoOutcomeModel):
 
 
 def default_budgets(value: Tensor, cost: Tensor) -> list[float]:
-    """:data:`BUDGETS` of the way from the least that can be spent to what is spent where money costs nothing."""
+    """Return :data:`BUDGETS` of the way from the least spend to the spend at the price 0."""
     low = float(cost.min(dim=1).values.mean())
     high = float(cost.gather(1, value.argmax(dim=1, keepdim=True)).mean())
     return [low + share * (high - low) for share in BUDGETS]

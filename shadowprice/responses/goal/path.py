@@ -39,7 +39,7 @@ class OutcomePath:
         return float(self.prices[last] + share * (self.prices[last + 1] - self.prices[last]))
 
     def worth(self, budget: float) -> float:
-        """dV/dC around ``budget``: what a little more spend would bring. Never negative.
+        """dV/dC around ``budget``: value of a little more spend. Never negative.
 
         Weighted least squares over the path; the weights fall with the distance from the budget.
         """

@@ -255,7 +255,7 @@ class StoredHead:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeliveryHead(StoredHead):
-    """The embedding is what each of J offers is worth for the account, and behind it the account's risk tolerance.
+    """The embedding holds the worth of each of J offers for the account, and behind it the account's risk tolerance.
 
     risk_level (J,), the least tolerance at which an offer may be given; −inf where anybody may. O(N·J).
     """

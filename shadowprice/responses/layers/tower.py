@@ -34,7 +34,7 @@ def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) 
     """Return the values (n, C) of the fitted request features ``names``, NaN where a number is not known.
 
     A category is read against the fitted values and not those that happen to be in the columns; one that is not known
-    is none of them, as in training. So a row means the same alone as in company.
+    is none of them, as in training. So the values of a row do not depend on other rows.
 
     Args:
         columns: column → n values; numbers of x_…, texts of c_…; None or NaN where unknown.
@@ -147,7 +147,7 @@ def _tower(arrays: Arrays, meta: Any) -> ServedTower:
 
 
 def stored_defaults(heads: Mapping[Side, Head], towers: Mapping[Side, ServedTower]) -> dict[Side, NDArray[np.float32]]:
-    """Return what stands for an account that the store does not know, as long as what is stored of one.
+    """Return the vector of an account that the store does not know, as long as a stored one.
 
     That is the embedding (D,) of a side, and behind it the account's own embedding where the side has a tower.
     """

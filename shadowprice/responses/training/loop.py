@@ -33,7 +33,7 @@ class BestEpoch:
     """Rule of the epoch that training keeps.
 
     keep_start    whether the state before the first epoch may be the best
-    least_epochs  patience counts from here on; a loss that changes until then must not be given up for standing still
+    least_epochs  patience counts from here on; a loss whose weights change until then may stand still
     least_gain    by how much the measure must fall to count as better
     """
 

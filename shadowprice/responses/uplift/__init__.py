@@ -1,1 +1,1 @@
-"""Networks with two outcomes per level, what a request brings and what it costs, and their baselines."""
+"""Networks with two outcomes per level, value and cost of a request, and their baselines."""

@@ -1,4 +1,4 @@
-"""The outcomes a network predicts at every level: what a request brings, and what it takes."""
+"""The outcomes a network predicts at every level: value and cost of a request."""
 
 from __future__ import annotations
 

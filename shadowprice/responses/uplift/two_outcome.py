@@ -1,4 +1,4 @@
-"""Networks of two outcomes, what a request brings and what it takes, as response models."""
+"""Networks of two outcomes, value and cost of a request, as response models."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """DIN on vouchers (Zhou et al., KDD 2018; S3's strongest baseline): attention over the vouchers redeemed before.
 
-It knows which vouchers a person redeemed, and nothing of what was put into carts around them.
+It reads the vouchers that a person redeemed, and not the carts around them.
 """
 
 from __future__ import annotations

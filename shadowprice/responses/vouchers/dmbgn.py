@@ -1,4 +1,4 @@
-"""DMBGN: a voucher's redemption from the graph of what a person did around it (S3, KDD 2021).
+"""DMBGN: a voucher's redemption from the graph of a person's behavior around it (S3, KDD 2021).
 
 Every session's graph becomes e = e_b ‖ e_o, what was done and the voucher, with the score s = σ(e_b·e_o). Past
 redeemed sessions and the target, of which only what came before the collection is known, meet in DIN's attention:
