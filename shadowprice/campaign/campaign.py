@@ -193,7 +193,7 @@ class Campaign:
 
     @property
     def in_money(self) -> bool:
-        """Whether the objective is in minor units: a price is then the return of the last unit of money."""
+        """Return whether the objective is in minor units: a price is then the return of the last unit of money."""
         return self.objective != RESPONSES
 
     def _check_experiment(self) -> None:

@@ -299,7 +299,7 @@ def _cost_bases(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
 
 @_rule("campaign.campaign_id", "account.snapshot_ts", "offer.side")
 def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
-    """In money every side has a worth, and where a column says it the newest row of every account has one."""
+    """Every side has a worth in money; where a column has it, the newest row of every account has one."""
     columns = "objective, weight_customer, worth_customer, weight_merchant, worth_merchant"
     row = [*db.sql(f"SELECT {columns} FROM campaign").fetchall(), (None,) * 5][0]
     offered = {side for (side,) in db.sql("SELECT DISTINCT side FROM offer").fetchall()}
