@@ -14,6 +14,7 @@ from shadowprice.campaign.campaign import (
     Policy,
 )
 from shadowprice.campaign.places import Place, places_of
+from shadowprice.campaign.quotas import place_bounds, place_sums
 from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, may_enter, risk_levels
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
@@ -41,6 +42,8 @@ __all__ = [
     "Terms",
     "demands",
     "may_enter",
+    "place_bounds",
+    "place_sums",
     "places_of",
     "risk_levels",
 ]

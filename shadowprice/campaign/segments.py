@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from shadowprice.campaign.fields import check_whole
 from shadowprice.errors import InvalidInput
 
+ONE_PLACE = "one-place"
+"""Name of the ledger's limit that gives an account one place."""
 NOTHING_GIVEN = "none"
 """Name of the segment of the accounts that a delivery gives nothing."""
 
@@ -29,8 +31,8 @@ class Segment:
     risk_level: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidInput("must not be empty", field="segment.name")
+        if not self.name or "|" in self.name or self.name == ONE_PLACE:
+            raise InvalidInput(f"must not be empty or {ONE_PLACE!r}, nor hold '|'", field="segment.name")
         check_whole(self.demand, 0, "accounts", "segment.demand")
         if self.gives_nothing and self.risk_level is not None:
             raise InvalidInput("must be empty: every account may be given nothing", field="segment.risk_level")
