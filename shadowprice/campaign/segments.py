@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,18 @@ class Segment:
     def gives_nothing(self) -> bool:
         """Return whether the segment is the one of value 0."""
         return self.name == NOTHING_GIVEN
+
+
+def places_left(segments: Sequence[Segment], taken: NDArray[np.int64], accounts: int) -> tuple[Segment, ...]:
+    """Return the segments with the places that are left for ``accounts`` without one; (J,) places are ``taken``.
+
+    The segment that gives nothing takes the accounts beyond these places; it is added where there are such accounts.
+    """
+    left = [replace(each, demand=max(0, each.demand - int(count))) for each, count in zip(segments, taken, strict=True)]
+    given = [each for each in left if not each.gives_nothing]
+    rest = max(0, accounts - sum(each.demand for each in given))
+    nothing = [Segment(name=NOTHING_GIVEN, demand=rest)] if rest or len(given) < len(left) else []
+    return (*given, *nothing)
 
 
 def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:

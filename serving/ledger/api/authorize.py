@@ -41,7 +41,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     at = microseconds(decided_at)
     ttl = timedelta(hours=campaign.authorization_ttl_hours) // timedelta(microseconds=1)
     spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
-    segments = [each for terms in campaign.sides.values() for each in terms.segments]
+    segments = campaign.segments
     # Level 0 of a delivery is an offer; every account may be given nothing.
     nothing = len(segments) - 1 if segments and segments[-1].gives_nothing else NOTHING
     reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
