@@ -67,8 +67,9 @@ def plan_delivery(model: Path, tables: Path | None, workspace: Path, out: Path, 
     campaign = read_campaign(workspace)
     store = PriceStore(workspace / PRICES)
     version, newest = store.next_version(campaign.name), store.latest(campaign.name, verified_only=True)
-    columns = {"decisions": ("account_id", "level")}
-    placed = None if log is None else read_log(log, columns=columns).decisions
+    placed = None
+    if log is not None:
+        placed = read_log(log, columns={"decisions": ("account_id", "level")}).decisions
     plan, record = deliver(model, load_dataset(tables).tables, campaign, out, version=version, placed=placed)
     if newest is not None and placed is not None and record.priced_before(newest):
         # Places may be solved again within an hour.

@@ -69,8 +69,8 @@ class Entry(NamedTuple):
         missing, kept[self.wanted.level] = kept[self.wanted.level], 0.0
         if self.spare.level != NOTHING:
             missing = kept[self.spare.level] = min(kept[self.spare.level] + missing, 1.0)
-        changed = {"propensity": missing, "propensities": tuple(kept)}
-        return self.spare._replace(reason=full.reason, limited_by=full.name, **changed)
+        found = self.spare._replace(reason=full.reason, limited_by=full.name)
+        return found._replace(propensity=missing, propensities=tuple(kept))
 
     def at(self, left: Left | None) -> Decision:
         """Return the decision to record where ``left`` remains; None where nothing limits it."""
