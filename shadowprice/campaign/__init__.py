@@ -15,7 +15,7 @@ from shadowprice.campaign.campaign import (
 )
 from shadowprice.campaign.places import Place, places_of
 from shadowprice.campaign.quotas import place_bounds, place_sums, sum_of
-from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, may_enter, places_left, risk_levels
+from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, fees, may_enter, places_left, risk_levels
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
 
@@ -41,6 +41,7 @@ __all__ = [
     "Side",
     "Terms",
     "demands",
+    "fees",
     "may_enter",
     "place_bounds",
     "place_sums",

@@ -24,16 +24,20 @@ class Segment:
     name        of the offer
     demand      how many accounts exactly are to be given it
     risk_level  the least risk tolerance of an account that may be given it; None: open to all
+    fee         share of the transaction value that the objective counts, such as the fee of a fund
     """
 
     name: str
     demand: int
     risk_level: int | None = None
+    fee: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.name or "|" in self.name or self.name == ONE_PLACE:
             raise InvalidInput(f"must not be empty or {ONE_PLACE!r}, nor hold '|'", field="segment.name")
         check_whole(self.demand, 0, "accounts", "segment.demand")
+        if not 0 <= self.fee < np.inf:
+            raise InvalidInput(f"must be a share that is not negative, got {self.fee}", field="segment.fee")
         if self.gives_nothing and self.risk_level is not None:
             raise InvalidInput("must be empty: every account may be given nothing", field="segment.risk_level")
 
@@ -58,6 +62,11 @@ def places_left(segments: Sequence[Segment], taken: NDArray[np.int64], accounts:
 def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:
     """(J,): least tolerance of each segment, −inf where anybody may have it."""
     return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
+
+
+def fees(segments: Sequence[Segment]) -> NDArray[np.float64]:
+    """(J,): share of a transaction's value that counts."""
+    return np.array([each.fee for each in segments], dtype=np.float64)
 
 
 def demands(segments: Sequence[Segment]) -> NDArray[np.int64]:

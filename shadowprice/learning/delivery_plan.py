@@ -62,7 +62,7 @@ class DeliveryPlan:
     model_version: str
 
     def table(self) -> pd.DataFrame:
-        """account_id, segment (name), value (predicted transaction value, minor units)."""
+        """account_id, segment (name), value (predicted, of the share that counts, minor units)."""
         names = np.array([segment.name for segment in self.segments], dtype=object)
         chosen = self.plan.segment
         worth = self.value[chosen, np.arange(chosen.size)].astype(np.float64)
@@ -225,7 +225,8 @@ def deliver(
         Conflict: every account has a place.
         NotCertified: see :func:`plan_delivery`.
     """
-    account_id, value, _ = read_values(bundle)
+    account_id, predicted, _ = read_values(bundle)
+    value = campaign.terms(SIDE).value(predicted).astype(np.float32)
     meta = read_meta(bundle)
     rest = campaign
     if placed is not None:
