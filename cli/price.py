@@ -86,7 +86,7 @@ def line(record: PriceRecord, campaign: Campaign) -> str:
     currency = Currency.of(campaign.currency)
     each = f"per {currency.one}"
     prices = ", ".join(f"{name} {currency.unit * price:.6g} {each}" for name, price in record.prices.items())
-    if places := places_of(campaign, record.prices, currency):
+    if places := places_of(campaign.segments, record.prices, currency):
         prices = ", ".join(f"{place.name} {currency.write(place.price)} a place" for place in places)
     return (
         f"version {record.version}, slot {record.slot}, model {record.model_version}: {prices}; {record.status}, "

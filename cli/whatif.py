@@ -40,6 +40,8 @@ def whatif(
     groups: Annotated[Path | None, typer.Option(help="Parquet table of account_id and group")] = None,
     cap: Annotated[Repeated, typer.Option(help="SIDE=AMOUNT: most that one account may cost")] = None,
     state: Annotated[Path | None, typer.Option(help="file of the job measure: ask about the time left")] = None,
+    size: Annotated[Repeated, typer.Option(help="SEGMENT=N: accounts of a segment of a delivery")] = None,
+    fee: Annotated[Repeated, typer.Option(help="SEGMENT=SHARE: share of a segment's value that counts")] = None,
     rows: Annotated[int, typer.Option(help="accounts to solve on; 0 for all", min=0)] = SAMPLE_ROWS,
     log: Annotated[
         Path | None, typer.Option(help="decision log: also estimate each answer from what was served")
@@ -66,12 +68,16 @@ def whatif(
                 levels={side: [round(each) for each in given] for side, given in amounts(levels, "levels").items()},
                 limits={name: given[0] for name, given in amounts(limit, "limit").items()},
                 caps={side: given[0] for side, given in amounts(cap, "cap").items()},
+                sizes={name: number(each, "size") for name, each in pairs(size or (), "size").items()},
+                fees={name: number(each, "fee") for name, each in pairs(fee or (), "fee").items()},
                 rows=rows,
                 log=log,
             )
         )
     if as_json:
         print(json.dumps({"currency": campaign.currency, "money_unit": "minor units", **found}))
+    elif campaign.segments:
+        show_places(found, currency, Console())
     else:
         show(found, campaign, Console())
 
@@ -124,6 +130,18 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     if "logged" in found and (nothing := found["logged"]["given_nothing"]):
         console.print(f"{nothing:,} requests of the log that were given nothing are left out.", soft_wrap=True)
     console.print(f"Added value: above {lowest(campaign)} for every request.", soft_wrap=True, markup=False)
+
+
+def show_places(found: dict[str, Any], currency: Currency, console: Console) -> None:
+    """Print the plan of a delivery as it is and as asked, with the meaning of each price."""
+    for name in ("current", "asked"):
+        table = Table("segment", "accounts", "fee", "meaning of the price", title=name)
+        for each in found[name]["places"]:
+            table.add_row(each["name"], f"{each['demand']:,}", f"{each['fee']:.4g}", each["meaning"])
+        console.print(table)
+    now, asked = (found[name]["value"] for name in ("current", "asked"))
+    told = f"Predicted value: {currency.write(now)} now, {currency.write(asked)} as asked"
+    console.print(f"{told}, a change of {currency.write(asked - now)}.", soft_wrap=True, markup=False)
 
 
 def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency) -> None:

@@ -69,6 +69,7 @@ class SolveJob(Job):
     state: Path | None = reads("file of the measure job", optional=True)
     model: Path | None = reads("folder of the model bundle", optional=True)
     tables: Path | None = reads("folder of the prepared tables; a delivery needs it", optional=True)
+    log: Path | None = option(None, "decision log of a delivery that runs; its price is that of the places left")
     workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
     campaign: str = option("", "name of a campaign that starts with this price")
     budget: int = option(0, "minor units for the day of a campaign that starts")
@@ -121,7 +122,7 @@ def _first_price(job: SolveJob) -> Solved:
     assert job.model is not None
     head = load_heads(job.model).get("customer")
     if isinstance(head, DeliveryHead):
-        return plan_delivery(job.model, job.tables, job.workspace, job.price)
+        return plan_delivery(job.model, job.tables, job.workspace, job.price, job.log)
     if not isinstance(head, StoredHead) or not job.campaign:
         raise InvalidInput(f"{job.model}: a campaign is priced from its state; measure first", field="state")
     day = Day(job.campaign, job.budget, job.requests)

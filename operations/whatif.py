@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from operations.common.accounts import read_accounts
+from operations.common.delivery_whatif import ask_delivery
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.to_come import requests_to_come
@@ -62,6 +63,8 @@ class WhatifJob(Job):
     levels: Mapping[str, Any] = option({}, "side to list of levels offered, as JSON; some of the campaign's")
     limits: Mapping[str, Any] = option({}, "side, group, condition or further budget to minor units, as JSON")
     caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
+    sizes: Mapping[str, Any] = option({}, "segment of a delivery to number of accounts, as JSON")
+    fees: Mapping[str, Any] = option({}, "segment of a delivery to the share of value that counts, as JSON")
     rows: int = option(SAMPLE_ROWS, "accounts to solve on; 0 for all")
     log: Path | None = reads("folder of a decision log that the answers are also estimated from", optional=True)
     mature_hours: int = maturity()
@@ -77,6 +80,13 @@ def run(job: WhatifJob) -> dict[str, Any]:
         InvalidInput: terms that the campaign cannot have, or a limit on a group without accounts.
         NotFound: no population of the model.
     """
+    campaign = read_campaign(job.workspace)
+    if campaign.segments:
+        found = _delivery(job, campaign)
+        write_whole(job.answer, json.dumps(found, indent=1))
+        return found
+    if job.sizes or job.fees:
+        raise InvalidInput("has no segments: only a delivery has sizes and fees", field="campaign")
     asked = open_what_if(job.workspace, job.state, job.rows)
     amounts = {name: _amount(name, limit) for name, limit in job.limits.items()}
     own = {each.name for each in asked.campaign.group_budgets}
@@ -99,6 +109,20 @@ def run(job: WhatifJob) -> dict[str, Any]:
     if job.log is not None:
         found["logged"] = _logged(job, asked.campaign, found)
     write_whole(job.answer, json.dumps(found, indent=1))
+    return found
+
+
+def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
+    """Answer about a delivery, which has sizes and fees and no budget."""
+    if job.budget > 0 or job.levels or job.limits or job.caps or job.groups or job.state or job.log:
+        raise InvalidInput("is a delivery: ask about sizes and fees, and leave the other terms out", field="campaign")
+    sizes = {name: _amount(name, size) for name, size in job.sizes.items()}
+    if wrong := [name for name, size in sizes.items() if size != int(size) or size < 0]:
+        raise InvalidInput("must be a number of accounts", field=f"sizes.{wrong[0]}")
+    shares = {name: _amount(name, fee) for name, fee in job.fees.items()}
+    found: dict[str, Any] = ask_delivery(
+        job.workspace, campaign, {name: int(size) for name, size in sizes.items()}, shares
+    )
     return found
 
 

@@ -32,7 +32,7 @@ from serving.ledger.records import Correction, Entry, ReportedOutcome, lone
 from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
 from serving.settings import setting
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, place_sums
 from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind
@@ -95,7 +95,8 @@ def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Fu
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
         sums = campaign.limits.sums(asked_by(row), time_of(row.decided_at))
-        yield store.authorize([[Entry(row, row, (), ttl, sums)]], None, row.decided_at)
+        places = place_sums(campaign.terms(row.side), row.level, row.account_id)
+        yield store.authorize([[Entry(row, row, (), ttl, sums, places)]], None, row.decided_at)
         return
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost

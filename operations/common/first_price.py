@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import CampaignState
 from shadowprice.pacing.spend import SpendReport
@@ -49,8 +50,10 @@ class Day:
     requests: int
 
 
-def plan_delivery(model: Path, tables: Path | None, workspace: Path, out: Path) -> Solved:
+def plan_delivery(model: Path, tables: Path | None, workspace: Path, out: Path, log: Path | None = None) -> Solved:
     """Plan a delivery by the stored values and write the plan; its prices are those of a place in each segment.
+
+    With a decision log the plan is that of the accounts without a place, and of the places that are left.
 
     Raises:
         NotCertified: there is no plan, or its audit finds a fault.
@@ -62,8 +65,15 @@ def plan_delivery(model: Path, tables: Path | None, workspace: Path, out: Path) 
     if tables is None:
         raise InvalidInput("a delivery is planned with its tables", field="tables")
     campaign = read_campaign(workspace)
-    version = PriceStore(workspace / PRICES).next_version(campaign.name)
-    plan, record = deliver(model, load_dataset(tables).tables, campaign, out, version=version)
+    store = PriceStore(workspace / PRICES)
+    version, newest = store.next_version(campaign.name), store.latest(campaign.name, verified_only=True)
+    placed = None
+    if log is not None:
+        placed = read_log(log, columns={"decisions": ("account_id", "level")}).decisions
+    plan, record = deliver(model, load_dataset(tables).tables, campaign, out, version=version, placed=placed)
+    if newest is not None and placed is not None and record.priced_before(newest):
+        # Places may be solved again within an hour.
+        record = replace(record, slot=newest.slot, step=newest.step + 1, sha256="").sealed()
     return Solved(record, metrics_of(plan), plan.markdown(campaign))
 
 

@@ -97,7 +97,7 @@ class Console:
         state = self._state()
         content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
         prices = {} if state.newest is None else state.newest.record.prices
-        places = places_of(self._campaign, prices, self._currency) if prices else []
+        places = places_of(self._campaign.segments, prices, self._currency) if prices else []
         paced = state.window and not places
         drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if paced else ""
         facts = campaign_facts(self._campaign, self._currency)

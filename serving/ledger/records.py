@@ -53,6 +53,7 @@ class Entry(NamedTuple):
     reserved    (J,), the most that each level of the side can cost; unused without a ceiling
     ttl         microseconds of ledger time after which the authorization is released if no outcome is reported
     sums        of further limits that the authorization adds to
+    places      sums of the places that the wanted decision takes; without room in one of them the spare is recorded
     """
 
     wanted: Decision
@@ -60,6 +61,16 @@ class Entry(NamedTuple):
     reserved: tuple[int, ...]
     ttl: int
     sums: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+    def without_place(self, full: Left) -> Decision:
+        """Return the decision to record where a limit of places is full: the spare takes the share of the wanted."""
+        kept = list(self.wanted.propensities)
+        missing, kept[self.wanted.level] = kept[self.wanted.level], 0.0
+        if self.spare.level != NOTHING:
+            missing = kept[self.spare.level] = min(kept[self.spare.level] + missing, 1.0)
+        found = self.spare._replace(reason=full.reason, limited_by=full.name)
+        return found._replace(propensity=missing, propensities=tuple(kept))
 
     def at(self, left: Left | None) -> Decision:
         """Return the decision to record where ``left`` remains; None where nothing limits it."""

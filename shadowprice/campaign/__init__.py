@@ -14,7 +14,8 @@ from shadowprice.campaign.campaign import (
     Policy,
 )
 from shadowprice.campaign.places import Place, places_of
-from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, may_enter, risk_levels
+from shadowprice.campaign.quotas import place_bounds, place_sums, sum_of
+from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, fees, may_enter, places_left, risk_levels
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
 
@@ -40,7 +41,12 @@ __all__ = [
     "Side",
     "Terms",
     "demands",
+    "fees",
     "may_enter",
+    "place_bounds",
+    "place_sums",
+    "places_left",
     "places_of",
     "risk_levels",
+    "sum_of",
 ]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shadowprice.arms import CANARY, UNASSIGNED, Experiment
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
+from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.currency import USD, check_code
 from shadowprice.errors import InvalidInput
@@ -251,9 +252,14 @@ class Campaign:
         return self.sides[side]
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Segments of a delivery; empty of another campaign."""
+        return tuple(segment for terms in self.sides.values() for segment in terms.segments)
+
+    @property
     def priced(self) -> tuple[str, ...]:
         """Names that have a price: the budget and the further ones, or every segment of a delivery."""
-        found = tuple(segment.name for terms in self.sides.values() for segment in terms.segments)
+        found = tuple(segment.name for segment in self.segments)
         return found or (self.budget.name, *(each.name for each in self.group_budgets))
 
     @cached_property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shadowprice.campaign.campaign import Campaign
+from shadowprice.campaign.segments import Segment
 from shadowprice.currency import Currency
 
 
@@ -25,13 +25,12 @@ class Place:
     meaning: str
 
 
-def places_of(campaign: Campaign, prices: Mapping[str, float], currency: Currency) -> list[Place]:
-    """Return the segments of a delivery with the prices of their places, by name; empty of other campaigns.
+def places_of(segments: Sequence[Segment], prices: Mapping[str, float], currency: Currency) -> list[Place]:
+    """Return segments with the prices of their places, which ``prices`` has by name; empty without segments.
 
     Only differences of prices have a meaning: they are less that of the segment which gives nothing, or less the
     cheapest where there is none.
     """
-    segments = [each for terms in campaign.sides.values() for each in terms.segments]
     if not segments:
         return []
     free = next((each for each in segments if each.gives_nothing), min(segments, key=lambda each: prices[each.name]))
@@ -43,5 +42,7 @@ def places_of(campaign: Campaign, prices: Mapping[str, float], currency: Currenc
         meaning = f"one more place in {each.name}, and one fewer in {free.name}, {told}"
         if each is free:
             meaning = "the other places are compared with this one"
+        elif not each.demand:
+            meaning = "no place is left; the price keeps accounts out"
         found.append(Place(each.name, each.demand, price, meaning))
     return found

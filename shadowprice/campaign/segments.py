@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from shadowprice.campaign.fields import check_whole
 from shadowprice.errors import InvalidInput
 
+ONE_PLACE = "one-place"
+"""Name of the ledger's limit that gives an account one place."""
 NOTHING_GIVEN = "none"
 """Name of the segment of the accounts that a delivery gives nothing."""
 
@@ -22,16 +24,20 @@ class Segment:
     name        of the offer
     demand      how many accounts exactly are to be given it
     risk_level  the least risk tolerance of an account that may be given it; None: open to all
+    fee         share of the transaction value that the objective counts, such as the fee of a fund
     """
 
     name: str
     demand: int
     risk_level: int | None = None
+    fee: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidInput("must not be empty", field="segment.name")
+        if not self.name or "|" in self.name or self.name == ONE_PLACE:
+            raise InvalidInput(f"must not be empty or {ONE_PLACE!r}, nor hold '|'", field="segment.name")
         check_whole(self.demand, 0, "accounts", "segment.demand")
+        if not 0 <= self.fee < np.inf:
+            raise InvalidInput(f"must be a share that is not negative, got {self.fee}", field="segment.fee")
         if self.gives_nothing and self.risk_level is not None:
             raise InvalidInput("must be empty: every account may be given nothing", field="segment.risk_level")
 
@@ -41,9 +47,26 @@ class Segment:
         return self.name == NOTHING_GIVEN
 
 
+def places_left(segments: Sequence[Segment], taken: NDArray[np.int64], accounts: int) -> tuple[Segment, ...]:
+    """Return the segments with the places that are left for ``accounts`` without one; (J,) places are ``taken``.
+
+    The segment that gives nothing takes the accounts beyond these places; it is added where there are such accounts.
+    """
+    left = [replace(each, demand=max(0, each.demand - int(count))) for each, count in zip(segments, taken, strict=True)]
+    given = [each for each in left if not each.gives_nothing]
+    rest = max(0, accounts - sum(each.demand for each in given))
+    nothing = [Segment(name=NOTHING_GIVEN, demand=rest)] if rest or len(given) < len(left) else []
+    return (*given, *nothing)
+
+
 def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:
     """(J,): least tolerance of each segment, −inf where anybody may have it."""
     return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
+
+
+def fees(segments: Sequence[Segment]) -> NDArray[np.float64]:
+    """(J,): share of a transaction's value that counts."""
+    return np.array([each.fee for each in segments], dtype=np.float64)
 
 
 def demands(segments: Sequence[Segment]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign.fields import check_positive, check_whole
-from shadowprice.campaign.segments import NOTHING_GIVEN, Segment
+from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, fees
 from shadowprice.currency import Currency
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
@@ -168,6 +168,8 @@ class Terms:
         if worth is None and self.worth:
             raise InvalidInput("is not known of these accounts", field=self.worth)
         value = self.weight * np.asarray(response, dtype=np.float64)
+        if self.segments:
+            value *= fees(self.segments)[:, None]
         return value if worth is None else value * worth
 
     def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

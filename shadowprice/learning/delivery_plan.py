@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
-from shadowprice.campaign import Campaign, Segment, demands, may_enter, places_of, risk_levels
+from shadowprice.campaign import Campaign, Segment, demands, may_enter, places_left, places_of, risk_levels
 from shadowprice.checks import require
 from shadowprice.currency import Currency
-from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.errors import Conflict, InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.price import PriceRecord
@@ -62,7 +62,7 @@ class DeliveryPlan:
     model_version: str
 
     def table(self) -> pd.DataFrame:
-        """account_id, segment (name), value (predicted transaction value, minor units)."""
+        """account_id, segment (name), value (predicted, of the share that counts, minor units)."""
         names = np.array([segment.name for segment in self.segments], dtype=object)
         chosen = self.plan.segment
         worth = self.value[chosen, np.arange(chosen.size)].astype(np.float64)
@@ -100,7 +100,7 @@ class DeliveryPlan:
     def markdown(self, campaign: Campaign) -> str:
         """The report for a reader."""
         currency = Currency.of(campaign.currency)
-        places = places_of(campaign, self._prices(), currency)
+        places = places_of(self.segments, self._prices(), currency)
         lines = [
             f"# Delivery of {self.account_id.size:,} accounts",
             "",
@@ -129,7 +129,7 @@ class DeliveryPlan:
             campaign=campaign.name,
             version=version,
             slot=max(campaign.slot(now), 0),
-            prices=self._prices(),
+            prices={name: price for name, price in self._prices().items() if name in campaign.priced},
             tie_share=0.0,
             status=self.plan.status,
             primal=self.plan.objective,
@@ -209,29 +209,35 @@ def plan_delivery(
 
 
 def deliver(
-    bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int
+    bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int, placed: pd.DataFrame | None = None
 ) -> tuple[DeliveryPlan, PriceRecord]:
     """Plan the delivery that a bundle's values ask for, and write plan.parquet, plan.csv and plan.json to ``out``.
 
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
-    the tables. Nothing is written where there is no certified plan.
+    the tables. Nothing is written where there is no certified plan. ``placed`` are the decisions so far, account_id and
+    level: the accounts that have a place are left out, and the plan fills what is left of the segments.
 
     Returns:
         The plan, and the sealed price record of its segments, of the given version.
 
     Raises:
         InvalidInput: the bundle is not one of a delivery.
+        Conflict: every account has a place.
         NotCertified: see :func:`plan_delivery`.
     """
-    account_id, value, _ = read_values(bundle)
+    account_id, predicted, _ = read_values(bundle)
+    value = campaign.terms(SIDE).value(predicted).astype(np.float32)
     meta = read_meta(bundle)
+    rest = campaign
+    if placed is not None:
+        rest, account_id, value = _remainder(campaign, account_id, value, placed)
     found = plan_delivery(
         account_id,
         value,
         tolerances(tables).reindex(account_id).to_numpy(),
-        campaign,
+        rest,
         model_version=str(meta["model_version"]),
-        conversion=_conversion(tables, len(segments_of(campaign))),
+        conversion=_conversion(tables, len(segments_of(rest))),
     )
     out.mkdir(parents=True, exist_ok=True)
     table = found.table()
@@ -239,6 +245,24 @@ def deliver(
     table.to_csv(out / LIST, index=False)
     write_whole(out / REPORT, json.dumps(found.report(), indent=1))
     return found, found.price(campaign, version, datetime.now(UTC))
+
+
+def _remainder(
+    campaign: Campaign, account_id: NDArray[np.str_], value: NDArray[np.float32], placed: pd.DataFrame
+) -> tuple[Campaign, NDArray[np.str_], NDArray[np.float32]]:
+    """The campaign with the places that are left, and the accounts without one with their values."""
+    terms = campaign.sides[SIDE]
+    given = [level for level, each in enumerate(segments_of(campaign)) if not each.gives_nothing]
+    seated = placed[placed["level"].isin(given)]
+    waiting = ~np.isin(account_id, seated["account_id"].to_numpy(dtype=str))
+    if not waiting.any():
+        raise Conflict("every account of the plan has a place; there is nothing left to solve")
+    taken = np.bincount(seated["level"].to_numpy(dtype=np.int64), minlength=len(terms.segments))
+    left = places_left(terms.segments, taken, int(waiting.sum()))
+    values = np.zeros((len(left), int(waiting.sum())), dtype=np.float32)
+    values[: len(given)] = value[given][:, waiting]
+    sides = {SIDE: replace(terms, levels=tuple(range(len(left))), segments=left)}
+    return replace(campaign, sides=sides), account_id[waiting], values
 
 
 def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:

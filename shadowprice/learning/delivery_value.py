@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Plan, solve_demands
-from shadowprice.campaign import Segment, demands, may_enter
+from shadowprice.campaign import Segment, demands, fees, may_enter
 from shadowprice.checks import require
 from shadowprice.currency import Currency
 from shadowprice.errors import NotCertified
@@ -89,9 +89,10 @@ def plan_value(
     require(len(rows), "split", "there is no held-out delivery of an account that is placed; give another split")
     logged = "must be the logged chance of every delivery; without it no other plan can be judged"
     require(bool((propensity > 0).all()), "exposure.propensity", logged)
-    amount = "amount" if "amount" in rows else "response"
+    amount, share = "amount" if "amount" in rows else "response", fees(segments)
+    value = (value * share[:, None]).astype(np.float32)
     by_level = learned.groupby("level")
-    means = by_level[amount].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
+    means = share * by_level[amount].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
     rate = by_level["response"].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
     sizes, allowed = demands(segments), may_enter(segments, tolerance)
     plan = solve_demands(value, sizes, allowed)
@@ -101,7 +102,7 @@ def plan_value(
     drawn = [solve_demands(random.random(value.shape, dtype=np.float32), sizes, allowed) for _ in range(DRAWS)]
     others = {name: [METHODS[name](value, sizes, allowed, **_more(name, rate))] for name in RIVALS}
     at = pd.Index(account_id).get_indexer(pd.Index(rows["account_id"]))
-    excess = rows[amount].to_numpy(dtype=np.float64) - means[level]
+    excess = share[level] * rows[amount].to_numpy(dtype=np.float64) - means[level]
 
     def score(plans: Sequence[Plan]) -> NDArray[np.float64]:
         placed = np.stack([each.segment[at] for each in plans]).astype(np.int64)

@@ -101,5 +101,5 @@ def exceeded(
             return Left(bound.most_amount - used.amount, bound.name)
         full = bound.most_count is not None and used.uses + count > bound.most_count
         if count and (full or (bound.exclusive and others.uses > 0)):
-            return Left(0, bound.name)
+            return Left(0, bound.name, reason_of(bound))
     return None

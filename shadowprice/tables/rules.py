@@ -194,6 +194,9 @@ def _funds(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
         again = _again("offer", "side", "order_index", where=f"side = '{side}' AND kind = '{FUND}'")
         reason = "must number the funds of a side 0, 1, … without gap or repetition"
         yield "offer", "order_index", f"{wrong} UNION {again}", reason
+    if "fee" in given["offer"]:
+        other = f"SELECT row FROM offer WHERE kind IS DISTINCT FROM '{FUND}' AND fee IS NOT NULL"
+        yield "offer", "fee", other, "must be empty: only a fund has a fee"
     for column in ("face_value", "cost"):
         paid = f"SELECT row FROM offer WHERE kind = '{FUND}' AND {column} > 0"
         yield "offer", column, paid, "must be 0: nothing is paid for a fund"

@@ -129,6 +129,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "risk_level": _column(WHOLE, optional=True),
             "order_index": _column(WHOLE, optional=True),
             "demand": _column(WHOLE, _at_least(0), optional=True),
+            "fee": _column(REAL, _NOT_NEGATIVE, optional=True),
             **_NUMBERS,
         },
         strict=True,

@@ -174,5 +174,6 @@ def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
             "is missing: how many accounts exactly a fund is to be given", field="offer.demand", rows=rows[:5].tolist()
         )
     risk = [None if pd.isna(level) else int(level) for level in offer["risk_level"]]
-    rows_of = zip(offer["offer_id"], demand.astype(int).tolist(), risk, strict=True)
-    return tuple(Segment(name=name, demand=demand, risk_level=level) for name, demand, level in rows_of)
+    fee = offer["fee"].astype("Float64").fillna(1.0).tolist()
+    rows_of = zip(offer["offer_id"], demand.astype(int).tolist(), risk, fee, strict=True)
+    return tuple(Segment(name=name, demand=demand, risk_level=level, fee=fee) for name, demand, level, fee in rows_of)

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from shadowprice.allocation.exact_sizes import audit, solve_demands
-from shadowprice.campaign import Campaign, Segment, Terms, places_of, risk_levels
+from shadowprice.campaign import Campaign, Segment, Terms, places_left, places_of, risk_levels
 from shadowprice.currency import Currency
 from shadowprice.datasets.funds import FundOptions, draw, load
 from shadowprice.errors import InvalidInput, InvalidProblem, NotCertified
@@ -201,7 +201,9 @@ def test_a_price_is_what_one_more_place_changes(drawn, campaign: Campaign) -> No
     """Solved again with the place moved: the price lies between the gain of one more and the loss of one fewer."""
     value, sizes = drawn.value.astype(np.float32), drawn.demand
     found = planned(drawn, campaign)
-    places = places_of(campaign, dict(zip(campaign.priced, found.plan.prices.tolist(), strict=True)), Currency())
+    places = places_of(
+        campaign.segments, dict(zip(campaign.priced, found.plan.prices.tolist(), strict=True)), Currency()
+    )
     free = next(j for j, each in enumerate(places) if each.price == 0)
     assert sum(each.meaning.startswith("one more place") for each in places) == 3
     for j, place in enumerate(places):
@@ -210,3 +212,50 @@ def test_a_price_is_what_one_more_place_changes(drawn, campaign: Campaign) -> No
         slack = 1e-6 * found.plan.objective
         assert more - found.plan.objective <= place.price + slack
         assert place.price <= found.plan.objective - fewer + slack
+
+
+def test_places_that_are_left_take_the_rest_of_the_accounts() -> None:
+    given = (Segment(name="a", demand=3), Segment(name="b", demand=2))
+    left = places_left(given, np.array([3, 1]), 4)
+    assert [(each.name, each.demand) for each in left] == [("a", 0), ("b", 1), ("none", 3)]
+    assert places_left(given, np.array([1, 1]), 3) == (replace(given[0], demand=2), replace(given[1], demand=1))
+
+
+def test_sizes_are_exact_at_the_end_of_a_window_that_is_solved_again(drawn, campaign: Campaign, tmp_path) -> None:
+    """Accounts come early or late and with other values than planned; strangers take places too.
+
+    The ledger's rule: a full segment is refused, and whoever was refused asks again. After every batch the price is
+    that of the places left, with a certificate.
+    """
+    random = np.random.default_rng(0)
+    names, value = drawn.users["account_id"].to_numpy(dtype=str), drawn.value.astype(np.float32)
+    tolerance = drawn.users["risk_tolerance"].to_numpy(dtype=float)
+    asked = value * np.exp(0.3 * random.normal(size=value.shape)).astype(np.float32)
+    order, sizes = random.permutation(names.size), drawn.demand.copy()
+    segment = np.full(names.size, -1)
+    batches = [*np.array_split(order, [10, 150]), *([None] * 40)]
+    for batch in batches:
+        waiting = np.flatnonzero(segment < 0)
+        if not waiting.size:
+            break
+        left = places_left(campaign.segments, drawn.demand - sizes, waiting.size)
+        assert sum(each.demand for each in left) == waiting.size
+        values = np.vstack([value[:, waiting], np.zeros((len(left) - 4, waiting.size), dtype=np.float32)])
+        rest = replace(
+            campaign,
+            sides={"customer": replace(campaign.terms("customer"), levels=range(len(left)), segments=left)},
+        )
+        plan = plan_delivery(names[waiting], values, tolerance[waiting], rest, model_version="m", methods=())
+        assert plan.plan.gap <= campaign.gap_limit
+        for i in (waiting if batch is None else batch).tolist():
+            score = np.where(drawn.allowed[:, i], asked[:, i] - plan.plan.prices[:4], -np.inf)
+            wish = int(score.argmax())
+            if segment[i] < 0 and sizes[wish]:
+                segment[i] = wish
+                sizes[wish] -= 1
+    assert (segment >= 0).all()
+    np.testing.assert_array_equal(np.bincount(segment, minlength=4), drawn.demand)
+    assert drawn.allowed[segment, np.arange(names.size)].all()
+    best = solve_demands(asked, drawn.demand, drawn.allowed).objective
+    earned = asked[segment, np.arange(names.size)].astype(float).sum()
+    assert 0.95 * best < earned <= best

@@ -23,15 +23,15 @@ def drawn() -> Funds:
     return draw(DRAWN, seed=3)
 
 
-def judged(drawn: Funds, value: np.ndarray, held_out: pd.DataFrame, seed: int = 0) -> PlanValue:
+def judged(drawn: Funds, value: np.ndarray, held_out: pd.DataFrame, fee: float = 1.0) -> PlanValue:
     segments = [
-        Segment(name=f"fund-{j}", demand=int(size), risk_level=int(risk))
+        Segment(name=f"fund-{j}", demand=int(size), risk_level=int(risk), fee=fee)
         for j, (size, risk) in enumerate(zip(drawn.demand, drawn.risk_level, strict=True))
     ]
     users = drawn.users
     tolerance = users["risk_tolerance"].to_numpy(dtype=float)
     names = users["account_id"].to_numpy(dtype=str)
-    return plan_value(names, value.astype(np.float32), tolerance, segments, held_out, drawn.deliveries, seed)
+    return plan_value(names, value.astype(np.float32), tolerance, segments, held_out, drawn.deliveries)
 
 
 def test_the_gain_over_random_placing_is_the_true_one_within_its_interval(drawn: Funds) -> None:
@@ -63,6 +63,13 @@ def test_a_plan_of_the_truth_passes_and_one_of_its_opposite_is_refused(drawn: Fu
     assert not bad.gate(Currency()).passed
     assert "greedy" in bad.gain
     assert not any(each.required for each in good.checks[1:])
+
+
+def test_half_the_fee_is_half_the_value(drawn: Funds) -> None:
+    whole, half = (judged(drawn, drawn.value, drawn.deliveries, fee) for fee in (1.0, 0.5))
+    assert half.value.value == pytest.approx(whole.value.value / 2, rel=1e-9)
+    assert half.predicted == pytest.approx(whole.predicted / 2, rel=1e-6)
+    assert half.gain[RANDOM].low == pytest.approx(whole.gain[RANDOM].low / 2, rel=1e-6)
 
 
 def test_a_log_without_propensities_judges_nothing(drawn: Funds) -> None:

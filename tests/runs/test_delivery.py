@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import time
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,8 +23,9 @@ from feature_repo.online import OnlineReader
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.prepare import PrepareJob
+from operations.solve import SolveJob
 from pipelines.__main__ import main
-from serving.client.client import DecisionClient
+from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, free_port, start_ledger, start_predictor
 from serving.predictor.active import Active
 from serving.predictor.bundle import Bundle
@@ -37,8 +39,10 @@ from serving.predictor.price_watcher import PriceWatcher
 from serving.protocol import Requests
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
+from shadowprice.datasets.package import save_dataset
 from shadowprice.decision import NOTHING
 from shadowprice.errors import InvalidTable
+from shadowprice.pacing.decision_log.segments import segments
 from shadowprice.pacing.price_store import PriceStore
 
 TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
@@ -194,11 +198,15 @@ def test_over_http_no_price_and_no_request_reaches_over_a_risk_rule(workspace: P
         asked = [*own["account_id"], "stranger"]
         found = client.decide([f"r-{name}" for name in asked], asked, ["customer"] * len(asked))
         again = client.decide(["r-stranger"], ["stranger"], ["customer"])
-    level, tolerance = found.level[:-1], own["risk_tolerance"].to_numpy(dtype=float)
-    assert (risk[level] <= tolerance).all()
+    level, tolerance = np.array(found.level[:-1]), own["risk_tolerance"].to_numpy(dtype=float)
+    placed = level != NOTHING
+    assert (risk[level[placed]] <= tolerance[placed]).all()
     bold = tolerance >= risk[-1]
-    assert (level[bold] == len(risk) - 1).all()
-    assert 0 < bold.sum() < bold.size
+    size = int(tables.offer.sort_values("order_index")["demand"].iloc[-1])
+    assert 0 < size < bold.sum() < bold.size
+    # Sizes are as hard as a budget: the fund that is all but free has its number of accounts, and no more.
+    assert (level[bold] == len(risk) - 1).sum() == size
+    assert set(np.array(found.limited_by[:-1])[~placed]) <= set(campaign.priced)
     assert (found.level[-1], found.reason[-1]) == (NOTHING, "ineligible")
     assert (again.level[0], again.reason[0]) == (NOTHING, "ineligible")
 
@@ -220,3 +228,73 @@ def test_bad_tables_stop_the_first_step_with_column_and_row_of_each(tmp_path: Pa
     for (table, column), (row, _) in WRONG.items():
         assert re.search(rf"{table}\.{column}[^\n]*{row}", said), (table, column, said)
     assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.timeout(600)
+def test_places_that_are_solved_again_end_with_exact_sizes(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half the accounts come at a price that is all wrong; then the places left are solved from the decision log."""
+    run_ = shutil.copytree(workspace, tmp_path / "run", symlinks=True)
+    campaign = read_campaign(run_)
+    prices = PriceStore(run_ / "prices")
+    newest = prices.latest(campaign.name)
+    assert newest is not None
+    wrong = {name: 0.0 if name == campaign.priced[-1] else 1e12 for name in campaign.priced}
+    later = {"version": newest.version + 1, "slot": newest.slot + 1, "solved_at": datetime.now(UTC)}
+    prices.publish(replace(newest, **later, prices=wrong, sha256="").sealed())
+    dataset = load("funds", seed=0, **TINY)
+    save_dataset(dataset, tmp_path / "data")
+    own = dataset.tables.account[dataset.tables.account["side"] == "customer"]
+    tolerance = own.set_index("account_id")["risk_tolerance"].astype(int)
+    names = np.random.default_rng(0).permutation(own["account_id"].to_numpy(dtype=str))
+    monkeypatch.setenv("SHADOWPRICE_LEDGER_LOG_SECONDS", "0.2")
+    level: dict[str, int] = {}
+    with ExitStack() as stack:
+        deployment = Deployment.of_run(run_, run_ / "campaign.json")
+        ledger = start_ledger(deployment, free_port())
+        stack.callback(ledger.stop)
+        predictor = start_predictor(deployment, free_port(), ledger.url)
+        stack.callback(predictor.stop)
+        ledger.wait_ready(120.0)
+        predictor.wait_ready(240.0)
+        client = stack.enter_context(DecisionClient(predictor.url, campaign.name))
+        asked = 0
+
+        def come(accounts: list[str], number: int) -> int:
+            found = client.decide([f"{number}-{each}" for each in accounts], accounts, ["customer"] * len(accounts))
+            level.update({a: j for a, j in zip(accounts, found.level.tolist(), strict=True) if j != NOTHING})
+            return len(accounts)
+
+        asked += come(names[: names.size // 2].tolist(), 0)
+        for number in range(1, 10):
+            waiting = [each for each in names.tolist() if each not in level]
+            if not waiting:
+                break
+            deadline = time.monotonic() + 60
+            while sum(each.last - each.first + 1 for each in segments(deployment.served_dir, "decisions")) < asked:
+                assert time.monotonic() < deadline, ledger.tail()
+                time.sleep(0.1)
+            record = run_here(
+                SolveJob(
+                    model=run_ / "model",
+                    tables=tmp_path / "data",
+                    workspace=run_,
+                    price=tmp_path / f"price-{number}",
+                    log=deployment.served_dir,
+                )
+            )
+            assert record.sample_rows == len(waiting)
+            assert record.gap <= campaign.gap_limit
+            prices.publish(record)
+            while client.decide(["probe"], ["stranger"], ["customer"]).price_version < record.version:
+                assert time.monotonic() < deadline, predictor.tail()
+                time.sleep(0.2)
+            asked += come(waiting, number)
+        with LedgerClient(ledger.url) as reader:
+            places = reader.totals()["places"]
+    demand = dataset.tables.offer.set_index("offer_id")["demand"]
+    risk = dataset.tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=int)
+    assert places == demand.to_dict()
+    assert np.bincount(list(level.values())).tolist() == demand.tolist()
+    assert all(risk[j] <= tolerance[account] for account, j in level.items())

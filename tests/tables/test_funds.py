@@ -90,6 +90,13 @@ def test_features_of_funds_come_in_the_order_of_their_numbers(frames: Frames) ->
     assert set(found) == {"level", "x_return"}
 
 
+def test_the_fee_of_a_fund_is_the_share_of_its_value_that_counts(frames: Frames) -> None:
+    frames["offer"] = frames["offer"].assign(fee=[np.nan, 0.02])
+    terms = campaign_from_tables(validate_tables(frames)).terms("customer")
+    assert [each.fee for each in terms.segments] == [0.02, 1.0]
+    np.testing.assert_allclose(terms.value(np.full((2, 3), 50.0)), [[1.0] * 3, [50.0] * 3])
+
+
 def test_actions_may_be_left_out(frames: Frames) -> None:
     del frames["action"]
     tables = validate_tables(frames)
@@ -120,6 +127,8 @@ def put(table: str, **columns: object) -> Callable[[Frames], None]:
             put("offer", kind="coupon", face_value=[1, 2], x_return=0.1),
             r"offer.x_return: must be empty: only the features",
         ),
+        (put("offer", fee=[-0.1, 0.02]), r"offer.fee: must be a finite amount, not negative.*row 0"),
+        (put("offer", kind="coupon", face_value=[1, 2], fee=0.02), r"offer.fee: must be empty: only a fund has a fee"),
         (put("offer", demand=[-1, 2]), r"offer.demand: must be at least 0.*row 0"),
         (put("outcome", amount=[12_345, 0, -1]), r"outcome.amount: must be at least 0.*row 2"),
         (put("outcome", amount=[12_345, 5, 0]), r"outcome.amount: must be above 0 exactly where a fund.*row 1"),

@@ -11,7 +11,7 @@ from serving.ledger.api.items import Items
 from serving.ledger.api.messages import Authorizations, Unprocessable
 from serving.ledger.clock import microseconds
 from serving.ledger.records import Ceiling, Entry, Known, Row
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Campaign, Side, place_bounds, place_sums
 from shadowprice.decision import NOTHING
 from shadowprice.errors import NotFound
 from shadowprice.limits import MOST_AMOUNT, Asked
@@ -41,6 +41,9 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     at = microseconds(decided_at)
     ttl = timedelta(hours=campaign.authorization_ttl_hours) // timedelta(microseconds=1)
     spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
+    segments = campaign.segments
+    # Level 0 of a delivery is an offer; every account may be given nothing.
+    nothing = len(segments) - 1 if segments and segments[-1].gives_nothing else NOTHING
     reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
     units = {side: terms.most_units for side, terms in campaign.sides.items()}
     # Column by column: a call of a hundred is a hundred times each line that works by row.
@@ -52,12 +55,14 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         "most_units": [units[side] for side in items.side],
     }
     spare = wanted | {
-        "level": [
+        "level": repeat(nothing)
+        if segments
+        else [
             spare_level[side] if allowed else NOTHING
             for side, allowed in zip(items.side, items.unpaid_allowed or repeat(True), strict=False)
         ],
         "incentive": repeat(0),
-        "response": items.response_unpaid or repeat(0.0),
+        "response": (not segments and items.response_unpaid) or repeat(0.0),
         "expected_cost": repeat(0.0),
         "propensity": repeat(0.0),
         "reason": repeat("budget_exhausted"),
@@ -70,6 +75,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
             reserved[each.side],
             ttl,
             limits.sums(asked_by(each), decided_at),
+            place_sums(campaign.sides[each.side], each.level, each.account_id),
         )
         for each, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
     ]
@@ -112,7 +118,8 @@ def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
     """Return the most that may be authorized and spent; None without the hard stop, and for a mean alone."""
     if not hard_stop:
         return None
-    bounds, name = tuple(each.beside(campaign.name) for each in campaign.limits.bounds), campaign.budget.name
+    own = (*campaign.limits.bounds, *place_bounds(campaign))
+    bounds, name = tuple(each.beside(campaign.name) for each in own), campaign.budget.name
     if campaign.budget.form != "total":
         # Only the further limits have an amount.
         return Ceiling(MOST_AMOUNT, 0, name, bounds) if bounds else None

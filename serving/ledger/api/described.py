@@ -51,6 +51,7 @@ class TotalsNow(Answer):
     money_left          earned part of the budget that is not spent; negative when overspent
     late_by_side        paid after the authorization had expired
     limits              use of the further budgets in their current periods
+    places              accounts that each segment of a delivery has
     """
 
     campaign: str
@@ -72,6 +73,7 @@ class TotalsNow(Answer):
     late_by_side: dict[Side, int]
     authorized_by_side: dict[Side, int]
     limits: list[LimitUse]
+    places: dict[str, int]
 
 
 @dataclass(frozen=True)

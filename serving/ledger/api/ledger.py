@@ -24,7 +24,7 @@ from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.api.queries import limit_of, since_of, wanted_of
 from serving.ledger.api.settle import outcomes
 from serving.ledger.api.skew import ClockSkew
-from serving.ledger.api.usage import limits_now, owners_now
+from serving.ledger.api.usage import limits_now, owners_now, places_now
 from serving.ledger.api.watch import WatchCollector
 from serving.ledger.clock import time_of
 from serving.ledger.records import Counted
@@ -124,6 +124,7 @@ class Ledger:
             "late_by_side": totals.late,
             "authorized_by_side": totals.authorized,
             "limits": [asdict(each) for each in limits],
+            "places": await run_in_threadpool(places_now, self.campaign, self.store.usage),
         }
 
     async def traffic(self, request: Request) -> dict[str, Any]:

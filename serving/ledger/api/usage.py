@@ -9,7 +9,7 @@ from datetime import datetime
 from serving.ledger.api.queries import Wanted
 from serving.ledger.clock import time_of
 from serving.ledger.records import Owners
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, sum_of
 from shadowprice.errors import InvalidRequest
 from shadowprice.limits import Period, period_of
 from shadowprice.limits.usage import Usage
@@ -82,6 +82,13 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
         uses=[each.uses for each in rows],
         next=found.next,
     )
+
+
+def places_now(campaign: Campaign, usage: ReadUsage) -> dict[str, int]:
+    """Return the accounts that each segment of a delivery has; empty of another campaign."""
+    sums = {each.name: sum_of(each) for each in campaign.segments if not each.gives_nothing}
+    found = usage(list(sums.values())) if sums else {}
+    return {name: found.get(each, Usage()).uses for name, each in sums.items()}
 
 
 def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[LimitUse]:

@@ -1,8 +1,10 @@
 -- CALL: limit, nil where there is none; late_reserve; at; most to expire; reserved, the most that each level of each side
 -- can cost; bounds of the further limits; name of the main budget; calls, rows of each. A row has the decision where the
 -- budget covers it, and nothing else if it is only looked up; else spare, the fields that differ where it does not, by
--- their places; whether it may be given nothing; ttl; and the sums of limits that it adds to.
+-- their places; whether it may be given nothing; ttl; the sums of limits that it adds to; and the sums of the places
+-- that it takes.
 -- Returns per call, by row, {what was left for it, the place of the limit that left so little, -1 for the main budget},
+-- {-1, the place of the limit} where the segment or the account had no place left,
 -- -1 without a ceiling, {kept = what was kept before}, or false where nothing was and nothing is recorded; or, of a
 -- refused call, the place of the row whose request_id is of another account or side.
 local limit = CALL.limit
@@ -98,8 +100,29 @@ local function record(row)
     if not row.ttl then
         return false
     end
-    local answer = -1
-    if limit then
+    local answer, full = -1, nil
+    for _, each in ipairs(row.places) do
+        local bound = BOUNDS[string.match(each, '^[^|]+')]
+        if bound and not full and select(2, used(bound, each)) >= bound.count then
+            full = bound
+        end
+    end
+    if full then
+        answer = {-1, full.place}
+        local probabilities, wanted = decision[DECISION_AT.propensities], decision[DECISION_AT.level] + 1
+        local missing = probabilities[wanted]
+        probabilities[wanted] = 0
+        for place, value in pairs(row.spare) do
+            decision[place] = value
+        end
+        local spare = decision[DECISION_AT.level] + 1
+        if spare > 0 then
+            missing = math.min(probabilities[spare] + missing, 1)
+            probabilities[spare] = missing
+        end
+        decision[DECISION_AT.propensities], decision[DECISION_AT.propensity] = probabilities, missing
+        decision[DECISION_AT.reason], decision[DECISION_AT.limited_by] = full.reason, full.name
+    elseif limit then
         local remaining, found = tightest(row.sums)
         answer = {remaining, found and found.place or -1}
         if DEAREST[side] > remaining then
@@ -117,6 +140,10 @@ local function record(row)
             end
         end
         left = left - reserved_for(decision)
+    end
+    -- A place is taken for good: no outcome and no expiry gives it back.
+    if not full then
+        add(row.places, 0, 1)
     end
     local reserved = reserved_for(decision)
     local kind = side .. '|' .. whole(decision[DECISION_AT.level]) .. '|' .. decision[DECISION_AT.reason]

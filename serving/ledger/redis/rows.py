@@ -88,6 +88,7 @@ def asked(row: Row) -> dict[str, Any]:
         "unpaid_allowed": row.spare.level != NOTHING,
         "ttl": row.ttl,
         "sums": row.sums,
+        "places": row.places,
     }
 
 
@@ -97,4 +98,5 @@ def recorded(row: Row, answer: Any, left: Left | None) -> Recorded | None:
         return Recorded(sound_decision(record(Decision, answer["kept"])), repeat=True)
     if isinstance(row, Known) or answer is False:
         return None
-    return Recorded(row.at(left), repeat=False)
+    decision = row.at(left) if left is None or left.amount >= 0 else row.without_place(left)
+    return Recorded(decision, repeat=False)

@@ -41,7 +41,7 @@ class Authorize:
         left = None if ceiling is None else Left(ceiling.grantable(*had), ceiling.name)
         bounds = {} if ceiling is None else ceiling.by_name
         entries = [row for call in self.calls for row in call if isinstance(row, Entry)]
-        usage = read_usage(database, (each for row in entries for each in row.sums))
+        usage = read_usage(database, (each for row in entries for each in (*row.sums, *row.places)))
         elsewhere = self.peers.elsewhere(ceiling, (each for row in entries for each in row.sums))
         answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
@@ -60,7 +60,15 @@ class Authorize:
                 elif isinstance(row, Known):
                     recorded.append(None)
                 else:
-                    decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage, elsewhere))
+                    full = exceeded(bounds, row.places, usage, {}, 0, 1)
+                    if full is None:
+                        decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage, elsewhere))
+                    else:
+                        decision = row.without_place(full)
+                    # A place is taken for good: no outcome and no expiry gives it back.
+                    for each in () if full else row.places:
+                        usage[each] = usage.get(each, Usage()).plus(0, 1)
+                        added[each] = added.get(each, Usage()).plus(0, 1)
                     held = decision.reserved
                     if left is not None:
                         left = left._replace(amount=left.amount - held)

@@ -28,7 +28,7 @@ CAMPAIGN = Campaign(
 class Ledger:
     def totals(self):
         sums = {name: {"customer": 0} for name in ("authorized", "spent", "requests", "outcomes")}
-        return {**sums, "outstanding": 0, "net_spent": 0, "money_left": 0.0}
+        return {**sums, "outstanding": 0, "net_spent": 0, "money_left": 0.0, "places": {"bonds": 12, "shares": 30}}
 
 
 def read(tmp_path: Path, path: str) -> httpx.Response:
@@ -65,6 +65,6 @@ def test_the_page_of_a_delivery_has_its_places_with_prices_in_money(tmp_path: Pa
     for path in ("/", "/campaigns/funds"):
         assert read(tmp_path, path).status_code == 200
     page = " ".join(unescape(re.sub(r"<[^>]+>", " ", read(tmp_path, "/campaigns/funds").text)).split())
-    assert "shares 30 $3.14 one more place in shares, and one fewer in none, brings $3.14" in page
-    assert "bonds 60 −$1.00 one more place in bonds, and one fewer in none, costs $1.00" in page
+    assert "shares 30 30 $3.14 one more place in shares, and one fewer in none, brings $3.14" in page
+    assert "bonds 60 12 −$1.00 one more place in bonds, and one fewer in none, costs $1.00" in page
     assert "λ per" not in page

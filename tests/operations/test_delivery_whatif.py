@@ -1,0 +1,107 @@
+"""What other sizes and fees bring, against an assignment by the Hungarian method."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from cli.whatif import main
+from operations.whatif import WhatifJob, run
+from shadowprice.campaign import Budget, Campaign, Segment, Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.funds.delivered import SIDE
+from shadowprice.responses.layers.heads import DeliveryHead, save_heads
+
+COUNT, SIZES, RISK = 60, (30, 20, 10), (-np.inf, 1.0, 2.0)
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def value(random: np.random.Generator) -> np.ndarray:
+    return random.uniform(0, 1000, (3, COUNT)).astype(np.float32)
+
+
+@pytest.fixture
+def tolerance() -> np.ndarray:
+    return np.repeat([0.0, 1.0, 2.0], COUNT // 3)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, value: np.ndarray, tolerance: np.ndarray) -> Path:
+    segments = tuple(
+        Segment(name=f"fund-{j}", demand=size, risk_level=None if j == 0 else j) for j, size in enumerate(SIZES)
+    )
+    campaign = Campaign(
+        name="funds",
+        sides={SIDE: Terms(levels=(0, 1, 2), cost_basis="on_grant", segments=segments)},
+        budget=Budget(name="none", limit=0),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    model = tmp_path / "model"
+    model.mkdir()
+    stored = np.vstack([value, tolerance, np.zeros((60, COUNT))]).T.astype(np.float32)
+    head = DeliveryHead(levels=np.arange(3), default_embedding=stored[0], risk_level=np.array(RISK))
+    save_heads({SIDE: head}, model)
+    frame = pd.DataFrame({"account_id": [f"a{i}" for i in range(COUNT)], "embedding": list(stored)})
+    frame.to_parquet(model / "embeddings.parquet", index=False)
+    return tmp_path
+
+
+def best(value: np.ndarray, tolerance: np.ndarray, sizes: tuple[int, ...], fees: tuple[float, ...]) -> float:
+    seat = np.repeat(np.arange(4), (*sizes, COUNT - sum(sizes)))
+    allowed = np.array([*RISK, -np.inf])[:, None] <= tolerance
+    worth = np.vstack([np.array(fees)[:, None] * value, np.zeros(COUNT)])
+    gain = np.where(allowed, worth, -1e9)[seat]
+    return float(gain[linear_sum_assignment(-gain)].sum())
+
+
+def test_other_sizes_and_fees_are_solved_again(workspace: Path, value: np.ndarray, tolerance: np.ndarray) -> None:
+    job = WhatifJob(
+        answer=workspace / "answer.json", workspace=workspace, sizes={"fund-0": 15, "fund-2": 12}, fees={"fund-1": 0.2}
+    )
+    found = run(job)
+    assert found == json.loads(job.answer.read_text())
+    assert found["current"]["value"] == pytest.approx(best(value, tolerance, SIZES, (1, 1, 1)), rel=1e-6)
+    asked = found["asked"]
+    assert asked["value"] == pytest.approx(best(value, tolerance, (15, 20, 12), (1, 0.2, 1)), rel=1e-6)
+    assert [(each["name"], each["demand"]) for each in asked["places"]] == [
+        ("fund-0", 15),
+        ("fund-1", 20),
+        ("fund-2", 12),
+        ("none", 13),
+    ]
+    for j, place in enumerate(asked["places"][:3]):
+        more = [15, 20, 12]
+        more[j] += 1
+        assert best(value, tolerance, tuple(more), (1, 0.2, 1)) - asked["value"] <= place["price"] + 1e-2
+        told = "brings" if place["price"] >= 0 else "costs"
+        assert place["meaning"].startswith(f"one more place in fund-{j}, and one fewer in none, {told} $")
+
+
+def test_what_a_delivery_does_not_have_is_refused(workspace: Path) -> None:
+    answer = workspace / "answer.json"
+    with pytest.raises(InvalidInput, match=r"campaign: has no segment 'gold'; it has fund-0, fund-1, fund-2"):
+        run(WhatifJob(answer=answer, workspace=workspace, sizes={"gold": 3}))
+    with pytest.raises(InvalidInput, match=r"sizes: there is no plan: \['fund-1', 'fund-2'\]"):
+        run(WhatifJob(answer=answer, workspace=workspace, sizes={"fund-0": 5, "fund-2": 25}))
+    with pytest.raises(InvalidInput, match="is a delivery: ask about sizes and fees"):
+        run(WhatifJob(answer=answer, workspace=workspace, budget=10.0))
+    assert not answer.exists()
+
+
+def test_the_command_says_what_a_place_brings(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(workspace), "--size", "fund-0=25"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Predicted value: $" in shown
+    assert "a change of −$" in shown
