@@ -28,6 +28,10 @@ see [install on a cluster](../../docs/how-to/install-on-a-cluster.md).
 The predictor is ready when the workspace holds the results of a training run (`campaign.json`, `model/`, `features/`,
 `prices/`) and the ledger answers. Claims are kept when the release is uninstalled.
 
+In a mesh, Ray's pods and jobs have no sidecar, because one that is no native sidecar never lets a job end. Istio 1.27
+makes sidecars native where every node has Kubernetes 1.33: there, `sidecar.istio.io/inject: "true"` in `podLabels` of a
+job is safe.
+
 ## Values
 
 | value | default | what |

@@ -30,6 +30,7 @@ KINDS = {
     "ray.io/v1": ("RayCluster", "RayJob"),
     "kubeflow.org/v1": ("Profile",),
     "monitoring.coreos.com/v1": ("PodMonitor", "PrometheusRule"),
+    "security.istio.io/v1": ("AuthorizationPolicy", "PeerAuthentication"),
 }
 OBJECT = re.compile(
     r"(?:/api|/apis)/(?P<api>v1|[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?$"
@@ -106,7 +107,7 @@ class ApiServer:
                     return _refusal(403, f"customresourcedefinitions {name!r} is forbidden")
                 if name in self.installed:
                     return 200, self.installed[name]
-            if found["plural"] == "namespaces" and name in self.spaces:
+            if found["plural"] == "namespaces" and name in self.spaces and place not in self.kept:
                 return 200, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             return (200, self.kept[place]) if place in self.kept else _refusal(404, f"{place} not found")
         if method not in ("PATCH", "POST"):

@@ -203,7 +203,7 @@ def broken_rules(schema: dict[str, Any], value: Any, path: str = "") -> list[str
 
 
 def operator_faults(entry: dict[str, Any]) -> list[str]:
-    """What KubeRay refuses once an object is there, and no schema says: the checks of its ``ValidateRayJobSpec``."""
+    """What no schema says: the checks of KubeRay's ``ValidateRayJobSpec`` and of Kueue's webhook of RayJobs."""
     if entry["kind"] not in ("RayJob", "RayCluster"):
         return []
     spec, name = entry["spec"], entry["metadata"]["name"]
@@ -217,6 +217,9 @@ def operator_faults(entry: dict[str, Any]) -> list[str]:
             found.append("spec: neither rayClusterSpec nor clusterSelector")
         if spec.get("ttlSecondsAfterFinished", 0) > 0 and not spec.get("shutdownAfterJobFinishes"):
             found.append("spec.ttlSecondsAfterFinished: needs shutdownAfterJobFinishes")
+        queued = "kueue.x-k8s.io/queue-name" in entry["metadata"].get("labels", {})
+        if queued and not spec.get("shutdownAfterJobFinishes"):
+            found.append("spec.shutdownAfterJobFinishes: a job in a queue must delete its cluster")
         deadlines = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
         found += [f"spec.{key}: must be positive" for key in deadlines if spec.get(key, 1) <= 0]
         if spec.get("backoffLimit", 0) < 0:

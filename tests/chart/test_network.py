@@ -5,54 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rendering import CHART, merged, render, selects, values_of
+from policies import admitted, foreign, own
+from rendering import CHART, merged, render, values_of
 
 PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
-
-
-def own(role: str) -> dict[str, Any]:
-    labels = {
-        "app.kubernetes.io/name": "shadowprice",
-        "app.kubernetes.io/instance": "camp",
-        "app.kubernetes.io/component": role,
-    }
-    return {"metadata": {"labels": labels}, "namespace": {"kubernetes.io/metadata.name": "growth"}}
-
-
-def foreign(namespace: str, **labels: str) -> dict[str, Any]:
-    return {
-        "metadata": {"labels": {name.replace("_", "-"): value for name, value in labels.items()}},
-        "namespace": {"kubernetes.io/metadata.name": namespace},
-    }
 
 
 OPERATOR = foreign("operators")
 OPERATOR["metadata"]["labels"]["app.kubernetes.io/component"] = "kuberay-operator"
 STRANGER = foreign("shop")
 NEIGHBOR = foreign("growth", app="another")
-
-
-def admitted(values: dict[str, Any], caller: dict[str, Any], target: dict[str, Any], port: int) -> bool:
-    """Whether a connection is let in: without a policy of the target everything is, else what any of them allows."""
-    policies = [entry["spec"] for entry in render(values) if entry["kind"] == "NetworkPolicy"]
-    policies = [spec for spec in policies if selects(spec["podSelector"], target) and "Ingress" in spec["policyTypes"]]
-    if not policies:
-        return True
-    for spec in policies:
-        for rule in spec.get("ingress", []):
-            ports = {entry["port"] for entry in rule.get("ports", [])}
-            if (not ports or port in ports) and any(peer(each, caller) for each in rule.get("from", [{}])):
-                return True
-    return False
-
-
-def peer(rule: dict[str, Any], caller: dict[str, Any]) -> bool:
-    if not rule:
-        return True
-    home = caller["namespace"]["kubernetes.io/metadata.name"] == "growth"
-    spaces = rule.get("namespaceSelector")
-    inside = home if spaces is None else spaces.get("matchLabels", {}).items() <= caller["namespace"].items()
-    return inside and selects(rule.get("podSelector", {}), caller)
 
 
 @pytest.mark.parametrize("role", ["ray-head", "ray-worker"])

@@ -33,6 +33,7 @@ FREE = {
         f"{role}.extraEnv.[].valueFrom"
         for role in ("predictor", "ledger", "resolve", "watch", "promote", "console", "training.ray")
     ),
+    "monitoring.podMonitor.tlsConfig",
     *(f"monitoring.podMonitor.{kind}.[]" for kind in ("relabelings", "metricRelabelings")),
 }
 

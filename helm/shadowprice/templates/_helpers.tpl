@@ -99,6 +99,10 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- if and $names .Values.training.rayJob.enabled (not (has .Values.training.rayJob.campaign $names)) -}}
 {{- $faults = append $faults (printf "set training.rayJob.campaign (the one of %s to train)" (join ", " $names)) -}}
 {{- end -}}
+{{- $net := .Values.networkPolicy -}}
+{{- if and $net.identities.enabled (eq $net.mesh "none") -}}
+{{- $faults = append $faults "set networkPolicy.mesh (sidecar or ambient) for networkPolicy.identities, because without a mesh nobody has an identity" -}}
+{{- end -}}
 {{- if .Values.checks.crds -}}
 {{- $absent := list -}}
 {{- $training := .Values.training -}}
@@ -110,7 +114,8 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
   (list .Values.monitoring.podMonitor.enabled "monitoring.coreos.com/v1" "PodMonitor" $prometheus)
   (list .Values.monitoring.rules.enabled "monitoring.coreos.com/v1" "PrometheusRule" $prometheus)
   (list (or $training.rayJob.enabled $training.steps.enabled) "ray.io/v1" "RayJob" $ray)
-  (list $training.rayCluster.enabled "ray.io/v1" "RayCluster" $ray) -}}
+  (list $training.rayCluster.enabled "ray.io/v1" "RayCluster" $ray)
+  (list (ne $net.mesh "none") "security.istio.io/v1" "PeerAuthentication" "install Istio 1.22 or later, or set networkPolicy.mesh to none") -}}
 {{- range $needs -}}
 {{- if and (index . 0) (not (include "shadowprice.serves" (dict "root" $ "api" (index . 1) "kind" (index . 2)))) -}}
 {{- $absent = append $absent (printf "%s %s (%s)" (index . 1) (index . 2) (index . 3)) -}}
@@ -126,6 +131,12 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- $absent := list -}}
 {{- /* Each namespace of a cluster has this account; without a cluster, and in a namespace to be made, lookup finds nothing. */ -}}
 {{- if lookup "v1" "ServiceAccount" $space "default" -}}
+{{- $ofSpace := lookup "v1" "Namespace" "" $space | dig "metadata" "labels" dict -}}
+{{- $found := eq (get $ofSpace "istio.io/dataplane-mode") "ambient" | ternary "ambient" "none" -}}
+{{- if or (eq (get $ofSpace "istio-injection") "enabled") (and (get $ofSpace "istio.io/rev") (eq $found "none")) }}{{ $found = "sidecar" }}{{ end -}}
+{{- if and (ne $found "none") (eq $net.mesh "none") -}}
+{{- $faults = append $faults (printf "set networkPolicy.mesh to %s, because namespace %s is part of a mesh that the network policies would shut out" $found .Release.Namespace) -}}
+{{- end -}}
 {{- $pull := list -}}
 {{- range .Values.imagePullSecrets -}}{{- $pull = append $pull (list true "Secret" .name ".dockerconfigjson" "imagePullSecrets") -}}{{- end -}}
 {{- $needs := concat (list
@@ -221,6 +232,42 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 app.kubernetes.io/name: shadowprice
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .role }}
+{{- end }}
+
+{{/*
+Labels and annotations of a role's pods: the chart's own labels, those of the values, and no sidecar of Istio's for what must end
+and for Ray. Call with (dict "root" $ "role" "ray-head"), and "component" where pods of another role are selected with these.
+*/}}
+{{- define "shadowprice.podMetadata" -}}
+{{- $ends := has .role (list "resolve" "watch" "promote" "schedule" "test" "ray-head" "ray-worker" "ray-submitter") -}}
+{{- $calls := and (has .role (list "resolve" "test")) .root.Values.networkPolicy.identities.enabled -}}
+{{- $own := include "shadowprice.selector" (dict "root" .root "role" (default .role .component)) | fromYaml -}}
+{{- $common := hasPrefix "ray-" .role | ternary dict .root.Values.commonLabels -}}
+{{- $mesh := $ends | ternary (dict "sidecar.istio.io/inject" (toString $calls)) dict -}}
+labels:
+  {{- merge $own (default dict .more) (get .root.Values.podLabels .role | default dict) $mesh $common | toYaml | nindent 2 }}
+{{- with get .root.Values.podAnnotations .role }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/*
+Labels and annotations of a role's Jobs, and its queue; call with (dict "root" $ "role" "resolve"), and "object" true for an object
+of the release's own.
+*/}}
+{{- define "shadowprice.jobMetadata" -}}
+{{- $kueue := dict -}}
+{{- with .root.Values.kueue.queue }}{{ $_ := set $kueue "kueue.x-k8s.io/queue-name" . }}{{ end -}}
+{{- with .root.Values.kueue.priorityClass }}{{ $_ := set $kueue "kueue.x-k8s.io/priority-class" . }}{{ end -}}
+{{- $own := include "shadowprice.selector" . | fromYaml -}}
+{{- $common := default false .object | ternary (include "shadowprice.labels" .root | fromYaml) .root.Values.commonLabels -}}
+labels:
+  {{- merge $own $kueue (get .root.Values.jobLabels .role | default dict) $common | toYaml | nindent 2 }}
+{{- with get .root.Values.jobAnnotations .role }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* repository:tag or repository@digest; call with (dict "root" $ "image" .Values.images.serving). */}}

@@ -33,8 +33,7 @@ backoffLimit: {{ .Values.training.rayJob.backoffLimit }}
 # KubeRay's own would run as whoever the image says, with a token, and a namespace with restricted pods refuses it.
 submitterPodTemplate:
   metadata:
-    labels:
-      {{- include "shadowprice.selector" (dict "root" . "role" "ray-submitter") | nindent 6 }}
+    {{- include "shadowprice.podMetadata" (dict "root" . "role" "ray-submitter") | nindent 4 }}
   spec:
     restartPolicy: Never
     serviceAccountName: {{ include "shadowprice.name" . }}-training
@@ -63,8 +62,7 @@ submitterPodTemplate:
 
 {{- define "shadowprice.rayPod" -}}
 metadata:
-  labels:
-    {{- include "shadowprice.selector" (dict "root" .root "role" .role) | nindent 4 }}
+  {{- include "shadowprice.podMetadata" (dict "root" .root "role" .role) | nindent 2 }}
 spec:
   serviceAccountName: {{ include "shadowprice.name" .root }}-training
   automountServiceAccountToken: false
