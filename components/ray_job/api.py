@@ -1,11 +1,12 @@
-"""The few calls to the API server that a Ray job takes: read its template, create it, look at it, delete it."""
+"""The few calls to the API server that a Ray job takes, from its template to its deletion."""
 
 from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import yaml
 
@@ -15,6 +16,27 @@ GROUP, VERSION, PLURAL = "ray.io", "v1", "rayjobs"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 TEMPLATE_KEY = "rayjob.yaml"
 TIMEOUT = 30
+# The backend of Kubeflow Pipelines gives each step the name of its pod.
+POD_VARIABLE = "KFP_POD_NAME"
+
+
+class Step(NamedTuple):
+    """Pod of the step that this process belongs to.
+
+    seconds_left  until Kubernetes stops it; None without a deadline
+    """
+
+    name: str
+    uid: str
+    seconds_left: float | None = None
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        """Owner reference: Kubernetes deletes what only deleted pods own.
+
+        No controller, because Kueue leaves the queue of an object to the controller that owns it.
+        """
+        return {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
 
 
 class RayJobs(Protocol):
@@ -23,8 +45,14 @@ class RayJobs(Protocol):
     def template(self, config_map: str) -> dict[str, Any]:
         """The RayJob that a ConfigMap holds, without its entrypoint."""
 
+    def step(self) -> Step | None:
+        """The pod of this process; None outside of a pipeline's step."""
+
     def create(self, manifest: dict[str, Any]) -> bool:
         """Create a job; False when there is one of that name already."""
+
+    def own(self, name: str, owners: list[dict[str, Any]]) -> None:
+        """Replace the owners of a job."""
 
     def get(self, name: str) -> dict[str, Any] | None:
         """A job with its status; None when there is none."""
@@ -80,6 +108,25 @@ class KubernetesRayJobs:
         except _Exists:
             return False
         return True
+
+    def step(self) -> Step | None:
+        """The pod of this process; None outside of a pipeline's step."""
+        name = os.environ.get(POD_VARIABLE, "")
+        pod = self._ask(f"read Pod {name}", self._core.read_namespaced_pod, name) if name else None
+        if pod is None:
+            return None
+        deadline, since = pod.spec.active_deadline_seconds, pod.status.start_time or datetime.now(UTC)
+        left = None if deadline is None else deadline - (datetime.now(UTC) - since).total_seconds()
+        return Step(name, pod.metadata.uid, left)
+
+    def own(self, name: str, owners: list[dict[str, Any]]) -> None:
+        """Replace the owners of a job; nothing happens when there is none."""
+        self._ask(
+            f"own RayJob {name}",
+            self._objects.patch_namespaced_custom_object,
+            name=name,
+            body={"metadata": {"ownerReferences": owners}},
+        )
 
     def get(self, name: str) -> dict[str, Any] | None:
         """A job with its status; None when there is none."""

@@ -6,13 +6,14 @@ import copy
 import dataclasses
 import hashlib
 import json
+import math
 import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.ray_job.api import KubernetesRayJobs, RayJobs
+from components.ray_job.api import KubernetesRayJobs, RayJobs, Step
 from components.ray_job.watch import PATIENCE, Patience, answered, run_to_end
 from operations.common.job import Job, run_here
 from shadowprice.errors import InvalidInput, Unavailable
@@ -59,7 +60,7 @@ def run_job(job: Job, *, ray_job: str, jobs: RayJobs | None = None, patience: Pa
     there = dataclasses.replace(job, **{field: exchange / field for field in (*job.inputs, *job.outputs)})
     for field, path in job.inputs.items():
         _copy(path, exchange / field)
-    run_to_end(jobs, filled(template, name, there), patience)
+    run_to_end(jobs, filled(template, name, there, answered(api.step, patience, print)), patience)
     for field, path in job.outputs.items():
         if not (exchange / field).exists():
             jobs.delete(name)
@@ -70,11 +71,16 @@ def run_job(job: Job, *, ray_job: str, jobs: RayJobs | None = None, patience: Pa
     return None
 
 
-def filled(template: Mapping[str, Any], name: str, job: Job) -> dict[str, Any]:
-    """The RayJob of a template with its name and the job that it runs."""
+def filled(template: Mapping[str, Any], name: str, job: Job, step: Step | None = None) -> dict[str, Any]:
+    """The RayJob of a template with its name and the job that it runs; it ends with the step, at the latest."""
     manifest = copy.deepcopy(dict(template))
     manifest["metadata"]["name"] = name
     manifest["spec"]["entrypoint"] = shlex.join(["python", "-m", "operations", job.name, job.to_json()])
+    if step is not None:
+        manifest["metadata"]["ownerReferences"] = [step.reference]
+        if step.seconds_left is not None:
+            limit = manifest["spec"].get("activeDeadlineSeconds", math.inf)
+            manifest["spec"]["activeDeadlineSeconds"] = max(1, int(min(limit, step.seconds_left)))
     return manifest
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -48,7 +49,8 @@ def run_to_end(
     """Create a job, or join the one of that name, and return when it has succeeded.
 
     The name says what the job does, so creating twice is one job: one that runs is joined, one that succeeded is
-    taken, one that failed is removed and made again. An interrupt deletes the job and with it its cluster.
+    taken, one that failed is removed and made again. An interrupt deletes the job and with it its cluster; the deletion
+    of the pods that own it does so after a kill. A queue may suspend the job for any time.
 
     Args:
         jobs: of the namespace.
@@ -61,13 +63,15 @@ def run_to_end(
         Unavailable: no operator takes the job, or the API server is away for too long.
     """
     name = manifest["metadata"]["name"]
-    with _interrupted_by_termination():
+    with _on_termination(_interrupt):
         try:
             _start(jobs, manifest, patience, say)
             _follow(jobs, name, patience, say)
         except (KeyboardInterrupt, SystemExit, _NobodyCame):
-            say(f"RayJob {name}: deleting it")
-            jobs.delete(name)
+            # A stop comes twice, to the group and from the launcher.
+            with _on_termination(signal.SIG_IGN):
+                say(f"RayJob {name}: deleting it")
+                answered(lambda: jobs.delete(name), patience, say)
             raise
 
 
@@ -103,6 +107,9 @@ def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Cal
         status = found.get("status", {})
         if not leaving and not _failed(status):
             say(f"RayJob {name} is there already; following it")
+            owners = found["metadata"].get("ownerReferences", [])
+            if missing := [each for each in manifest["metadata"].get("ownerReferences", []) if each not in owners]:
+                answered(partial(jobs.own, name, [*owners, *missing]), patience, say)
             return
         if not leaving:
             say(f"RayJob {name} failed before; making it again")
@@ -124,6 +131,8 @@ def _follow(jobs: RayJobs, name: str, patience: Patience, say: Callable[[str], N
         status = found.get("status", {})
         if status.get("jobDeploymentStatus"):
             seen = True
+        elif found["spec"].get("suspend"):
+            started = time.monotonic()
         elif not seen and time.monotonic() - started > patience.unseen_seconds:
             raise _NobodyCame(
                 f"no operator took RayJob {name} within {patience.unseen_seconds:g} s; is KubeRay running?"
@@ -147,18 +156,19 @@ def _text(status: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part) or "waiting for the operator"
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def _interrupted_by_termination() -> Iterator[None]:
-    """SIGTERM, by which a pod is stopped, interrupts like Ctrl-C for as long as this is entered."""
+def _on_termination(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
+    """Handle SIGTERM, by which a pod is stopped, and Ctrl-C so for as long as this is entered."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, each in before.items():
+            signal.signal(number, each)

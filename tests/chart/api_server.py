@@ -27,6 +27,7 @@ KINDS = {
     "networking.k8s.io/v1": ("NetworkPolicy",),
     "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
     "serving.kserve.io/v1beta1": ("InferenceService",),
+    "kueue.x-k8s.io/v1beta1": ("LocalQueue",),
     "ray.io/v1": ("RayCluster", "RayJob"),
     "kubeflow.org/v1": ("Profile",),
     "monitoring.coreos.com/v1": ("PodMonitor", "PrometheusRule"),

@@ -218,7 +218,7 @@ def test_all_missing_kinds_are_named_also_where_their_group_has_others(helm: str
     assert "has no monitoring.coreos.com/v1 PrometheusRule (install" in done.stderr
     assert "PodMonitor (" not in done.stderr
     done = template(helm, PRODUCTION, "--set", "checks.crds=true")
-    for kind in ("InferenceService", "PodMonitor", "PrometheusRule", "RayJob", "RayCluster"):
+    for kind in ("InferenceService", "PodMonitor", "PrometheusRule", "RayJob", "RayCluster", "LocalQueue"):
         assert f" {kind} (" in done.stderr
 
 
@@ -245,7 +245,7 @@ def test_values_that_do_not_go_together_are_refused_by_name(case: str, path: str
     ],
 )
 def test_a_missing_operator_is_named_before_anything_is_applied(operator: str, named: str, helm: str) -> None:
-    kinds = {"serving.kserve.io/v1beta1", "monitoring.coreos.com/v1", "ray.io/v1"}
+    kinds = {"serving.kserve.io/v1beta1", "monitoring.coreos.com/v1", "ray.io/v1", "kueue.x-k8s.io/v1beta1"}
     present = [option for api in sorted(kinds - {operator}) for option in ("--api-versions", api)]
     done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present)
     assert done.returncode != 0
@@ -396,8 +396,8 @@ def test_steps_may_do_what_a_ray_job_takes_and_nothing_else() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    jobs = {("ray.io", "rayjobs", verb) for verb in ("create", "get", "delete")}
-    assert allowed == {("", "configmaps", "get")} | jobs
+    jobs = {("ray.io", "rayjobs", verb) for verb in ("create", "get", "patch", "delete")}
+    assert allowed == {("", "configmaps", "get"), ("", "pods", "get")} | jobs
     [named] = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["configmaps"]]
     assert named == [template["metadata"]["name"]]
     [job] = [entry for entry in objects if entry["metadata"]["name"] == "spring-schedule"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from policies import admitted, foreign, own
 from rendering import CHART, merged, render, values_of

@@ -32,6 +32,7 @@ CHANGES: list[tuple[str, Any]] = [
     ("resolve.schedule", "*/5 * * * *"),
     ("training.steps", {"enabled": True}),
     ("training.rayCluster.enabled", True),
+    ("kueue.queue", "growth"),
     ("monitoring.rules.enabled", False),
     ("networkPolicy.enabled", False),
 ]

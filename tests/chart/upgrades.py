@@ -9,6 +9,8 @@ from typing import Any
 
 from rendering import ROOT, Objects
 
+# Kueue's webhook, unless the object is suspended.
+QUEUE = "metadata.labels.kueue;x-k8s;io/queue-name"
 IMMUTABLE = {
     "Deployment": ("spec.selector",),
     "Service": ("spec.clusterIP", "spec.type"),
@@ -18,7 +20,8 @@ IMMUTABLE = {
     # KServe's webhook.
     "InferenceService": ("metadata.annotations.serving;kserve;io/deploymentMode",),
     # KubeRay follows the spec that a job was started with.
-    "RayJob": ("spec",),
+    "RayJob": ("spec", QUEUE),
+    "RayCluster": (QUEUE,),
 }
 UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 

@@ -1,7 +1,7 @@
-"""A server that answers as the Kubernetes API does for ConfigMaps and RayJobs, with an operator that runs the jobs.
+"""A server that answers as the Kubernetes API does for Pods, ConfigMaps and RayJobs; an operator runs the jobs.
 
 Objects are held against the CRD's schema and their names are taken once. The operator walks a job through the states
-that KubeRay reports, and runs its entrypoint for real, in a process of this machine.
+that KubeRay reports, and runs its entrypoint for real, in a process of this machine. A queue suspends and resumes jobs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from listening import listening
 from rendering import api_faults, custom_schema, drop_property, operator_faults, unknown_fields
 
 RAYJOBS = re.compile(r"/apis/ray\.io/v1/namespaces/([^/]+)/rayjobs(?:/([^/?]+))?$")
+PODS = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/?]+)$")
 CONFIG_MAPS = re.compile(r"/api/v1/namespaces/([^/]+)/configmaps/([^/?]+)$")
 
 
@@ -30,6 +31,8 @@ class Cluster:
     config_maps   name → data
     jobs          name → RayJob
     created       every manifest that was accepted
+    pods          name → Pod
+    quota         whether the queue admits the job, at each look; afterwards it does. Empty: there is no queue
     operator      False: nobody takes the jobs
     fail          how many of the next jobs end with AppFailed instead of running
     late          whether jobs never end, and are over at their deadline
@@ -45,6 +48,10 @@ class Cluster:
         self.deleted: list[str] = []
         self.verbs: set[tuple[str, str]] = set()
         self.operator, self.late = True, False
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.quota: list[bool] = []
+        # Whether the operator stays silent only as long as a queue holds the job, as where another cluster runs it.
+        self.held_back = False
         self.fail = self.outage = 0
         self.missing: list[tuple[str, ...]] = []
         # Instead of ``python -m operations``: a script with the same arguments.
@@ -60,6 +67,10 @@ class Cluster:
                 self.verbs.add(("configmaps", "get"))
                 data = self.config_maps.get(found[2])
                 return (200, {"data": data}) if data is not None else refusal(404, f'configmaps "{found[2]}" not found')
+            if found := PODS.match(path):
+                self.verbs.add(("pods", "get"))
+                pod = self.pods.get(found[2])
+                return (200, pod) if pod is not None else refusal(404, f'pods "{found[2]}" not found')
             found = RAYJOBS.match(path)
             if not found:
                 return refusal(403, f"{method} {path} is forbidden")
@@ -75,6 +86,10 @@ class Cluster:
                     job = json.loads(json.dumps(self.jobs[name]))
                     self._reconcile(self.jobs[name])
                     return 200, job
+                case "PATCH" if name:
+                    self.verbs.add(("rayjobs", "patch"))
+                    self.jobs[name]["metadata"] |= json.loads(body)["metadata"]
+                    return 200, self.jobs[name]
                 case "DELETE" if name:
                     self.verbs.add(("rayjobs", "delete"))
                     self.deleted.append(name)
@@ -82,6 +97,16 @@ class Cluster:
                         (200, {}) if self.jobs.pop(name, None) else refusal(404, f'rayjobs.ray.io "{name}" not found')
                     )
             return refusal(403, f"{method} {path} is forbidden")
+
+    def remove_pod(self, name: str) -> None:
+        """Delete a pod, and what only deleted pods own, as the garbage collector does."""
+        with self.lock:
+            self.pods.pop(name)
+            alive = {pod["metadata"]["uid"] for pod in self.pods.values()}
+            for job, entry in [*self.jobs.items()]:
+                owners = entry["metadata"].get("ownerReferences", [])
+                if owners and not any(each["uid"] in alive for each in owners):
+                    del self.jobs[job]
 
     def _create(self, job: dict[str, Any], validation: str) -> tuple[int, dict[str, Any]]:
         schema = custom_schema(self.crds, job["apiVersion"], job["kind"])
@@ -101,16 +126,27 @@ class Cluster:
         if name in self.jobs:
             return refusal(409, f'rayjobs.ray.io "{name}" already exists')
         self.created.append(json.loads(json.dumps(job)))
+        if self.quota:
+            # The webhook of the queue.
+            job["spec"]["suspend"] = True
         self.jobs[name] = job
         return 201, job
 
     def _reconcile(self, job: dict[str, Any]) -> None:
         """The operator's next step; each look at the job is one."""
-        if not self.operator:
-            return
         status, spec = job.setdefault("status", {}), job["spec"]
+        if "suspend" in spec:
+            spec["suspend"] = not self.quota.pop(0) if self.quota else False
+        if not self.operator and not (self.held_back and not spec["suspend"]):
+            return
         match status.get("jobDeploymentStatus"):
-            case None:
+            case "Initializing" | "Running" if spec.get("suspend"):
+                status |= {"jobDeploymentStatus": "Suspending"}
+            case "Suspending":
+                status |= {"jobDeploymentStatus": "Suspended", "jobStatus": "", "rayClusterName": ""}
+            case "Suspended":
+                status["jobDeploymentStatus"] = "Suspended" if spec["suspend"] else ""
+            case None | "":
                 # What the operator refuses and the schema does not.
                 if problems := operator_faults(job):
                     status |= {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}

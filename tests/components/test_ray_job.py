@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +100,18 @@ def test_a_step_runs_in_a_job_and_leaves_its_result_and_nothing_else(ask, cluste
     assert list((tmp_path / "ws" / EXCHANGE).iterdir()) == []
 
 
-def test_it_does_only_what_the_charts_role_allows(ask, cluster: Cluster) -> None:
+def test_it_does_only_what_the_charts_role_allows(ask, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFP_POD_NAME", "step")
+    cluster.pods = {"step": pod_of("step", 900)}
+    reconcile = cluster._reconcile
+    monkeypatch.setattr(cluster, "_reconcile", lambda job: None)
+    with pytest.raises(Unavailable):
+        ask(patience=replace(QUICK, unseen_seconds=0.0))
+    monkeypatch.setattr(cluster, "_reconcile", reconcile)
+    # A job of an earlier try, which another pod owned.
+    earlier = cluster.created[0]
+    earlier["metadata"]["ownerReferences"] = []
+    cluster.jobs[earlier["metadata"]["name"]] = earlier
     ask()
     role = next(e for e in render(values_of(CHART / "ci" / "kubeflow-values.yaml")) if e["kind"] == "Role")
     allowed = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
@@ -257,8 +270,9 @@ def test_without_a_template_the_step_runs_here(ask, cluster: Cluster, monkeypatc
     assert cluster.verbs == set()
 
 
-def test_an_interrupt_removes_the_job_and_its_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.late = False
+@pytest.fixture
+def running(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a step, in a group of processes of its own, whose job never ends."""
     cluster._reconcile = lambda job: job.setdefault("status", {}).update(jobDeploymentStatus="Running")  # type: ignore
     (tmp_path / "state").write_text("42")
     code = (
@@ -268,16 +282,109 @@ def test_an_interrupt_removes_the_job_and_its_cluster(cluster: Cluster, tmp_path
         f"workspace={str(tmp_path)!r})\n"
         f"run_job(job, ray_job={TEMPLATE!r})\n"
     )
-    child = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    started: list[subprocess.Popen[str]] = []
+
+    def start(pod: str, seen: Callable[[], bool]) -> subprocess.Popen[str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", code],
+                cwd=ROOT,
+                env={**os.environ, "KFP_POD_NAME": pod},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        )
+        wait(seen)
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def wait(seen: Callable[[], bool]) -> None:
+    """Wait until something is so, for a minute at most."""
     until = time.monotonic() + 60
-    while not cluster.created and time.monotonic() < until:
+    while not seen():
+        assert time.monotonic() < until
         time.sleep(0.05)
-    child.send_signal(signal.SIGTERM)
+
+
+def pod_of(name: str, deadline: int | None = None, age: float = 0.0) -> dict[str, Any]:
+    """A pod of a step that was started so many seconds ago."""
+    since = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    spec = {"containers": [{"name": "main"}]} | ({"activeDeadlineSeconds": deadline} if deadline else {})
+    return {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec, "status": {"startTime": since}}
+
+
+def test_a_stop_of_the_group_that_comes_twice_removes_the_job_also_while_the_server_is_away(
+    cluster: Cluster, running: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, refused = cluster.answer, []
+
+    def away(method: str, *rest: Any) -> tuple[int, dict[str, Any]]:
+        if method == "DELETE" and not refused:
+            refused.append(1)
+            return refusal(500, "etcdserver: leader changed")
+        return answer(method, *rest)
+
+    monkeypatch.setattr(cluster, "answer", away)
+    child = running("", lambda: bool(cluster.created))
+    os.killpg(child.pid, signal.SIGTERM)
+    wait(lambda: bool(refused))
+    os.killpg(child.pid, signal.SIGTERM)
     _, told = child.communicate(timeout=30)
     assert child.returncode != 0
     assert "KeyboardInterrupt" in told
     assert cluster.jobs == {}
     assert len(cluster.deleted) == 1
+
+
+def test_a_killed_step_leaves_a_job_that_ends_with_its_pods_and_at_its_deadline(
+    cluster: Cluster, running: Callable[..., subprocess.Popen[str]]
+) -> None:
+    cluster.pods = {name: pod_of(name, 900, age=300.0) for name in ("first", "second")}
+    child = running("first", lambda: bool(cluster.created))
+    os.killpg(child.pid, signal.SIGKILL)
+    assert child.wait(timeout=30) == -signal.SIGKILL
+    [job] = cluster.jobs.values()
+    assert 590 <= job["spec"]["activeDeadlineSeconds"] <= 600
+    [owner] = job["metadata"]["ownerReferences"]
+    assert owner == {"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "uid-first"}
+    # The second try joins the job, which its own pod then keeps.
+    child = running("second", lambda: len(job["metadata"]["ownerReferences"]) == 2)
+    cluster.remove_pod("first")
+    assert len(cluster.jobs) == 1
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait(timeout=30)
+    cluster.remove_pod("second")
+    assert cluster.jobs == {}
+
+
+def test_the_deadline_of_the_chart_holds_where_the_step_has_a_later_one_or_none(
+    ask, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, template: dict[str, str], tmp_path: Path
+) -> None:
+    limit = yaml.safe_load(template["rayjob.yaml"])["spec"]["activeDeadlineSeconds"]
+    cluster.pods = {"late": pod_of("late", 10 * limit), "free": pod_of("free"), "over": pod_of("over", 5, age=60.0)}
+    for name, expected in (("late", limit), ("free", limit), ("gone", limit), ("over", 1)):
+        monkeypatch.setenv("KFP_POD_NAME", name)
+        (tmp_path / "artifacts" / "state").write_text(name)
+        ask()
+        assert cluster.created[-1]["spec"]["activeDeadlineSeconds"] == expected
+        assert ("ownerReferences" in cluster.created[-1]["metadata"]) is (name != "gone")
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["operator", "held back"])
+def test_a_job_that_a_queue_suspends_and_resumes_is_waited_for(ask, cluster: Cluster, silent: bool) -> None:
+    # Longer than an operator may be silent, then admitted, taken back, and admitted for good.
+    cluster.quota = [*[False] * 100, True, True, True, False, False, False, True]
+    cluster.held_back, cluster.operator = silent, not silent
+    patience = replace(QUICK, unseen_seconds=0.1)
+    assert ask(patience=patience) == "price of 42"
+    assert len(cluster.created) == 1
 
 
 def test_without_a_cluster_it_says_so(monkeypatch, tmp_path: Path) -> None:

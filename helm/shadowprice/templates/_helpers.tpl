@@ -115,6 +115,7 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
   (list .Values.monitoring.rules.enabled "monitoring.coreos.com/v1" "PrometheusRule" $prometheus)
   (list (or $training.rayJob.enabled $training.steps.enabled) "ray.io/v1" "RayJob" $ray)
   (list $training.rayCluster.enabled "ray.io/v1" "RayCluster" $ray)
+  (list (not (empty .Values.kueue.queue)) "kueue.x-k8s.io/v1beta1" "LocalQueue" "install Kueue, or set kueue.queue to an empty text")
   (list (ne $net.mesh "none") "security.istio.io/v1" "PeerAuthentication" "install Istio 1.22 or later, or set networkPolicy.mesh to none") -}}
 {{- range $needs -}}
 {{- if and (index . 0) (not (include "shadowprice.serves" (dict "root" $ "api" (index . 1) "kind" (index . 2)))) -}}
@@ -158,6 +159,23 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.kueue.queue -}}
+{{- if include "shadowprice.serves" (dict "root" $ "api" "kueue.x-k8s.io/v1beta1" "kind" "LocalQueue") -}}
+{{- if not (lookup "kueue.x-k8s.io/v1beta1" "LocalQueue" $space .) -}}{{- $absent = append $absent (printf "LocalQueue %s (kueue.queue)" .) -}}{{- end -}}
+{{- end -}}
+{{- $rays := list
+  (list $.Values.training.rayJob.enabled "RayJob" (include "shadowprice.trainName" $) "set another training.rayJob.run, which is another job")
+  (list $.Values.training.rayCluster.enabled "RayCluster" (printf "%s-ray" (include "shadowprice.prefix" $)) "install once with training.rayCluster.enabled=false") -}}
+{{- range $ray := $rays -}}
+{{- if and (index $ray 0) (include "shadowprice.serves" (dict "root" $ "api" "ray.io/v1" "kind" (index $ray 1))) -}}
+{{- $there := lookup "ray.io/v1" (index $ray 1) $space (index $ray 2) -}}
+{{- $was := dig "metadata" "labels" "kueue.x-k8s.io/queue-name" "" $there -}}
+{{- if and $there (ne $was $.Values.kueue.queue) (not (dig "spec" "suspend" false $there)) -}}
+{{- $faults = append $faults (printf "%s %s may not change its queue from %q to %q (kueue.queue): %s" (index $ray 1) (index $ray 2) $was $.Values.kueue.queue (index $ray 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if $absent -}}
 {{- $faults = append $faults (printf "namespace %s has no %s" $space (join ", and no " (uniq $absent))) -}}
 {{- end -}}
@@ -188,6 +206,11 @@ Helm is told of groups alone, so a kind counts as missing only where another kin
 {{- if and (.root.Capabilities.APIVersions.Has .api) (or (not $kinds) (.root.Capabilities.APIVersions.Has (printf "%s/%s" .api .kind))) -}}
 yes
 {{- end -}}
+{{- end }}
+
+{{/* Name of the RayJob of the training, unchecked: a run is an object of its own, and KubeRay takes names of 47 characters. */}}
+{{- define "shadowprice.trainName" -}}
+{{- printf "%s-train-%s" (include "shadowprice.prefix" . | trunc 30 | trimSuffix "-") .Values.training.rayJob.run -}}
 {{- end }}
 
 {{/* Start of every object's name, unchecked. */}}
