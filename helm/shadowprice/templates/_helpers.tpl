@@ -131,7 +131,8 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- $space := .Release.Namespace -}}
 {{- $absent := list -}}
 {{- /* Each namespace of a cluster has this account; without a cluster, and in a namespace to be made, lookup finds nothing. */ -}}
-{{- if lookup "v1" "ServiceAccount" $space "default" -}}
+{{- $cluster := lookup "v1" "ServiceAccount" $space "default" -}}
+{{- if $cluster -}}
 {{- $ofSpace := lookup "v1" "Namespace" "" $space | dig "metadata" "labels" dict -}}
 {{- $found := eq (get $ofSpace "istio.io/dataplane-mode") "ambient" | ternary "ambient" "none" -}}
 {{- if or (eq (get $ofSpace "istio-injection") "enabled") (and (get $ofSpace "istio.io/rev") (eq $found "none")) }}{{ $found = "sidecar" }}{{ end -}}
@@ -159,7 +160,7 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- with .Values.kueue.queue -}}
+{{- with empty $cluster | ternary "" .Values.kueue.queue -}}
 {{- if include "shadowprice.serves" (dict "root" $ "api" "kueue.x-k8s.io/v1beta1" "kind" "LocalQueue") -}}
 {{- if not (lookup "kueue.x-k8s.io/v1beta1" "LocalQueue" $space .) -}}{{- $absent = append $absent (printf "LocalQueue %s (kueue.queue)" .) -}}{{- end -}}
 {{- end -}}
