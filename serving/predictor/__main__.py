@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config.grpc_port or None,
             access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
             seconds=config.request_seconds,
+            name=config.model_name,
         )
         for each in served:
             Thread(target=_warm_up, args=(config, each), name=f"warm-up {each.campaign.name}", daemon=True).start()

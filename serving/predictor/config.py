@@ -33,6 +33,7 @@ class Config(Settings, program="serving.predictor"):
 
     campaigns: Path | None = setting("folder of workspaces, each of them served", None)
     campaign_names: str = setting("campaigns of that folder to serve, separated by commas; empty: all", "")
+    model_name: str = setting("further name of the only campaign's model, as of its InferenceService", "")
     campaign_file: Path = setting("campaign as JSON", Path())
     model_dir: Path = setting("folder with model.json and heads.safetensors", Path())
     features_dir: Path = setting("Feast repository with the online store's configuration", Path())
@@ -69,6 +70,8 @@ class Config(Settings, program="serving.predictor"):
             raise Misused(f"give {', '.join(lacking)}, or --campaigns alone")
         if self.campaigns is not None and any(given.values()):
             raise Misused("give --campaigns or the files of one campaign, not both")
+        if self.campaigns is not None and self.model_name:
+            raise Misused("--model-name is a name of one campaign; callers name which of several they ask")
         if self.max_instances > MAX_ITEMS:
             raise Misused(f"--max-instances must be at most {MAX_ITEMS}; the ledger takes no more")
 

@@ -24,7 +24,9 @@ KINDS = {
     "apps/v1": ("Deployment",),
     "batch/v1": ("CronJob", "Job"),
     "policy/v1": ("PodDisruptionBudget",),
-    "networking.k8s.io/v1": ("NetworkPolicy",),
+    "autoscaling/v2": ("HorizontalPodAutoscaler",),
+    "networking.k8s.io/v1": ("Ingress", "NetworkPolicy"),
+    "keda.sh/v1alpha1": ("ScaledObject",),
     "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
     "serving.kserve.io/v1beta1": ("InferenceService",),
     "kueue.x-k8s.io/v1beta1": ("LocalQueue",),
@@ -40,7 +42,7 @@ OBJECT = re.compile(
 
 def plural(kind: str) -> str:
     """The resource of a kind."""
-    return re.sub("y$", "ie", kind.lower()) + "s"
+    return re.sub("y$", "ie", re.sub("ss$", "sse", kind.lower())) + "s"
 
 
 class ApiServer:

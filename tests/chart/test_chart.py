@@ -278,7 +278,10 @@ def test_one_value_says_who_scales_the_predictor(by: str, annotation: str, field
     assert service["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "Standard"
     predictor = service["spec"]["predictor"]
     assert {"scaleMetric", "scaleTarget", "autoScaling"} & set(predictor) == fields
-    assert predictor["minReplicas"] == 2
+    assert (predictor["minReplicas"], predictor["maxReplicas"]) == (2, 2 if by == "none" else 6)
+    # A scaler of the user's own starts from one replica, which a budget must not keep from being drained.
+    [budget] = [entry["spec"] for entry in objects if entry["kind"] == "PodDisruptionBudget"]
+    assert ({"maxUnavailable": 1} if by == "external" else {"minAvailable": 1}).items() <= budget.items()
     # KServe makes the scaler of its class; one of the chart's own would fight it.
     assert not [entry for entry in objects if entry["kind"] in ("HorizontalPodAutoscaler", "ScaledObject")]
 

@@ -201,11 +201,13 @@ class World:
         self.price: PriceRecord | None = None
 
     def _start_predictor(self) -> Service:
-        os.environ["SHADOWPRICE_GRPC_PORT"] = str(self.grpc_port)
+        given = {"SHADOWPRICE_GRPC_PORT": str(self.grpc_port), "SHADOWPRICE_MODEL_NAME": "spring-2027"}
+        os.environ.update(given)
         try:
             return start_predictor(self.deployment, self._predictor_port, self.ledger.url)
         finally:
-            del os.environ["SHADOWPRICE_GRPC_PORT"]
+            for name in given:
+                del os.environ[name]
 
     def publish(self, **changes) -> PriceRecord:
         """Publish the next price and wait until it is in force."""

@@ -162,6 +162,20 @@ def test_v1_and_v2_give_the_same_answers(world, client):
         assert prediction == {name: getattr(two, name)[row] for name in OUTPUTS if name != "repeat"}
 
 
+def test_graphs_and_clients_of_kserve_call_the_model_as_its_service_is_called(world, client):
+    """An InferenceGraph without a ``--model_name`` posts to ``/v1/models/<InferenceService>:predict``."""
+    asked = {"instances": [{"request_id": fresh_ids(1)[0], "account_id": "c1", "side": "customer"}]}
+    first, again = (
+        httpx.post(f"{world.predictor.url}/v1/models/{name}:predict", json=asked).json()["predictions"][0]
+        for name in ("spring-2027", "spring")
+    )
+    assert (first.pop("repeat"), again.pop("repeat")) == (False, True)
+    assert first == again
+    for path in ("/v1/models/{}", "/v2/models/{}", "/v2/models/{}/ready"):
+        answers = [httpx.get(world.predictor.url + path.format(name)) for name in ("spring-2027", "spring", "winter")]
+        assert [each.status_code for each in answers] == [200, 200, 404]
+
+
 def test_an_unknown_account_is_a_cold_start_and_counted(world, client, samples):
     before = samples(world.predictor.url)
     answers = client.decide(fresh_ids(2), ["c3", "never-seen"], ["customer", "customer"])

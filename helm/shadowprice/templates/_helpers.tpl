@@ -103,6 +103,9 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- if and $net.identities.enabled (eq $net.mesh "none") -}}
 {{- $faults = append $faults "set networkPolicy.mesh (sidecar or ambient) for networkPolicy.identities, because without a mesh nobody has an identity" -}}
 {{- end -}}
+{{- if and .Values.predictor.exposed $net.enabled $net.callers (not $net.gateway) -}}
+{{- $faults = append $faults "set networkPolicy.gateway (the labels of its namespace) for predictor.exposed, because networkPolicy.callers would shut it out" -}}
+{{- end -}}
 {{- if .Values.checks.crds -}}
 {{- $absent := list -}}
 {{- $training := .Values.training -}}
@@ -177,6 +180,14 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if $cluster -}}
+{{- $by := .Values.predictor.autoscaling.by -}}
+{{- if and (eq $by "keda") (include "shadowprice.scaler" (dict "root" $ "api" "autoscaling/v2" "kind" "HorizontalPodAutoscaler")) -}}
+{{- $faults = append $faults "install once with predictor.autoscaling.by=none, with which KServe deletes its HorizontalPodAutoscaler; beside it KEDA refuses to scale" -}}
+{{- else if and (eq $by "hpa") (include "shadowprice.scaler" (dict "root" $ "api" "keda.sh/v1alpha1" "kind" "ScaledObject")) -}}
+{{- $faults = append $faults (printf "install once with predictor.autoscaling.by=none and run kubectl -n %s delete scaledobject %s-predictor, which KServe leaves and which would scale against hpa" $space (include "shadowprice.prefix" .)) -}}
+{{- end -}}
+{{- end -}}
 {{- if $absent -}}
 {{- $faults = append $faults (printf "namespace %s has no %s" $space (join ", and no " (uniq $absent))) -}}
 {{- end -}}
@@ -206,6 +217,15 @@ Helm is told of groups alone, so a kind counts as missing only where another kin
 {{- end -}}
 {{- if and (.root.Capabilities.APIVersions.Has .api) (or (not $kinds) (.root.Capabilities.APIVersions.Has (printf "%s/%s" .api .kind))) -}}
 yes
+{{- end -}}
+{{- end }}
+
+{{/* Not empty where KServe has made a scaler of a kind; call with (dict "root" $ "api" "keda.sh/v1alpha1" "kind" "ScaledObject"). */}}
+{{- define "shadowprice.scaler" -}}
+{{- if include "shadowprice.serves" . -}}
+{{- range lookup .api .kind .root.Release.Namespace (printf "%s-predictor" (include "shadowprice.prefix" .root)) | dig "metadata" "ownerReferences" list -}}
+{{- if eq .kind "InferenceService" }}yes{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

@@ -146,10 +146,10 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         """KServe's application, with the prediction endpoints of every model ahead of it."""
         super().create_application()
         handlers: dict[str, Handler] = {}
-        for model in self.dataplane.model_registry.get_models().values():
-            handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model, self._access)
-            handlers[f"/v1/models/{model.name}:explain"] = partial(explain_v1, model)
-            handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model, self._access)
+        for name, model in self.dataplane.model_registry.get_models().items():
+            handlers[f"/v1/models/{name}:predict"] = partial(predict_v1, model, self._access)
+            handlers[f"/v1/models/{name}:explain"] = partial(explain_v1, model)
+            handlers[f"/v2/models/{name}/infer"] = partial(infer_v2, model, self._access)
         application = import_from_string(self.config.app)
         self.config.app = RequestHandler(application, handlers, self._access, self._seconds, self._admission)
 
@@ -224,6 +224,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
 
     grpc_port  None: no gRPC
     access     check of every call
+    name       further name of the first model: KServe's graphs and clients call it as its InferenceService is called
     """
 
     def __init__(
@@ -235,10 +236,13 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         *,
         access: Access | None = None,
         seconds: float = REQUEST_SECONDS,
+        name: str = "",
     ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
         for model in models:
             self.register_model(model)
+        if name:
+            self.registered_models.update(models[0], name)
         self.dataplane = ReadyDataPlane(model_registry=self.registered_models)
         access, admission = access or Access(decisions), Admission()
         self._rest_server = ContractServer(
@@ -272,7 +276,8 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         """Return what readiness says, or raise ``Unavailable``."""
         if not self.dataplane.ready_now():
             raise Unavailable("model, price and stores are still being read; the log says what is missing")
-        return {"status": "ready", "campaigns": sorted(self.dataplane.model_registry.get_models())}
+        models = self.dataplane.model_registry.get_models().values()
+        return {"status": "ready", "campaigns": sorted({model.name for model in models})}
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
