@@ -39,10 +39,13 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: {{ .name }}
+  {{- $own := include "shadowprice.jobMetadata" (dict "root" .root "role" "schedule" "object" true) | fromYaml }}
   labels:
-    {{- include "shadowprice.labels" .root | nindent 4 }}
-    app.kubernetes.io/component: resolve
+    {{- toYaml $own.labels | nindent 4 }}
   annotations:
+    {{- with $own.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     helm.sh/hook: {{ .hook }}
     helm.sh/hook-delete-policy: before-hook-creation
 spec:
@@ -52,8 +55,7 @@ spec:
   ttlSecondsAfterFinished: 86400
   template:
     metadata:
-      labels:
-        {{- include "shadowprice.selector" (dict "root" .root "role" "resolve") | nindent 8 }}
+      {{- include "shadowprice.podMetadata" (dict "root" .root "role" "schedule" "component" "resolve") | nindent 6 }}
     spec:
       restartPolicy: Never
       serviceAccountName: {{ include "shadowprice.name" .root }}-resolve
