@@ -38,6 +38,9 @@ class MeasureJob(Job):
     ledger_url: str = option("", "address of the ledger; empty before the start")
     metrics_urls: tuple[str, ...] = option((), "pages to read the spend from without Prometheus; the ledger's if empty")
     prometheus_url: str = option("", "address of Prometheus; empty: the ledger's metrics")
+    prometheus_labels: str = option("", "labels of this release's series there, as namespace=growth,release=spring")
+    prometheus_token_file: str = option("", "file with a bearer token for Prometheus; empty: none")
+    prometheus_ca_file: str = option("", "certificate of the authority that signed Prometheus'; empty: the system's")
 
 
 def run(job: MeasureJob) -> None:
@@ -58,7 +61,10 @@ def run(job: MeasureJob) -> None:
 def _measured(job: MeasureJob, campaign: Campaign, traffic: Traffic, stage: Stages) -> PricingState:
     """Read the state of a campaign from the ledger and from the metrics."""
     pages = job.metrics_urls or (f"{job.ledger_url.rstrip('/')}/metrics",)
-    source: SpendSource = PrometheusSpend(job.prometheus_url) if job.prometheus_url else MetricsSpend(pages)
+    source: SpendSource = MetricsSpend(pages)
+    if job.prometheus_url:
+        asked = (job.prometheus_url, job.prometheus_labels, job.prometheus_token_file, job.prometheus_ca_file)
+        source = PrometheusSpend(*asked)
     now = datetime.now(UTC)
     at = (now - campaign.starts_at) / timedelta(hours=1)
     slots = max(math.ceil(at), 0)

@@ -13,8 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from operations.measure import MeasureJob
 from serving.client.client import LedgerClient
-from serving.settings import Settings, setting
+from serving.settings import Settings, setting, setting_of
 from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
@@ -136,7 +137,10 @@ class ReconcileSettings(Settings, program="serving.reconcile"):
 
     campaign: str = setting("name of the campaign")
     ledger_url: str = setting("address of the ledger")
-    prometheus_url: str = setting("address of Prometheus; empty: the ledger's metrics", "")
+    prometheus_url: str = setting_of(MeasureJob, "prometheus_url")
+    prometheus_labels: str = setting_of(MeasureJob, "prometheus_labels")
+    prometheus_token_file: str = setting_of(MeasureJob, "prometheus_token_file")
+    prometheus_ca_file: str = setting_of(MeasureJob, "prometheus_ca_file")
     log_dir: Path | None = setting("folder of the decision log; empty: not compared", None, variable="LEDGER_LOG_DIR")
     wait_seconds: float = setting("for what is under way to arrive", WAIT_SECONDS)
     json: bool = setting("print the result as JSON", False)
@@ -156,7 +160,10 @@ def _compare(given: ReconcileSettings) -> int:
 
 def _measure(given: ReconcileSettings) -> list[Line]:
     page = f"{given.ledger_url.rstrip('/')}/metrics"
-    source: SpendSource = PrometheusSpend(given.prometheus_url) if given.prometheus_url else MetricsSpend([page])
+    source: SpendSource = MetricsSpend([page])
+    if given.prometheus_url:
+        asked = (given.prometheus_url, given.prometheus_labels, given.prometheus_token_file, given.prometheus_ca_file)
+        source = PrometheusSpend(*asked)
     with LedgerClient(given.ledger_url, given.campaign) as ledger:
         before = ledger.totals()
         time.sleep(given.wait_seconds)

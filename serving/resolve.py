@@ -21,6 +21,9 @@ class ResolveSettings(Settings, program="serving.resolve"):
     workspace: Path = setting("folder with campaign, model, features and prices")
     ledger_url: str = setting_of(measure.MeasureJob, "ledger_url")
     prometheus_url: str = setting_of(measure.MeasureJob, "prometheus_url")
+    prometheus_labels: str = setting_of(measure.MeasureJob, "prometheus_labels")
+    prometheus_token_file: str = setting_of(measure.MeasureJob, "prometheus_token_file")
+    prometheus_ca_file: str = setting_of(measure.MeasureJob, "prometheus_ca_file")
     on_alarm: str = setting_of(solve.SolveJob, "on_alarm")
     json: bool = setting("print the result as JSON", False)
 

@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from ctypes import CDLL
 from dataclasses import dataclass
@@ -247,15 +247,17 @@ def run_prometheus(
 ) -> Callable[..., AbstractContextManager[Prometheus]]:
     """A context with a Prometheus in a folder that scrapes its ``target`` four times a second.
 
-    Takes rules, and other ports to scrape, where given.
+    Takes rules, other ports to scrape, and the labels that a port's series get, where given.
     """
     binary = tool("prometheus")
 
     @contextmanager
-    def run(folder: Path, rules: Path | None = None, others: Sequence[int] = ()) -> Iterator[Prometheus]:
+    def run(
+        folder: Path, rules: Path | None = None, others: Sequence[int] = (), labels: Mapping[int, dict[str, str]] = {}
+    ) -> Iterator[Prometheus]:
         port, target = free_port(), free_port()
-        scraped = [f"127.0.0.1:{each}" for each in (target, *others)]
-        job = {"job_name": "ledger", "static_configs": [{"targets": scraped}]}
+        scraped = [{"targets": [f"127.0.0.1:{n}"], "labels": labels.get(n, {})} for n in (target, *others)]
+        job = {"job_name": "ledger", "static_configs": scraped}
         every = {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "1s"}
         config = {"global": every, "scrape_configs": [job], "rule_files": [str(rules)] if rules else []}
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import ssl
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -191,13 +192,19 @@ def _larger(one: float, other: float) -> float:
     return one if math.isnan(one) or one > other else other
 
 
-def fetch(url: str, timeout: float, *, token: str = "") -> bytes:
-    """Body of a page, read with a bearer token where one is given, or :class:`Unavailable` naming the page."""
+def fetch(url: str, timeout: float, *, token: str = "", ca_file: str = "") -> bytes:
+    """Body of a page, read with a bearer token where one is given, or :class:`Unavailable` naming the page.
+
+    ``ca_file`` has the certificates of the authorities that are believed, in place of the system's.
+    """
     if not url.startswith(("http://", "https://")):
         raise Unavailable(f"{url}: must be an http or https address")
     try:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
+        request, context = urllib.request.Request(url, headers=headers), None
+        if ca_file:
+            context = ssl.create_default_context(cafile=ca_file)
+        with urllib.request.urlopen(request, timeout=timeout, context=context) as response:
             return bytes(response.read())
     except OSError as error:
         raise Unavailable(f"{url}: does not answer: {error}") from error

@@ -77,4 +77,5 @@ def test_the_pacer_on_an_alarm_and_the_addresses_are_options_of_the_hourly_pipel
     given = dict(_parameter(word.removeprefix("--set=")) for word in container["args"] if word.startswith("--set="))
     found = arguments_of("resolve", given)
     assert found["solve_options"] == {"on_alarm": "pi"}
-    assert set(found["measure_options"]) == {"ledger_url", "prometheus_url"}
+    assert set(found["measure_options"]) == {"ledger_url", "prometheus_url", "prometheus_labels"}
+    assert found["measure_options"]["prometheus_labels"] == "namespace=growth"

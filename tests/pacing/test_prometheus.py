@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ssl
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
-from shadowprice.errors import Unavailable
+from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import SpendReport
 
@@ -131,3 +137,51 @@ def test_a_server_that_is_not_there_or_not_a_prometheus_is_unavailable(
         PrometheusSpend(f"http://127.0.0.1:{free_port()}").read("spring")
     with pytest.raises(Unavailable):
         PrometheusSpend(f"http://127.0.0.1:{prometheus.target}").read("spring")  # the exporter itself
+
+
+def test_a_token_is_shown_and_only_the_given_authority_is_believed(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    for name in ("server", "stranger"):
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        files = ["-keyout", str(tmp_path / f"{name}.key"), "-out", str(tmp_path / f"{name}.crt")]
+        names = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+        command = [tool("openssl"), "req", "-x509", *curve, "-nodes", "-days", "2", *files, *names]
+        subprocess.run(command, check=True, capture_output=True)
+    shown: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("authorization"))
+            body = b'{"status": "success", "data": {"resultType": "vector", "result": []}}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    (tmp_path / "token").write_text("secret-of-prometheus\n")
+    spend = PrometheusSpend(
+        f"https://127.0.0.1:{server.server_port}",
+        token_file=str(tmp_path / "token"),
+        ca_file=str(tmp_path / "server.crt"),
+    )
+    try:
+        with pytest.raises(Unavailable, match="no fresh series"):
+            spend.read("spring")
+        for ca_file in ("", str(tmp_path / "stranger.crt")):
+            with pytest.raises(Unavailable, match="certificate verify failed"):
+                replace(spend, ca_file=ca_file).read("spring")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert shown == ["Bearer secret-of-prometheus"]
+    with pytest.raises(InvalidInput, match="prometheus_token_file"):
+        replace(spend, token_file=str(tmp_path / "none")).read("spring")

@@ -149,6 +149,8 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
   (list $shared "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.key "ledger.redis")
   (list $shared "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.passwordKey "ledger.redis.passwordKey")
   (list true "Secret" .Values.auth.existingSecret .Values.auth.key "auth")
+  (list true "Secret" .Values.resolve.prometheus.existingSecret .Values.resolve.prometheus.tokenKey "resolve.prometheus.tokenKey")
+  (list true "Secret" .Values.resolve.prometheus.existingSecret .Values.resolve.prometheus.caKey "resolve.prometheus.caKey")
   (list (and .Values.console.enabled .Values.console.oidc.issuer) "Secret" .Values.console.oidc.existingSecret .Values.console.oidc.key "console.oidc")
   (list true "PersistentVolumeClaim" .Values.workspace.existingClaim "" "workspace.existingClaim")
   (list true "PersistentVolumeClaim" .Values.ledger.storage.existingClaim "" "ledger.storage.existingClaim")) $pull -}}
@@ -227,6 +229,55 @@ yes
 {{- if eq .kind "InferenceService" }}yes{{ end -}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/* Labels and values that tell the series of this release from those of others, as JSON. */}}
+{{- define "shadowprice.selectors" -}}
+{{- $found := deepCopy .Values.monitoring.selectors -}}
+{{- if and (hasKey $found "namespace") (not $found.namespace) }}{{ $_ := set $found "namespace" .Release.Namespace }}{{ end -}}
+{{- toJson $found -}}
+{{- end }}
+
+{{/* The same as the re-solve takes them. */}}
+{{- define "shadowprice.ownLabels" -}}
+{{- $found := list -}}
+{{- range $label, $value := include "shadowprice.selectors" . | fromJson }}{{ $found = append $found (printf "%s=%s" $label $value) }}{{ end -}}
+{{- join "," $found -}}
+{{- end }}
+
+{{/* Matchers of a campaign's series; call with (dict "root" $ "campaign" "spring"). */}}
+{{- define "shadowprice.ownSeries" -}}
+campaign={{ .campaign | quote }}
+{{- range $label, $value := include "shadowprice.selectors" .root | fromJson }},{{ $label }}={{ $value | quote }}{{ end -}}
+{{- end }}
+
+{{/* Token and authority of Prometheus, from a secret; call with .Values.resolve. */}}
+{{- define "shadowprice.prometheusEnv" -}}
+{{- with .prometheus }}
+{{- if and .existingSecret .tokenKey }}
+- {name: SHADOWPRICE_PROMETHEUS_TOKEN_FILE, value: /etc/shadowprice/prometheus/token}
+{{- end }}
+{{- if and .existingSecret .caKey }}
+- {name: SHADOWPRICE_PROMETHEUS_CA_FILE, value: /etc/shadowprice/prometheus/ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "shadowprice.prometheusVolume" -}}
+{{- with .prometheus.existingSecret }}
+- name: prometheus
+  secret:
+    secretName: {{ . }}
+    # Read by the pod's group alone: 0440.
+    defaultMode: 288
+    items:
+      {{- with $.prometheus.tokenKey }}
+      - {key: {{ . | quote }}, path: token}
+      {{- end }}
+      {{- with $.prometheus.caKey }}
+      - {key: {{ . | quote }}, path: ca.crt}
+      {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Name of the RayJob of the training, unchecked: a run is an object of its own, and KubeRay takes names of 47 characters. */}}

@@ -28,6 +28,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.watch.finding import BY_LEVEL, BY_SIDE
 
 PRODUCTION = merged(values_of(CHART / "ci" / "production-values.yaml"), "watch.enabled", True)
+PRODUCTION["monitoring"]["selectors"] = {"namespace": None}
 RULES = next(o for o in render(PRODUCTION) if o["kind"] == "PrometheusRule")
 CAMPAIGN = "summer_2027"
 ALERTS = {rule["alert"]: rule for group in RULES["spec"]["groups"] for rule in group["rules"] if "alert" in rule}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 from prometheus_client import CollectorRegistry, start_http_server
-from rendering import CHART, render, values_of
+from rendering import CHART, merged, render, values_of
 
 from benchmarks.faults.redis_server import RedisServer
 from serving.client.client import LedgerClient, Outcome
@@ -52,9 +52,10 @@ TOTALS = LedgerTotals(
 )
 
 
-def rules(folder: Path) -> Path:
+def rules(folder: Path, selectors: dict[str, Any] = {"namespace": None}) -> Path:  # noqa: B006
     """The rules of the chart, evaluated every second instead of every half minute."""
-    spec = next(o for o in render(values_of(CHART / "ci" / "production-values.yaml")) if o["kind"] == "PrometheusRule")
+    values = merged(values_of(CHART / "ci" / "production-values.yaml"), "monitoring.selectors", selectors)
+    spec = next(o for o in render(values) if o["kind"] == "PrometheusRule")
     for group in spec["spec"]["groups"]:
         group["interval"] = "1s"
     path = folder / "rules.yaml"
@@ -64,7 +65,8 @@ def rules(folder: Path) -> Path:
 
 def queries() -> list[tuple[str, str]]:
     """Panel and query of each target of the chart's dashboard, as Grafana sends them."""
-    objects = render(values_of(CHART / "ci" / "production-values.yaml"))
+    values = merged(values_of(CHART / "ci" / "production-values.yaml"), "monitoring.selectors", {"namespace": None})
+    objects = render(values)
     [boards] = [each["data"] for each in objects if each["metadata"]["name"].endswith("-dashboards")]
     found = []
     for text in boards.values():
