@@ -107,12 +107,12 @@ def merged(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return result
 
 
-def faults(entry: dict[str, Any], crds: Path) -> list[str]:
+def faults(entry: dict[str, Any], crds: Path, kubernetes: str = KUBERNETES) -> list[str]:
     """What the API server would refuse an object for, or its operator once it is there."""
-    return api_faults(entry, crds) or operator_faults(entry)
+    return api_faults(entry, crds, kubernetes) or operator_faults(entry)
 
 
-def api_faults(entry: dict[str, Any], crds: Path) -> list[str]:
+def api_faults(entry: dict[str, Any], crds: Path, kubernetes: str = KUBERNETES) -> list[str]:
     """What the API server would refuse an object for: unknown fields, wrong types, missing fields, broken rules."""
     group = entry["apiVersion"].rpartition("/")[0]
     if "." in group and not group.endswith(".k8s.io"):
@@ -123,7 +123,7 @@ def api_faults(entry: dict[str, Any], crds: Path) -> list[str]:
         ]
         return found or broken_rules(custom_schema(*place), entry)
     try:
-        kubernetes_validate.validate(entry, KUBERNETES, strict=True)
+        kubernetes_validate.validate(entry, kubernetes, strict=True)
     except kubernetes_validate.ValidationError as error:
         return [str(error)]
     return []

@@ -109,9 +109,9 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{- if .Values.checks.crds -}}
 {{- $absent := list -}}
 {{- $training := .Values.training -}}
-{{- $kserve := "install KServe 0.17 or later" -}}
+{{- $kserve := "install KServe 0.18 or later" -}}
 {{- $prometheus := "install the Prometheus operator, or set monitoring.podMonitor.enabled and monitoring.rules.enabled to false" -}}
-{{- $ray := "install KubeRay 1.5 or later, or disable training.rayJob, training.rayCluster and training.steps" -}}
+{{- $ray := "install KubeRay 1.5.1 or later, or disable training.rayJob, training.rayCluster and training.steps" -}}
 {{- $needs := list
   (list true "serving.kserve.io/v1beta1" "InferenceService" $kserve)
   (list .Values.monitoring.podMonitor.enabled "monitoring.coreos.com/v1" "PodMonitor" $prometheus)

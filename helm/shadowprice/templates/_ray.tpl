@@ -120,7 +120,7 @@ cluster (helm template) lookup finds nothing, and the Ray job client's strict cr
 {{- $place = dig "properties" . dict $place }}
 {{- end }}
 {{- if not (hasKey (dig "properties" dict $place) "authOptions") }}
-{{- fail (printf "training.ray.auth: the CRD %s (version %s) has no authOptions, so the API server would drop the token and run an open Ray cluster; upgrade KubeRay's CRDs and operator to 1.5 or later, or set training.ray.auth=disabled to rely on the network policy alone (docs/how-to/run-steps-as-ray-jobs.md)" $crd $version.name) }}
+{{- fail (printf "training.ray.auth: the CRD %s (version %s) has no authOptions, so the API server would drop the token and run an open Ray cluster; upgrade KubeRay's CRDs and operator to 1.5.1 or later, or set training.ray.auth=disabled to rely on the network policy alone (docs/how-to/run-steps-as-ray-jobs.md)" $crd $version.name) }}
 {{- end }}
 {{- end }}
 {{- end }}
