@@ -5,7 +5,7 @@
 {{- toJson $found -}}
 {{- end }}
 
-{{/* The same as the re-solve takes them. */}}
+{{/* Labels of this release as name=value, which the re-solve takes. */}}
 {{- define "shadowprice.ownLabels" -}}
 {{- $found := list -}}
 {{- range $label, $value := include "shadowprice.selectors" . | fromJson }}{{ $found = append $found (printf "%s=%s" $label $value) }}{{ end -}}
