@@ -147,15 +147,19 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
 def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(tmp_path: Path) -> None:
     workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
     register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
-    state, price = tmp_path / "state.json", tmp_path / "price"
+    state, price, figures = tmp_path / "state.json", tmp_path / "price", tmp_path / "figures.json"
     spend = SpendReport(
         spent=100, responses={"customer": 2.0}, requests={"customer": 20}, observed_at=datetime.now(UTC)
     )
     published = []
     for at in (2.25, 2.75, 3.25):
         PricingState(at, spend, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
-        solve(SolveJob(state=state, price=price, workspace=workspace))
+        record: PriceRecord = solve(SolveJob(state=state, price=price, workspace=workspace, figures=figures))
         published.append(publish_job(PublishJob(price=price, workspace=workspace)))
+        told = json.loads(figures.read_text())
+        assert {name: told[f"price_{name}"] for name in record.prices} == record.prices
+        assert (told["spent"], told["remaining"], told["gap"]) == (100, record.remaining, record.gap)
+        assert told["planned_spend"] == record.plan[-1]
     assert published == [1, 1, 2]
     assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
 
