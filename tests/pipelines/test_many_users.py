@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pipelines.__main__ import main
 from pipelines.cluster import NAMES, variable
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "run-pipelines.md"
 STEPS = "system:serviceaccount:growth:spring-resolve"
 COMMANDS = (["upload", "resolve"], ["run", "resolve"], ["schedule", "resolve"])
 
@@ -175,6 +177,34 @@ def test_no_address_is_told_in_one_line(command, monkeypatch) -> None:
     status, _, problem = command("upload", "train")
     assert status == 1
     assert "host: name the address" in problem
+
+
+@pytest.mark.parametrize("namespace", ["growth", "kubeflow"])
+def test_the_commands_of_the_guide_upload_run_schedule_and_end(
+    command, users, tmp_path, monkeypatch, namespace
+) -> None:
+    """In the namespace of a profile, and on a Kubeflow of one user in its own."""
+    token(tmp_path, "good")
+    (tmp_path / "good").rename(tmp_path / "token")
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in GUIDE.read_text().splitlines() if line.startswith("    shadowprice pipelines ")]
+    verbs = []
+    with serving(users if namespace == "growth" else None) as backend:
+        monkeypatch.setenv("KF_PIPELINES_ENDPOINT", backend.url)
+        for line in lines:
+            words = shlex.split(line.replace("https://kubeflow.example", backend.url).replace("growth", namespace))[2:]
+            status, _, problem = command(*words)
+            assert status == 0, problem
+            verbs.append((words[0], len(backend.pipelines), len(backend.runs), len(backend.recurring)))
+        owners = {each["namespace"] for each in backend.pipelines.values()}
+    assert verbs == [
+        ("compile", 0, 0, 0),
+        ("upload", 1, 0, 0),
+        ("run", 1, 1, 0),
+        ("schedule", 2, 1, 2),
+        ("unschedule", 2, 1, 0),
+    ]
+    assert owners == {"growth" if namespace == "growth" else ""}
 
 
 def test_doctor_names_no_credentials_no_namespace_and_the_wrong_one_in_a_sentence(users, tmp_path, monkeypatch) -> None:

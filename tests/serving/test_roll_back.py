@@ -12,9 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from kfp.dsl import Artifact, Markdown, Metrics
 from prometheus_client import CollectorRegistry
 
 from components.publish import publish
+from components.solve import solve as step
 from feature_repo.columns import FeatureColumns
 from feature_repo.names import project_of
 from feature_repo.online import OnlineReader
@@ -147,18 +149,23 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
 def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(tmp_path: Path) -> None:
     workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
     register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
-    state, price, figures = tmp_path / "state.json", tmp_path / "price", tmp_path / "figures.json"
+    state, price = tmp_path / "state.json", tmp_path / "price"
     spend = SpendReport(
         spent=100, responses={"customer": 2.0}, requests={"customer": 20}, observed_at=datetime.now(UTC)
     )
     published = []
     for at in (2.25, 2.75, 3.25):
         PricingState(at, spend, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
-        record: PriceRecord = solve(SolveJob(state=state, price=price, workspace=workspace, figures=figures))
+        made = {"price": Artifact, "metrics": Metrics, "summary": Markdown}
+        artifacts = {name: kind(name, uri=str(tmp_path / name)) for name, kind in made.items()}
+        step.python_func(workspace=str(workspace), state=Artifact("state", uri=str(state)), **artifacts)
+        record = PriceRecord.read(price / "price.json")
         published.append(publish_job(PublishJob(price=price, workspace=workspace)))
-        told = json.loads(figures.read_text())
+        told = artifacts["metrics"].metadata
         assert {name: told[f"price_{name}"] for name in record.prices} == record.prices
         assert (told["spent"], told["remaining"], told["gap"]) == (100, record.remaining, record.gap)
+        # The lineage goes on from the price to its model.
+        assert artifacts["price"].metadata["model_version"] == "m-1"
         assert told["planned_spend"] == record.plan[-1]
     assert published == [1, 1, 2]
     assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
