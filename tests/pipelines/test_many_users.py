@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import ssl
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -205,6 +207,22 @@ def test_the_commands_of_the_guide_upload_run_schedule_and_end(
         ("unschedule", 2, 1, 0),
     ]
     assert owners == {"growth" if namespace == "growth" else ""}
+
+
+def test_an_authority_of_the_machine_is_trusted(command, users, tmp_path, monkeypatch) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(
+        [*made, "-subj", "/CN=kfp", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    with serving(users, tls) as backend:
+        words = ["unschedule", "none", f"--host={backend.url}", "--namespace=growth", token(tmp_path, "good")]
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        assert command(*words)[0] == 1
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert command(*words)[1] == "there is no such schedule\n"
 
 
 def test_doctor_names_no_credentials_no_namespace_and_the_wrong_one_in_a_sentence(users, tmp_path, monkeypatch) -> None:
