@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,23 +183,36 @@ def test_no_address_is_told_in_one_line(command, monkeypatch) -> None:
     assert "host: name the address" in problem
 
 
+ONE_BY_ONE = """
+import json, sys
+from pipelines.__main__ import main
+for line in sys.stdin:
+    print(main(json.loads(line)), flush=True)
+"""
+"""Pipelines are built when they are imported, for one cluster: these commands have a process of their own."""
+
+
 @pytest.mark.parametrize("namespace", ["growth", "kubeflow"])
-def test_the_commands_of_the_guide_upload_run_schedule_and_end(
-    command, users, tmp_path, monkeypatch, namespace
-) -> None:
+def test_the_commands_of_the_guide_run_and_end_a_schedule(users, tmp_path, namespace) -> None:
     """In the namespace of a profile, and on a Kubeflow of one user in its own."""
     token(tmp_path, "good")
     (tmp_path / "good").rename(tmp_path / "token")
-    monkeypatch.chdir(tmp_path)
     lines = [line for line in GUIDE.read_text().splitlines() if line.startswith("    shadowprice pipelines ")]
     verbs = []
     with serving(users if namespace == "growth" else None) as backend:
-        monkeypatch.setenv("KF_PIPELINES_ENDPOINT", backend.url)
-        for line in lines:
-            words = shlex.split(line.replace("https://kubeflow.example", backend.url).replace("growth", namespace))[2:]
-            status, _, problem = command(*words)
-            assert status == 0, problem
-            verbs.append((words[0], len(backend.pipelines), len(backend.runs), len(backend.recurring)))
+        environment = {**os.environ, "KF_PIPELINES_ENDPOINT": backend.url, "HOME": str(tmp_path)}
+        command = [sys.executable, "-W", "ignore", "-c", ONE_BY_ONE]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as child:
+            for line in lines:
+                words = shlex.split(line.replace("https://kubeflow.example", backend.url).replace("growth", namespace))
+                child.stdin.write(json.dumps(words[2:]) + "\n")
+                child.stdin.flush()
+                while (told := child.stdout.readline().strip()) not in ("0", "1", "2", ""):
+                    pass
+                assert told == "0"
+                verbs.append((words[2], len(backend.pipelines), len(backend.runs), len(backend.recurring)))
+            child.stdin.close()
         owners = {each["namespace"] for each in backend.pipelines.values()}
     assert verbs == [
         ("compile", 0, 0, 0),
