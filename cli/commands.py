@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, Command] = {
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),
     "account": Command("cli.account", "Export what is held about an account, or erase it", "all"),
-    "pipelines": Command("pipelines.__main__", "Compile, run, upload or schedule a pipeline", "all"),
+    "pipelines": Command("pipelines.__main__", "List, compile, run, upload or schedule pipelines", "all"),
     "job": Command("operations.__main__", "Run one job: its name and its fields as JSON", "all"),
     "rolling": Command("pipelines.rolling", "Evaluate a recipe by rolling origin", "all"),
     "predictor": Command("serving.predictor.__main__", "Serve decisions of a campaign", "serve"),

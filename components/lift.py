@@ -1,7 +1,7 @@
 """Estimate what the arms of a campaign brought, from its decision log."""
 
 from kfp import dsl
-from kfp.dsl import Artifact, Dataset, Input, Markdown, Output
+from kfp.dsl import Artifact, Dataset, Input, Markdown, Metrics, Output
 
 from components import BASE_IMAGE
 
@@ -13,6 +13,7 @@ def lift(
     features: Input[Dataset],
     result: Output[Artifact],
     page: Output[Markdown],
+    metrics: Output[Metrics],
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Run a :class:`operations.lift.LiftJob`."""

@@ -1,7 +1,7 @@
 """Plan a trial before the campaign starts."""
 
 from kfp import dsl
-from kfp.dsl import Artifact, Input, Markdown, Output
+from kfp.dsl import Artifact, Input, Markdown, Metrics, Output
 
 from components import BASE_IMAGE
 
@@ -11,6 +11,7 @@ def plan(
     campaign: Input[Artifact],
     result: Output[Artifact],
     page: Output[Markdown],
+    metrics: Output[Metrics],
     accounts: int,
     prior: dict,
     precision: dict,

@@ -20,6 +20,12 @@ def solve(
 ) -> None:
     """Run a :class:`operations.solve.SolveJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""
     arguments = dict(locals())
+    from pathlib import Path
+
     from components.run import run_component
+    from operations.common.workspace import PRICE
+    from shadowprice.price import PriceRecord
 
     run_component("solve", arguments)
+    record = PriceRecord.read(Path(price.path) / PRICE)
+    price.metadata.update({"campaign": record.campaign, "model_version": record.model_version})

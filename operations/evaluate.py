@@ -25,7 +25,7 @@ class EvaluateJob(Job):
     training: Path = reads("folder of the training set; its test split is used")
     tables: Path = reads("folder of the prepared tables, for the truth where it is known")
     worth: Path | None = reads("JSON of the worth job, for the page", optional=True)
-    figures: Path | None = writes("file with one number per side and metric", optional=True)
+    figures: Path | None = writes("file with one number per side and metric, the gain and the verdict", optional=True)
     page: Path = writes("HTML page with figures")
     summary: Path = writes("Markdown text with the gate's verdict and the metrics")
     evaluation: Path = writes("JSON of the report's part")

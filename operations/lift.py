@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from operations.common.accounts import accounts_of, features_of, in_units, with_features
-from operations.common.job import Job, option, reads, writes
+from operations.common.job import Job, option, reads, write_figures, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import read_campaign, read_groups, read_worths
 from shadowprice.arms import HOUR
@@ -37,6 +37,7 @@ class LiftJob(Job):
     campaign: Path = reads("file of the campaign with its experiment, or the workspace that has it")
     result: Path = writes("file that gets the result as JSON")
     page: Path = writes("file that gets the result as Markdown")
+    figures: Path | None = writes("file of each arm's gain, its interval and its cost", optional=True)
     accounts: Path | None = reads(
         "parquet file with account_id of all accounts that the campaign can reach, as known before it; without it "
         "those of the model in the workspace, or of the features",
@@ -108,6 +109,12 @@ def run(job: LiftJob) -> Analysis:
     write_whole(job.result, json.dumps(content | as_json(found, per, everybody), indent=1))
     lines = chain(page(campaign, found, per, young), everybody_lines(everybody, Currency.of(campaign.currency)))
     write_whole(job.page, "\n".join(lines) + "\n")
+    told: dict[str, float] = {"sample_ratio_holds": float(not found.mismatch)}
+    for each in found.lifts:
+        effects = {"gain": each.value, "relative_gain": each.relative, "cost": each.cost}
+        told |= {f"{each.arm}_{name}": effect.value for name, effect in effects.items()}
+        told |= {f"{each.arm}_gain_low": each.value.low, f"{each.arm}_gain_high": each.value.high}
+    write_figures(job.figures, told)
     if found.mismatch:
         _refuse(found)
     return found

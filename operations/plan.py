@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from operations.common.job import Job, option, reads, required, writes
+from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.workspace import read_campaign
 from shadowprice.campaign import Campaign, Terms
 from shadowprice.currency import Currency
@@ -25,6 +25,7 @@ class PlanJob(Job):
     campaign: Path = reads("file of the campaign whose terms are tried, or the workspace that has it")
     result: Path = writes("file that gets the plan as JSON")
     page: Path = writes("file that gets the plan as Markdown")
+    figures: Path | None = writes("file of the price, the money and what the trial can find", optional=True)
     side: str = option("customer", "side that is tried")
     accounts: int = required("accounts that are assigned, in all arms together, whether they ask or not")
     prior: Mapping[str, Any] = required(
@@ -51,6 +52,10 @@ def run(job: PlanJob) -> ExperimentPlan:
     experiment = {"experiment": found.experiment(job.salt).to_dict()} if job.salt else {}
     write_whole(job.result, json.dumps({"campaign": campaign.name} | found.to_dict() | experiment, indent=1))
     write_whole(job.page, "\n".join(_page(campaign, found, terms)) + "\n")
+    money = {"price": found.price, "spend": sum(found.money.values())}
+    cost = {"exploration_cost": found.exploration_cost, "holdout_cost": found.holdout_cost}
+    widths = {f"{name}_half_width": width for name, width in found.half_widths.items()}
+    write_figures(job.figures, money | cost | {"detectable_gain": found.detectable} | widths)
     return found
 
 

@@ -53,6 +53,9 @@ from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
+FIGURES = ("tie_share", "gap", "violation", "spent", "remaining", "sample_rows")
+"""Fields of a price record that are figures of the step, beside its prices and what the window is planned to spend."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SolveJob(Job):
@@ -63,7 +66,7 @@ class SolveJob(Job):
     """
 
     price: Path = writes("folder of the price record, sealed and not yet published, and of a plan where there is one")
-    figures: Path | None = writes("file of the price, the gap and the violation", optional=True)
+    figures: Path | None = writes("file of the price, the gap, the violation and the spend", optional=True)
     summary: Path | None = writes("Markdown page: the price, its reasons and the campaign's day so far", optional=True)
     workspace: Path = required("folder with campaign, model, features and prices")
     state: Path | None = reads("file of the measure job", optional=True)
@@ -109,7 +112,8 @@ def run(job: SolveJob) -> PriceRecord:
     if trial is not None:
         write_whole(job.price / CANARY_PRICE, trial.to_json())
     own = {f"price_{name}": value for name, value in record.prices.items()}
-    own |= {name: float(getattr(record, name)) for name in ("tie_share", "gap", "violation", "sample_rows")}
+    own |= {name: float(getattr(record, name)) for name in FIGURES}
+    own |= {"planned_spend": record.plan[-1]} if record.plan else {}
     write_figures(job.figures, found.figures or own)
     if job.summary is not None:
         rows = [f"| {name} | {value:.6g} |" for name, value in own.items()]

@@ -47,6 +47,14 @@ def compile_here(folder: Path, as_json: AsJson = False, **cluster: str) -> None:
         print(json.dumps({name: str(folder / f"{name}.yaml") for name in PIPELINES}))
 
 
+@app.command("list")
+def list_all(as_json: AsJson = False) -> None:
+    """List the pipelines: inputs, and the jobs whose options they take."""
+    from pipelines.listing import lines, listed
+
+    print(json.dumps(listed()) if as_json else "\n".join(lines()))
+
+
 @app.command("run")
 @takes(BACKEND, CLUSTER)
 def run_here(

@@ -18,7 +18,7 @@ from kfp_server_api import ApiException
 
 from pipelines.client import connected
 from pipelines.connection import Connection
-from pipelines.local import compile_pipelines
+from pipelines.local import compile_pipelines, pipeline_of
 from pipelines.parameters import arguments_of
 from shadowprice.errors import InvalidInput, NotFound
 
@@ -50,7 +50,8 @@ def _upload(client: Client, namespace: str | None, pipeline: str, name: str) -> 
         equals = {"predicates": [{"operation": 1, "key": "display_name", "stringValue": name}]}
         found = client.list_pipelines(namespace=namespace, filter=json.dumps(equals)).pipelines
         if not found:
-            known = client.upload_pipeline(package, pipeline_name=name, namespace=namespace).pipeline_id
+            about = pipeline_of(pipeline).description
+            known = client.upload_pipeline(package, name, about, namespace).pipeline_id
             versions = client.list_pipeline_versions(known, page_size=1, sort_by="created_at desc")
             return known, versions.pipeline_versions[0].pipeline_version_id
         known = found[0].pipeline_id

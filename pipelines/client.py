@@ -62,7 +62,9 @@ def connected(connection: Connection) -> Iterator[tuple[Client, str | None]]:
     with redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="kfp")
         try:
-            client = _Client(host=host, namespace=connection.namespace or USUAL, **credentials)
+            # The SDK trusts public authorities alone, whatever the machine does.
+            trusted = os.environ.get("SSL_CERT_FILE")
+            client = _Client(host=host, namespace=connection.namespace or USUAL, ssl_ca_cert=trusted, **credentials)
             many = bool(client.get_kfp_healthz().multi_user)
             namespace = (connection.namespace or client.get_user_namespace()) if many else None
             if many and not namespace:

@@ -13,7 +13,11 @@ from pipelines.parameters import PARAMETERS
 from pipelines.placement import MOUNT, placed
 
 
-@dsl.pipeline(name="shadowprice-delivery", description="Give every account a fund, each fund exactly its number.")
+@dsl.pipeline(
+    name="shadowprice-delivery",
+    display_name="Deliver funds to accounts",
+    description="Give every account a fund, each fund exactly its number.",
+)
 def delivery_pipeline(
     workspace: str = MOUNT,
     dataset: str = "funds",

@@ -8,7 +8,11 @@ from components.prepare import prepare
 from pipelines.placement import MOUNT, placed
 
 
-@dsl.pipeline(name="shadowprice-embed", description="Embed the accounts that came after training.")
+@dsl.pipeline(
+    name="shadowprice-embed",
+    display_name="Embed new accounts",
+    description="Embed the accounts that came after training.",
+)
 def embed_pipeline(
     workspace: str = MOUNT,
     dataset: str = "tables",

@@ -23,6 +23,22 @@ FIRST_WAIT = 30
 PENDING = 3600
 """Seconds that each try may wait for a node."""
 USER = 10001
+TITLES = {
+    "prepare": "Check the tables",
+    "harvest": "Add what was served",
+    "featurize": "Write the features",
+    "train": "Train the model",
+    "worth": "Estimate the worth",
+    "evaluate": "Judge the model",
+    "register": "Serve the model",
+    "promote": "Put the model on trial",
+    "gate-refused": "Model refused",
+    "embed": "Embed the accounts",
+    "measure": "Read the spend",
+    "solve": "Solve the price",
+    "publish": "Publish the price",
+}
+"""Name of a component → the words on its step in a graph."""
 LABEL = ("shadowprice/calls", "ledger")
 
 
@@ -47,6 +63,8 @@ def placed(
         ledger: whether it asks the ledger, and so gets its token and the label that the chart's policy admits.
     """
     cluster = Cluster.from_environment()
+    # The second task of a component has a number.
+    task.set_display_name(TITLES[task.name.rstrip("-0123456789")])
     task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
     if not os.environ.get(LOCAL):
         # Argo counts the maximum from the start of the first try, and ends at it a try that runs.

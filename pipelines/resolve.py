@@ -8,7 +8,11 @@ from components.solve import solve
 from pipelines.placement import MOUNT, placed
 
 
-@dsl.pipeline(name="shadowprice-resolve", description="Solve the price of the money that is left.")
+@dsl.pipeline(
+    name="shadowprice-resolve",
+    display_name="Price the rest of the budget",
+    description="Solve the price of the money that is left.",
+)
 def resolve_pipeline(
     workspace: str = MOUNT,
     ray_job: str = "",

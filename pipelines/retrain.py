@@ -9,7 +9,11 @@ from pipelines.learning import learn
 from pipelines.placement import MOUNT, placed
 
 
-@dsl.pipeline(name="shadowprice-retrain", description="Train again, with the decisions that were served.")
+@dsl.pipeline(
+    name="shadowprice-retrain",
+    display_name="Train again on what was served",
+    description="Train again, with the decisions that were served.",
+)
 def retrain_pipeline(
     workspace: str = MOUNT,
     dataset: str = "tables",

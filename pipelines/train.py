@@ -8,7 +8,11 @@ from pipelines.learning import learn
 from pipelines.placement import MOUNT, placed
 
 
-@dsl.pipeline(name="shadowprice-train", description="Learn how every account responds to each incentive value.")
+@dsl.pipeline(
+    name="shadowprice-train",
+    display_name="Train and serve a model",
+    description="Learn how every account responds to each incentive value.",
+)
 def train_pipeline(
     workspace: str = MOUNT,
     dataset: str = "world",

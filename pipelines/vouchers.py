@@ -13,7 +13,11 @@ from pipelines.parameters import PARAMETERS
 from pipelines.placement import MOUNT, placed
 
 
-@dsl.pipeline(name="shadowprice-vouchers", description="Learn who redeems which voucher, and price the budget for it.")
+@dsl.pipeline(
+    name="shadowprice-vouchers",
+    display_name="Run a voucher campaign",
+    description="Learn who redeems which voucher, and price the budget for it.",
+)
 def vouchers_pipeline(
     workspace: str = MOUNT,
     data: str = "",

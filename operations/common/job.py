@@ -168,9 +168,9 @@ def run_here(job: Job) -> Any:
 
 
 def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:
-    """Write numbers by name as JSON; nothing is written without a path."""
+    """Write finite numbers by name as JSON, which knows no others; nothing is written without a path."""
     if path is not None:
-        write_whole(path, json.dumps(dict(figures)))
+        write_whole(path, json.dumps({name: value for name, value in figures.items() if math.isfinite(value)}))
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

@@ -156,5 +156,9 @@ def compile_pipelines(folder: Path, names: Sequence[str] = PIPELINES) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        pipeline = getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline")
-        compiler.Compiler().compile(pipeline, str(folder / f"{name}.yaml"))
+        compiler.Compiler().compile(pipeline_of(name), str(folder / f"{name}.yaml"))
+
+
+def pipeline_of(name: str) -> Any:
+    """Return a pipeline as Kubeflow's SDK has it."""
+    return getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline")

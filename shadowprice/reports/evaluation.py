@@ -12,6 +12,7 @@ from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
 from shadowprice.evaluation.policy.gate import Requirements
 from shadowprice.evaluation.policy.mending import Override
+from shadowprice.evaluation.policy.worth import WorthAt
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
@@ -68,7 +69,8 @@ def evaluate_bundle(
         out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
 
     Returns:
-        Whether the model may be used, and one number per side and metric.
+        Whether the model may be used, and one number per side and metric, the verdict, and where it was compared the
+        gain in value over the model in use or uniform dosing with its interval.
     """
     with Stages("evaluate", 3) as stage:
         stage("load")
@@ -142,7 +144,11 @@ def evaluate_bundle(
         write_whole(out, to_json(part))
         write_report(part, page)
         write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency, part.evidence))
-        return verdict.accepted, evaluation_metrics(part.sides)
+        figures = evaluation_metrics(part.sides) | {"accepted": float(verdict.accepted)}
+        if found.value is not None and not isinstance(found.value, str):
+            gain = found.value.flat if isinstance(found.value, WorthAt) else found.value.difference
+            figures |= {"gain": gain.value, "gain_low": gain.low, "gain_high": gain.high}
+        return verdict.accepted, figures
 
 
 def evaluate_subject(model: Path, training: Path, summary: Path) -> tuple[bool, Mapping[str, float]]:

@@ -116,6 +116,9 @@ def test_pipelines_in_a_namespace_that_cannot_run_them_are_refused_in_one_senten
     assert "refuses calls without credentials: set resolve.kfp.multiUser to true" in told(alone)
     server.keep(entry("ServiceAccount", "default-editor"), NAMESPACE)
     assert told() == ""
+    steps = "training.steps.enabled=true"
+    assert "has no ServiceAccount pipeline-runner" in told(steps)
+    assert told(steps, "training.steps.serviceAccount=default-editor") == ""
     server.absent = {"kubeflow.org/v1"}
     assert "the API server has no kubeflow.org/v1 Profile: install a Kubeflow with profiles, or set" in told()
     assert f"claims and secrets of {NAMESPACE}: install the release in kubeflow" in told(alone)

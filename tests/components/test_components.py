@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,11 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kfp.dsl import Artifact, Markdown, Metrics
 
 from components import run as component
 from operations.common.job import JOBS, Job, job_class
 from pipelines.local import PIPELINES
 from pipelines.parameters import PARAMETERS, arguments_of
+from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, StorageFailed
 
 VALUES: dict[Any, Any] = {
@@ -176,6 +180,25 @@ def test_the_first_step_refuses_options_of_its_own_and_of_later_ones(
     with pytest.raises(InvalidInput, match=named):
         component_of("prepare")(tables, "world", "", **given)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_figures_of_a_plan_are_those_that_kubeflow_shows(tmp_path: Path) -> None:
+    terms, starts = Terms(levels=(0, 50)), datetime(2026, 3, 1, tzinfo=UTC)
+    campaign = Campaign(name="spring", sides={"customer": terms}, budget=Budget(limit=9_000), starts_at=starts)
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    made = {"result": Artifact, "page": Markdown, "metrics": Metrics}
+    artifacts = {name: kind(name, uri=str(tmp_path / name)) for name, kind in made.items()}
+    given = Artifact("campaign", uri=str(tmp_path / "campaign.json"))
+    asked = {"prior": {"response": [0.1, 0.14], "money": 6.0}, "precision": {"lift": 0.005}}
+    component_of("plan")(campaign=given, accounts=200_000, **artifacts, **asked)
+    result = json.loads((tmp_path / "result").read_text())
+    shown = artifacts["metrics"].metadata
+    assert shown["detectable_gain"] == result["detectable"]
+    assert shown["spend"] == pytest.approx(sum(result["money"].values()))
+    assert shown["lift_half_width"] == result["half_widths"]["lift"] <= 0.005
+    # A number that JSON does not know would keep Kubeflow from showing the others.
+    assert all(math.isfinite(value) for name, value in shown.items() if name not in ("description", "display_name"))
+    assert (tmp_path / "page").read_text().startswith("# Trial of campaign spring")
 
 
 def test_a_volume_that_belongs_to_root_is_refused_with_what_to_do() -> None:

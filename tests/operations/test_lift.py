@@ -41,6 +41,7 @@ def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: 
     past["region"] = np.where(past["account_id"].str[-1] < "5", "north", "south")
     past.to_parquet(tmp_path / "features.parquet")
     flags = {"log": tmp_path / "log", "campaign": campaign_file, "mature-hours": 24, "segment": "region"}
+    flags |= {"figures": tmp_path / "figures.json"}
     flags |= {"features": tmp_path / "features.parquet", "result": tmp_path / "lift.json", "page": tmp_path / "lift.md"}
     assert command.main(["lift", *(text for name, value in flags.items() for text in (f"--{name}", str(value)))]) == 0
     found = json.loads((tmp_path / "lift.json").read_text())
@@ -56,6 +57,11 @@ def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: 
             for part in ("value", "error", "low", "high"):
                 assert one[name][part] == pytest.approx(getattr(getattr(other, name), part), rel=1e-6)
     policy = next(each for each in found["lifts"] if each["arm"] == "policy")
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["sample_ratio_holds"] == 1
+    assert figures["policy_cost"] == policy["cost"]["value"]
+    for name, part in {"": "value", "_low": "low", "_high": "high"}.items():
+        assert figures[f"policy_gain{name}"] == policy["value"][part]
     # At the price 0.003 the policy gives level 1, but for its draws.
     truth = 0.95 * TRUTH[1] + 0.05 * TRUTH.mean() - TRUTH[0]
     each = len(mature) / 1500

@@ -7,6 +7,7 @@ refused. So is a cron that the scheduler would not parse.
 
 import json
 import re
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -209,7 +210,7 @@ SIGN_IN = "/dex/auth"
 
 
 @contextmanager
-def serving(users: Users | None = None) -> Iterator[Backend]:
+def serving(users: Users | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Backend]:
     """The server on a free port."""
     backend = Backend(users)
 
@@ -239,7 +240,9 @@ def serving(users: Users | None = None) -> Iterator[Backend]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    backend.url = f"http://127.0.0.1:{server.server_port}"
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    backend.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -9,6 +9,7 @@ from rendering import CHART, values_of
 from pipelines.__main__ import main
 from pipelines.cluster import NAMES, variable
 from pipelines.local import PIPELINES
+from pipelines.parameters import PARAMETERS
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::DeprecationWarning")
 
@@ -118,6 +119,26 @@ def test_what_was_made_is_told_as_json(command, tmp_path) -> None:
     written = json.loads(command("compile", str(tmp_path), "--json")[1].splitlines()[-1])
     assert written == {name: str(tmp_path / f"{name}.yaml") for name in PIPELINES}
     assert {str(path) for path in tmp_path.iterdir()} == set(written.values())
+
+
+def test_the_list_names_each_pipeline_its_inputs_and_the_jobs_whose_options_it_takes(command) -> None:
+    listed = json.loads(command("list", "--json")[1])
+    assert [each["name"] for each in listed] == list(PIPELINES)
+    for each in listed:
+        inputs, jobs = PARAMETERS[each["name"]]
+        assert (set(each["inputs"]), each["jobs"]) == (set(inputs), list(jobs))
+        assert next(iter(each["inputs"].items())) == (
+            "workspace",
+            {"default": "/workspace", **each["inputs"]["workspace"]},
+        )
+        assert list(each["inputs"])[-1] in ("ray_job", "dataset")
+    text = command("list")[1]
+    assert all(f"\n{each['name']} " in f"\n{text}" for each in listed)
+    assert max(map(len, text.splitlines())) < 200
+    with serving() as backend:
+        assert command("upload", "embed", "--host", backend.url)[0] == 0
+        [made] = backend.pipelines.values()
+        assert made["description"] == "Embed the accounts that came after training."
 
 
 def test_a_run_here_asks_for_its_folder(command) -> None:

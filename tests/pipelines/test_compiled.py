@@ -98,6 +98,17 @@ def test_every_parameter_is_described_and_has_a_default(pipelines, name: str) ->
 
 
 @each_pipeline
+def test_pipelines_and_steps_are_named_in_words(pipelines, name: str) -> None:
+    spec = pipelines[name][0]
+    assert spec["pipelineInfo"]["name"] == f"shadowprice-{name}"
+    assert re.fullmatch(r"[A-Z][a-z ]{5,40}", spec["pipelineInfo"]["displayName"])
+    assert re.fullmatch(r"[A-Z][^.]{10,}\.", spec["pipelineInfo"]["description"])
+    shown = [entry["taskInfo"]["name"] for _, entry in tasks(spec)]
+    assert all(re.fullmatch(r"[A-Z][a-z ]{5,40}", title) for title in shown)
+    assert ("Model refused" in shown) == (name in ("train", "retrain", "delivery"))
+
+
+@each_pipeline
 def test_only_what_nothing_but_its_inputs_decides_is_cached(pipelines, name: str) -> None:
     found = {task for task, entry in tasks(pipelines[name][0]) if entry["cachingOptions"].get("enableCache")}
     assert found == CACHED.get(name, set())

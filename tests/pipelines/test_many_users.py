@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from pipelines.__main__ import main
 from pipelines.cluster import NAMES, variable
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "run-pipelines.md"
 STEPS = "system:serviceaccount:growth:spring-resolve"
 COMMANDS = (["upload", "resolve"], ["run", "resolve"], ["schedule", "resolve"])
 
@@ -175,6 +181,63 @@ def test_no_address_is_told_in_one_line(command, monkeypatch) -> None:
     status, _, problem = command("upload", "train")
     assert status == 1
     assert "host: name the address" in problem
+
+
+ONE_BY_ONE = """
+import json, sys
+from pipelines.__main__ import main
+for line in sys.stdin:
+    print(main(json.loads(line)), flush=True)
+"""
+"""Pipelines are built when they are imported, for one cluster: these commands have a process of their own."""
+
+
+@pytest.mark.parametrize("namespace", ["growth", "kubeflow"])
+def test_the_commands_of_the_guide_run_and_end_a_schedule(users, tmp_path, namespace) -> None:
+    """In the namespace of a profile, and on a Kubeflow of one user in its own."""
+    token(tmp_path, "good")
+    (tmp_path / "good").rename(tmp_path / "token")
+    lines = [line for line in GUIDE.read_text().splitlines() if line.startswith("    shadowprice pipelines ")]
+    verbs = []
+    with serving(users if namespace == "growth" else None) as backend:
+        environment = {**os.environ, "KF_PIPELINES_ENDPOINT": backend.url, "HOME": str(tmp_path)}
+        command = [sys.executable, "-W", "ignore", "-c", ONE_BY_ONE]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as child:
+            for line in lines:
+                words = shlex.split(line.replace("https://kubeflow.example", backend.url).replace("growth", namespace))
+                child.stdin.write(json.dumps(words[2:]) + "\n")
+                child.stdin.flush()
+                while (told := child.stdout.readline().strip()) not in ("0", "1", "2", ""):
+                    pass
+                assert told == "0"
+                verbs.append((words[2], len(backend.pipelines), len(backend.runs), len(backend.recurring)))
+            child.stdin.close()
+        owners = {each["namespace"] for each in backend.pipelines.values()}
+    assert verbs == [
+        ("compile", 0, 0, 0),
+        ("upload", 1, 0, 0),
+        ("run", 1, 1, 0),
+        ("schedule", 2, 1, 2),
+        ("unschedule", 2, 1, 0),
+    ]
+    assert owners == {"growth" if namespace == "growth" else ""}
+
+
+def test_an_authority_of_the_machine_is_trusted(command, users, tmp_path, monkeypatch) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(
+        [*made, "-subj", "/CN=kfp", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    with serving(users, tls) as backend:
+        words = ["unschedule", "none", f"--host={backend.url}", "--namespace=growth", token(tmp_path, "good")]
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        assert command(*words)[0] == 1
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert command(*words)[1] == "there is no such schedule\n"
 
 
 def test_doctor_names_no_credentials_no_namespace_and_the_wrong_one_in_a_sentence(users, tmp_path, monkeypatch) -> None:

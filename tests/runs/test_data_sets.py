@@ -257,10 +257,15 @@ def test_the_example_is_too_small_to_pass_the_gate_and_the_run_says_so(examples:
         page=tmp_path / "page.html",
         summary=tmp_path / "summary.md",
         evaluation=tmp_path / "evaluation.json",
+        figures=tmp_path / "figures.json",
         beat_uniform=False,
         override=override,
     )
+    assert json.loads((steps / "evaluate" / "metrics").read_text())["accepted"] == 0
     assert evaluate(job)
+    figures = json.loads(job.figures.read_text())
+    assert figures["accepted"] == 1
+    assert figures["gain_low"] <= figures["gain"] <= figures["gain_high"]
     assert "The model is taken all the same by Ada: an example" in job.page.read_text()
     assert "taken all the same by Ada" in job.summary.read_text()
     version = register(RegisterJob(model=job.model, workspace=run, evaluation=job.evaluation))

@@ -12,9 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from kfp.dsl import Artifact, Markdown, Metrics
 from prometheus_client import CollectorRegistry
 
 from components.publish import publish
+from components.solve import solve as step
 from feature_repo.columns import FeatureColumns
 from feature_repo.names import project_of
 from feature_repo.online import OnlineReader
@@ -154,8 +156,17 @@ def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(
     published = []
     for at in (2.25, 2.75, 3.25):
         PricingState(at, spend, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
-        solve(SolveJob(state=state, price=price, workspace=workspace))
+        made = {"price": Artifact, "metrics": Metrics, "summary": Markdown}
+        artifacts = {name: kind(name, uri=str(tmp_path / name)) for name, kind in made.items()}
+        step.python_func(workspace=str(workspace), state=Artifact("state", uri=str(state)), **artifacts)
+        record = PriceRecord.read(price / "price.json")
         published.append(publish_job(PublishJob(price=price, workspace=workspace)))
+        told = artifacts["metrics"].metadata
+        assert {name: told[f"price_{name}"] for name in record.prices} == record.prices
+        assert (told["spent"], told["remaining"], told["gap"]) == (100, record.remaining, record.gap)
+        # The lineage goes on from the price to its model.
+        assert artifacts["price"].metadata["model_version"] == "m-1"
+        assert told["planned_spend"] == record.plan[-1]
     assert published == [1, 1, 2]
     assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
 

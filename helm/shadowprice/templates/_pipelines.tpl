@@ -103,6 +103,10 @@ spec:
 {{- if and .Values.checks.objects (lookup "v1" "ServiceAccount" $space "default") (not (lookup "v1" "ServiceAccount" $space "default-editor")) -}}
 {{- $faults = append $faults (printf "namespace %s is no profile (it has no ServiceAccount default-editor, which runs the steps of pipelines): install the release in the namespace of a profile" $space) -}}
 {{- end -}}
+{{- $steps := .Values.training.steps -}}
+{{- if and $steps.enabled .Values.checks.objects (lookup "v1" "ServiceAccount" $space "default-editor") (not (lookup "v1" "ServiceAccount" $space $steps.serviceAccount)) -}}
+{{- $faults = append $faults (printf "namespace %s has no ServiceAccount %s, which would run the steps of pipelines: set training.steps.serviceAccount to default-editor" $space $steps.serviceAccount) -}}
+{{- end -}}
 {{- else -}}
 {{- if and .Values.checks.crds $profiles -}}
 {{- $faults = append $faults "the Kubeflow of this cluster has profiles and refuses calls without credentials: set resolve.kfp.multiUser to true" -}}
