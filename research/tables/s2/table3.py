@@ -124,6 +124,7 @@ TABLE = Table(
         f"simulated: generated data set `funds`, {USERS:,} users who are all delivered one of 8 funds with their "
         "earlier deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Rows "
         '"conversions known" allocate the true probabilities, as generated and with other effects in the generator. '
+        f'A network "{NEW[2:]}" hides the fund on half of its training rows. '
         f"The published column shows P3 and P4, each from a week of its own. {ETV_NOTE}"
     ),
     run=run,
