@@ -17,7 +17,7 @@ from torch import Tensor
 from shadowprice.responses.goal.baseline import row_baselines
 from shadowprice.responses.goal.dfcl import DfclDifferenceModel, DfclEntropyModel, DfclPolicyModel
 from shadowprice.responses.goal.end_to_end import EndToEndModel
-from shadowprice.responses.uplift.outcomes import Outcome
+from shadowprice.responses.uplift.outcomes import OutcomeScale
 from shadowprice.responses.uplift.two_outcome import LabeledRows, SLearnerModel, TwoOutcomeModel
 
 
@@ -30,7 +30,7 @@ class OnResiduals(TwoOutcomeModel):
         found = row_baselines(frame, levels, network=network, hidden=hidden, training=self.training, seed=self.seed)
         baseline = found[:, : len(self.kinds)]
         residual = rows.outcomes.numpy().astype(np.float64) - baseline + baseline.mean(axis=0)
-        self.kinds = tuple(Outcome.fit(column) for column in residual.T)
+        self.kinds = tuple(OutcomeScale.fit(column) for column in residual.T)
         return replace(rows, outcomes=torch.from_numpy(residual).to(rows.outcomes))
 
 
