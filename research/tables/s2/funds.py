@@ -28,7 +28,7 @@ LATER, QUICK_LATER = 256, 8
 """Deliveries of a judged user after those learnt from, so that the noise of outcomes is small."""
 TRUTH = "truth"
 OPEN: dict[str, Any] = {"new_offers": True}
-"""Option of the rows of s2_table1, which were measured with it."""
+"""Option of the rows of s2_table1 and s2_wishes, which were measured with it."""
 NEW = ", open to new funds"
 """Suffix of a row with that option."""
 MASS = "ESDPM, mass of 1"
