@@ -26,10 +26,10 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
         "",
         "`make reproduce` measures these pages. Each page names its data and states what is simulated. The verdict is "
         "that of the primary comparison, which was named before it was measured; Holm's method adjusts the others. "
-        "Intervals are 95 % t intervals over seeds, which start at 100; settings are chosen on the seeds below. The "
-        "JSON file beside a page has the figures of every seed. Where data are generated, values and payments are "
-        "those of the known truth, at equal true cost; the attainable gain is that of the optimum over the best flat "
-        "mixture of levels.",
+        "Figures are means with 95 % t intervals over seeds, which start at 100; settings are chosen on seeds below "
+        "that. The JSON file beside a page has the figures of every seed. Where data are generated, values and "
+        "payments are those of the known truth, at equal true cost; the attainable gain is that of the optimum over "
+        "the best flat mixture of levels.",
         "",
         "| page | primary comparison | verdict | difference [95 %] | seeds | measured on |",
         "|---|---|---|---|---|---|",

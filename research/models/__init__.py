@@ -17,6 +17,12 @@ MODELS: Mapping[str, str] = {
     "dmbgn_avg_pooling": "dmbgn:DmbgnAveragePoolingModel",
     "dmbgn_before_only": "dmbgn:DmbgnBeforeOnlyModel",
     "lattice": "lattice:LatticeModel",
+    "r_learner": "uplift.residuals:RLearnerModel",
+    "residual_s_learner": "uplift.residuals:ResidualSLearnerModel",
+    "residual_end_to_end": "uplift.residuals:ResidualEndToEndModel",
+    "residual_dfcl_policy": "uplift.residuals:ResidualDfclPolicyModel",
+    "residual_dfcl_entropy": "uplift.residuals:ResidualDfclEntropyModel",
+    "residual_dfcl_difference": "uplift.residuals:ResidualDfclDifferenceModel",
 }
 """Name → module below this package, and class."""
 

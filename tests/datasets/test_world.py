@@ -6,12 +6,15 @@ from shadowprice.datasets import load
 from shadowprice.datasets.world import (
     CUSTOMER_LEVELS,
     MERCHANT_LEVELS,
+    WorldOptions,
     customer_response,
     drifted_response,
     drifted_truth,
+    generator,
     merchant_response,
     own_change_point_response,
 )
+from shadowprice.datasets.world.graph import FAR, draw_graph
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import labeled
 from shadowprice.testing import assert_monotone
@@ -83,6 +86,28 @@ def test_change_points_of_their_own_leave_everything_else_as_it_was() -> None:
     mean = truth.loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
     error = (rows["response"] - mean).groupby(rows["level"]).agg(["mean", "sem"])
     assert (error["mean"].abs() < 4 * error["sem"]).all()
+
+
+def test_a_threshold_lets_through_what_is_positive_at_each_hop_and_nothing_else() -> None:
+    options = {"customers": 40, "merchants": 15, "both": 3, "ties": 3.0}
+    graph = draw_graph(WorldOptions(**options), generator(2))
+    share, hops = graph.shares(), [graph.traits]
+    for _ in range(2):
+        received = np.zeros_like(graph.traits)
+        for edge, (customer, merchant) in enumerate(graph.tie.T):
+            received[customer] += share[edge] * hops[-1][merchant]
+            received[merchant] += share[edge] * hops[-1][customer]
+        received = np.where(received > 0, received, 0.0)
+        hops.append((received - received.mean(axis=0)) / received.std(axis=0))
+    near, far = hops[1:]
+    ratio = FAR * 1.5
+    expected = (graph.traits + 1.5 * near + ratio * far) / np.sqrt(1 + 1.5**2 + ratio**2)
+    np.testing.assert_allclose(graph.influence(1.5, threshold=True), expected)
+    assert not np.allclose(graph.influence(1.5), expected)
+    plain, curved = (load("world", seed=2, threshold=on, **options) for on in (False, True))
+    pd.testing.assert_frame_equal(plain.tables.account, curved.tables.account)
+    assert not plain.truth["response"].equals(curved.truth["response"])
+    assert curved.notes["influence"] == "rho = 1, with a threshold"
 
 
 def test_a_population_drifts_from_the_truth_of_the_trial_to_higher_incentives() -> None:

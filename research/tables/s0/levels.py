@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.world.training_set import training_set
 from research.summary import Summary, show
 from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import quiet, size
+from research.tables.s0.comparison import ENCODER, quiet, size
 from shadowprice.datasets.world import CHANGE_POINTS
 from shadowprice.learning.evaluate import Facts, evaluate
 from shadowprice.learning.train import train
@@ -60,7 +60,8 @@ TABLE = Table(
     source="S0, figures 3b and 5 (response by level with a change point near 100 cents; mean hazard by level with "
     "jumps near 80 and 100 cents), in kind: the paper prints no figures",
     data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; simulated, with change "
-    "points planted at 80 and 100 cents. Hazards are rates per 100 cents in the segment that ends at the level",
+    f"points planted at 80 and 100 cents. {ENCODER}. Hazards are rates per 100 cents in the segment that ends at the "
+    "level",
     run=run,
     primary=Primary("model hazard", "100 cents", "80 cents", effect=0.5, spread=0.25),
     compare=[("model hazard", "100 cents", "120 cents")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from research.summary import Summary
 from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import ERROR, OURS, measure, relative
+from research.tables.s0.comparison import ENCODER, ERROR, OURS, measure, relative
 
 METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "DNN": "joint_dnn", "Cox": "joint_cox"}
 BOUGHT = "payments at equal cost, % over DNN-H"
@@ -23,8 +23,7 @@ def reading(found: Summary) -> str:
     verdicts = found.tally([(column, OURS, other) for column in columns for other in METHODS if other != OURS])
     return (
         f"Ours is {verdicts} on {', '.join(columns)}. All customers respond at the same incentives here, so the "
-        "payments are flat near the optimum. Table s0_information bounds the payments of any model, s0_graph has a "
-        "world on which the graph earns payments, and s0_change_points one on which the hazard layer does."
+        "payments are flat near the optimum; s0_information bounds those of any model."
     )
 
 
@@ -42,8 +41,8 @@ TABLE = Table(
     title="Graph network against DNN-H and DNN",
     source="S0, table 2 (offline errors against DNN-H and DNN), with Cox of table 3; payments in kind as in table 4 "
     "(online, over DNN-H: ours +2.54 % at −4.04 % cost)",
-    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; simulated. Overspend: "
-    "how much the true cost misses the budget when the model alone sets the price",
+    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; simulated. "
+    f"{ENCODER}. Overspend: how much the true cost misses the budget when the model alone sets the price",
     run=run,
     published={
         **{method: dict(zip(COLUMNS, values, strict=True)) for method, values in PUBLISHED.items()},

@@ -11,7 +11,7 @@ from benchmarks.world.training_set import training_set
 from research.measures.sensitivity import uplift_by_sensitivity
 from research.summary import Summary
 from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import size
+from research.tables.s0.comparison import ENCODER, size
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint.model import JointModel, JointSpec
@@ -70,7 +70,7 @@ TABLE = Table(
     source="S0, figure 4 (uplift gain by fifths of rising sensitivity, steeper with the graph than with DNN-H), in "
     "kind: the paper prints no figures",
     data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; outcomes are "
-    "simulated. Sensitivity at random is a control: its fifths differ by chance alone",
+    f"simulated. {ENCODER}. Sensitivity at random is a control: its fifths differ by chance alone",
     run=run,
     primary=Primary(STEEPNESS, GRAPH, HISTORY, effect=5.0, spread=4.0),
     compare=[(STEEPNESS, GRAPH, RANDOM), (STEEPNESS, HISTORY, RANDOM)],

@@ -21,6 +21,7 @@ from research.tables.s2.funds import (
     FIRST,
     MASS,
     MODELS,
+    OPEN,
     OVER,
     OVER_MONEY,
     QUICK_LATER,
@@ -98,7 +99,7 @@ def run(seed: int, quick: bool) -> Rows:
     drawn = draw(options, FIRST + OFFSET + seed)
     judged = Judged(drawn, seed, JUDGED_SHARE, QUICK_LATER if quick else LATER)
     found = {
-        row: judged.of(fit(name, drawn, judged.learnt, seed, quick, training=LEARNING, **given))
+        row: judged.of(fit(name, drawn, judged.learnt, seed, quick, training=LEARNING, **given, **OPEN))
         for row, (name, given) in ROWS.items()
     }
     return found | best_of_their_kind(judged) | {TRUTH: judged.truth()}

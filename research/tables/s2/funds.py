@@ -27,6 +27,10 @@ JUDGED = 0.35
 LATER, QUICK_LATER = 256, 8
 """Deliveries of a judged user after those learnt from, so that the noise of outcomes is small."""
 TRUTH = "truth"
+OPEN: dict[str, Any] = {"new_offers": True}
+"""Option of the rows of s2_table1 and s2_wishes, which were measured with it."""
+NEW = ", open to new funds"
+"""Suffix of a row with that option."""
 MASS = "ESDPM, mass of 1"
 APART = ", graph without wealth"
 """Suffix of rows on other deliveries."""
@@ -165,7 +169,7 @@ def offline(seed: int, quick: bool) -> Rows:
         judged = Judged(draw(options(quick, **more), FIRST + seed), seed, later=QUICK_LATER if quick else LATER)
         for row in rows:
             name, given = MODELS[row]
-            found[row + suffix] = judged.of(fit(name, judged.drawn, judged.learnt, seed, quick, **given))
+            found[row + suffix] = judged.of(fit(name, judged.drawn, judged.learnt, seed, quick, **given, **OPEN))
         if suffix != APART:
             found[TRUTH + suffix] = judged.truth()
     return found

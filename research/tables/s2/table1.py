@@ -44,7 +44,8 @@ TABLE = Table(
         f"simulated: generated data set `funds`, {USERS:,} users × 8 deliveries of 8 funds with two features each, "
         f"35 % of the users judged, on {LATER} later deliveries each; in rows named so no wealth flows along the "
         "consumption graph. MSE and MAE are of the expected log(1 + amount), errors in currency of the expected "
-        f'amount; the paper\'s conversions are far rarer. {ETV_NOTE}. "{MASS}" is ESDPM with the loss `esj_mass`'
+        f'amount; the paper\'s conversions are far rarer. {ETV_NOTE}. "{MASS}" is ESDPM with the loss `esj_mass`. '
+        "Half of the training rows hide the fund"
     ),
     run=offline,
     reading=reading,

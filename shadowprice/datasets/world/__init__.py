@@ -2,8 +2,8 @@
 
 Customers pay at merchants; both have latent traits that their features show only through noise. The behaviour of an
 account depends on its own traits and, with strength ρ, on those of its partners over two hops. The influence of a tie
-is divided by the number of ties at both ends. Edges are drawn independently of the traits, so at ρ = 0 the graph has
-no information.
+is divided by the number of ties at both ends; with ``threshold`` it counts only where it is positive. Edges are drawn
+independently of the traits, so at ρ = 0 the graph has no information.
 
 Customers redeem when the incentive passes a hidden threshold whose hazard rate per cent is piecewise constant with
 change points at 80 and 100 cents; traits act differently in each regime, so hazards are not proportional. With

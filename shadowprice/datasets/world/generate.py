@@ -47,6 +47,7 @@ class WorldOptions(GraphOptions):
 
     trials                 trial requests per account and side
     rho                    strength of influence along edges, 0 for none
+    threshold              whether influence counts only where it is positive, which makes it non-linear
     spillover              whether the incentives of an account's partners move its own response
     own_change_point       whether customers differ in the incentive at which they move
     drift_days             days of drift before the trial
@@ -62,6 +63,7 @@ class WorldOptions(GraphOptions):
 
     trials: int = 8
     rho: float = 1.0
+    threshold: bool = False
     spillover: bool = False
     own_change_point: bool = False
     drift_days: float = 0.0
@@ -99,7 +101,7 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     graph = draw_graph(chosen, random)
     customers, merchants = graph.customers, graph.merchants
 
-    strength = graph.influence(chosen.rho)
+    strength = graph.influence(chosen.rho, chosen.threshold)
     truth_customer = true_response(chosen, graph, strength)
     truth_merchant = merchant_response(strength[merchants])
     profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
@@ -158,7 +160,9 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
         ),
         notes={
             "source": "simulated: generated with known truth",
-            "influence": f"rho = {chosen.rho:g}" + (", with spill-over of incentives" if chosen.spillover else ""),
+            "influence": f"rho = {chosen.rho:g}"
+            + (", with a threshold" if chosen.threshold else "")
+            + (", with spill-over of incentives" if chosen.spillover else ""),
             "change points": "60 or 120 cents, by customer" if chosen.own_change_point else "80 and 100 cents",
         },
     )
@@ -184,7 +188,7 @@ def true_response(
 
     ``strength`` (N, 2) is the influence in the graph, where it is known already.
     """
-    strength = graph.influence(options.rho) if strength is None else strength
+    strength = graph.influence(options.rho, options.threshold) if strength is None else strength
     if options.context:
         return mean_response(graph, strength, options.context, options.respond)
     return options.respond(strength[graph.customers])
@@ -194,7 +198,7 @@ def drifted_truth(days: float, *, seed: int = 0, **options: Any) -> pd.DataFrame
     """Truth of the accounts of :func:`load` after days of drift, as :attr:`Dataset.truth`; no trial is drawn."""
     chosen = WorldOptions(**options | {"drift_days": days})
     graph = draw_graph(chosen, generator(seed))
-    merchants = merchant_response(graph.influence(chosen.rho)[graph.merchants])
+    merchants = merchant_response(graph.influence(chosen.rho, chosen.threshold)[graph.merchants])
     customers = true_response(chosen, graph)
     return _truth_frame(graph.ids, {"customer": (graph.customers, customers), "merchant": (graph.merchants, merchants)})
 

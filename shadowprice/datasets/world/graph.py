@@ -100,12 +100,18 @@ class WorldGraph:
     payments: NDArray[np.intp]
     log_amount: NDArray[np.float64]
 
-    def influence(self, rho: float) -> NDArray[np.float64]:
-        """(N, 2): own traits plus ρ × the influence of the ties, two hops deep, each hop at unit variance."""
+    def influence(self, rho: float, threshold: bool = False) -> NDArray[np.float64]:
+        """(N, 2): own traits plus ρ × the influence of the ties, two hops deep, each hop at unit variance.
+
+        With a threshold, the part of what arrives at a hop that lies below 0 counts for nothing and is not passed on.
+        """
         share = self.shares()
 
         def spread(source: NDArray[np.float64]) -> NDArray[np.float64]:
             received = np.stack([self._received(share, each) for each in source.T], axis=1)
+            if threshold:
+                received = np.maximum(received, 0.0)
+                received -= received.mean(axis=0)
             deviation = received.std(axis=0)
             return np.asarray(received / np.where(deviation > 0, deviation, 1.0))
 

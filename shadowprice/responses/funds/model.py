@@ -52,7 +52,7 @@ class FundModel(ModuleModel[FundNetwork]):
 
     Of its inputs it reads the snapshots of the consumption graph, behaviours and offers, as they are given. One that
     reads behaviours or a graph asks for ``snapshot_at`` (unix seconds) of every row: without it a row
-    would read its own purchase. An offer that was never delivered is scored by its features.
+    would read its own purchase.
 
     Options:
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
@@ -60,6 +60,8 @@ class FundModel(ModuleModel[FundNetwork]):
             place of p = pCTR·pCVR; needs ``clicked``.
         offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower; training
             starts at that of the offer's own rows.
+        new_offers: whether offers that were never delivered are scored, by their features: half of the training rows
+            then hide their offer's identity, which costs precision at the offers that were delivered.
         unit: minor units of the least purchase; amounts are counted in it.
         clip: the expected amount of a conversion is cut at this quantile of the amounts seen.
         others: see :class:`~shadowprice.responses.tabular.module_model.ModuleModel`; ``batch_rows`` 0 means 512, with a
@@ -80,6 +82,7 @@ class FundModel(ModuleModel[FundNetwork]):
         loss: str | None = None,
         given_click: bool = False,
         offer_spread: bool = False,
+        new_offers: bool = False,
         unit: int = 100,
         clip: float = 0.999,
         **options: Any,
@@ -96,6 +99,7 @@ class FundModel(ModuleModel[FundNetwork]):
         self._events: tuple[pd.DataFrame, EventHistory] | None = None
         self.given_click = given_click
         self.offer_spread = offer_spread
+        self.new_offers = new_offers
         self.unit = unit
         self.clip = clip
         self.scaling: InputScaling | None = None
@@ -120,7 +124,7 @@ class FundModel(ModuleModel[FundNetwork]):
         train = ~held
         self.inputs = fit_tabular(frame[train])
         delivered = np.bincount(frame["level"][train].astype(np.int64), minlength=self.levels.size) > 0
-        self.offer_inputs = fit_offers(self.given.offers, delivered)
+        self.offer_inputs = fit_offers(self.given.offers, delivered, self.new_offers)
         steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
         unclicked = self.given_click and steps < 2
         require(not unclicked, "clicked", "is missing: given_click=True asks which deliveries were clicked")

@@ -25,7 +25,7 @@ TOWER = (64, 32)
 OFFER_WIDTH = 16
 CATEGORY_WIDTH = 8
 HIDDEN = 0.5
-"""Share of training rows that read their offer by its features alone, so that an unknown offer can be scored."""
+"""Share of training rows that read their offer by its features alone, where unknown offers are to be scored."""
 TOGETHER = 64
 """Accounts whose pairs go through a body at a time: what is computed of them stays in a core's cache."""
 
@@ -145,7 +145,7 @@ class FundNetwork(nn.Module):
     """Account and offer → raw outputs of every task: e_user ‖ e_behaviour ‖ e_consumption, then the offer and a body.
 
     An offer is an embedding of its identity ‖ its features. Offers without a delivery share the identity ``UNKNOWN``.
-    Where offers have features, that identity is trained on a share of all rows, whose own identity is hidden.
+    Where such offers are to be scored, that identity is trained on a share of all rows, whose own identity is hidden.
 
     Args:
         inputs: features of the account.
@@ -178,6 +178,7 @@ class FundNetwork(nn.Module):
         self.width = self.features.width + BEHAVIOUR_WIDTH * bool(actions) + WIDTH * (graph is not None)
         self.register_buffer("identity", torch.from_numpy(offers.identity), persistent=False)
         self.register_buffer("numeric", torch.from_numpy(offers.numeric), persistent=False)
+        self.new = offers.new and offers.scaling.width > 0
         self.offer = nn.Embedding(offers.known + 1, OFFER_WIDTH)
         self.body = BODIES[body](tasks - last_of_offer, self.width + OFFER_WIDTH + offers.scaling.width)
         self.last = OfferNumber(offers.known + 1, offers.scaling.width) if last_of_offer else None
@@ -207,7 +208,7 @@ class FundNetwork(nn.Module):
     def forward(self, account: Tensor, offer: Tensor) -> Tensor:
         """Raw outputs (n, T) of accounts (n, width) at an offer each, int64 (n,)."""
         identity, numeric = self.identity[offer], self.numeric[offer]
-        if self.training and numeric.shape[1]:
+        if self.training and self.new:
             identity = identity.masked_fill(torch.rand(len(identity)) < HIDDEN, UNKNOWN)
         raw: Tensor = self.body(torch.cat([account, self.offer(identity), numeric], dim=1))
         return raw if self.last is None else torch.cat([raw, self.last(identity, numeric)], dim=1)

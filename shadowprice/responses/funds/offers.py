@@ -16,6 +16,7 @@ from shadowprice.graphs.scaling import Scaling, fit_scaling
 
 UNKNOWN = 0
 """Identity of an offer without a labeled delivery."""
+LEARN_NEW = "fit the model with new_offers=True, so that features alone score it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +26,13 @@ class OfferInputs(Plain):
     identity  int64 (J,): 1, 2, … for the offers that training has seen delivered, ``UNKNOWN`` for the others
     numeric   float32 (J, F): standardized features, F = 0 where offers have none
     scaling   standardization of the features, fitted on the delivered offers
+    new       whether training hides identities, so that features alone score an unknown offer; true of older models
     """
 
     identity: NDArray[np.int64]
     numeric: NDArray[np.float32]
     scaling: Scaling
+    new: bool = True
 
     @property
     def known(self) -> int:
@@ -40,7 +43,8 @@ class OfferInputs(Plain):
         """Inputs of a later list of offers: those that training saw keep their numbers, further ones are unknown.
 
         Raises:
-            InvalidInput: the list lacks an offer that training saw, or has other features.
+            InvalidInput: the list lacks an offer that training saw, has other features, or has a further offer that
+                the model cannot score.
         """
         names, raw = _features(offers, len(offers))
         for name in sorted({*names} ^ {*self.scaling.names}):
@@ -48,20 +52,23 @@ class OfferInputs(Plain):
             raise InvalidInput(reason, field=f"offers.{name}")
         fitted = len(self.identity)
         require(len(raw) >= fitted, "offers.level", f"must have the {fitted} offers of the fitted model")
+        require(self.new or len(raw) == fitted, "offers.level", f"offer {fitted} is new: {LEARN_NEW}")
         identity = np.zeros(len(raw), dtype=np.int64)
         identity[: len(self.identity)] = self.identity
-        return OfferInputs(identity, self.scaling.select(names, raw), self.scaling)
+        return OfferInputs(identity, self.scaling.select(names, raw), self.scaling, self.new)
 
 
-def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_]) -> OfferInputs:
+def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_], new: bool = False) -> OfferInputs:
     """Inputs of the J offers of a model.
 
     Args:
         offers: level (0 to J − 1, each once) and numbers x_*; None where offers have no features.
         delivered: (J,), whether training has a delivery of the offer.
+        new: whether an offer without a delivery is to be scored by its features.
 
     Raises:
-        InvalidInput: a column or a level of ``offers`` is wrong, or an offer has neither deliveries nor features.
+        InvalidInput: a column or a level of ``offers`` is wrong, or an offer has no deliveries and no features, or none
+            that ``new`` lets the model learn from.
     """
     names, raw = (
         ((), np.zeros((delivered.size, 0), np.float32)) if offers is None else _features(offers, delivered.size)
@@ -74,8 +81,11 @@ def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_]) -> Off
             "says what it is worth; give it features x_* or leave it out",
             field="offers",
         )
+    if not new and not delivered.all():
+        number = int(np.flatnonzero(~delivered)[0])
+        raise InvalidInput(f"offer {number} has no labeled delivery: {LEARN_NEW}, or leave it out", field="offers")
     identity = np.where(delivered, delivered.cumsum(), UNKNOWN).astype(np.int64)
-    return OfferInputs(identity, scaling.apply(raw), scaling)
+    return OfferInputs(identity, scaling.apply(raw), scaling, new and bool(names))
 
 
 def _features(offers: pd.DataFrame, count: int) -> tuple[tuple[str, ...], NDArray[np.float32]]:

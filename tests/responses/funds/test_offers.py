@@ -39,7 +39,7 @@ def launched(drawn: Funds, fund: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def fitted(drawn: Funds, fund: int, offers: pd.DataFrame) -> FundModel:
     frame, _ = launched(drawn, fund)
-    model = make("mtl_ziln", levels=range(8), inputs=Inputs(offers=offers), training=LEARNING)
+    model = make("mtl_ziln", levels=range(8), inputs=Inputs(offers=offers), training=LEARNING, new_offers=True)
     assert isinstance(model, FundModel)
     return model.fit(frame)
 
@@ -67,7 +67,7 @@ def test_a_new_fund_with_the_features_of_a_known_one_gets_the_scores_of_that_one
 
 def test_a_fund_launched_after_training_is_scored_by_the_stored_model(drawn: Funds) -> None:
     """Scores of the fitted funds stay; the ninth fund has the features of the first and scores near it."""
-    model = make("esmm", levels=range(8), inputs=Inputs(offers=drawn.offers), training=LEARNING)
+    model = make("esmm", levels=range(8), inputs=Inputs(offers=drawn.offers), training=LEARNING, new_offers=True)
     assert isinstance(model, FundModel)
     model.fit(drawn.frame())
     more = pd.concat([drawn.offers, drawn.offers.head(1).assign(level=8)], ignore_index=True)
@@ -91,7 +91,8 @@ def test_a_fund_launched_after_training_is_scored_by_the_stored_model(drawn: Fun
 def test_events_on_an_unknown_fund_count_by_action_and_age_alone(drawn: Funds) -> None:
     frame, behaviours = launched(drawn, 3)
     inputs = Inputs(behaviours=behaviours, offers=drawn.offers)
-    model = make("esdpm_ncg", levels=range(8), inputs=inputs, training=replace(LEARNING, epochs=1))
+    brief = replace(LEARNING, epochs=1)
+    model = make("esdpm_ncg", levels=range(8), inputs=inputs, training=brief, new_offers=True)
     assert isinstance(model, FundModel)
     model.fit(frame)
     asked = drawn.requests().head(30)
@@ -109,7 +110,7 @@ def test_events_on_an_unknown_fund_count_by_action_and_age_alone(drawn: Funds) -
 
 
 def test_features_are_standardized_over_the_delivered_offers_in_order_of_the_levels() -> None:
-    found = fit_offers(OFFERS, np.array([True, False, True]))
+    found = fit_offers(OFFERS, np.array([True, False, True]), new=True)
     assert found.identity.tolist() == [1, 0, 2]
     np.testing.assert_allclose(found.numeric[:, 0], [-1, 0, 1], atol=1e-6)
     np.testing.assert_allclose(found.numeric[:, 2], [1, 0, 0])
@@ -148,16 +149,32 @@ def test_an_offer_without_deliveries_and_without_features_is_refused(drawn: Fund
             model.fit(frame)
 
 
+def test_a_new_offer_is_refused_by_a_model_that_does_not_learn_to_score_it(drawn: Funds) -> None:
+    frame, _ = launched(drawn, 3)
+    given, brief = Inputs(offers=drawn.offers), replace(LEARNING, epochs=1)
+    with pytest.raises(InvalidInput, match="offers: offer 3 has no labeled delivery: fit the model with new_offers=Tr"):
+        make("esmm", levels=range(8), inputs=given, training=brief).fit(frame)
+    state = make("esmm", levels=range(8), inputs=given, training=brief).fit(drawn.frame()).state()
+    more = pd.concat([drawn.offers, drawn.offers.head(1).assign(level=8)], ignore_index=True)
+    with pytest.raises(InvalidInput, match=r"offers.level: offer 8 is new: fit the model with new_offers=True"):
+        make("esmm", levels=range(9), inputs=Inputs(offers=more)).restore(state)
+    # Models stored before this option all hid identities.
+    del state.meta["offers"]["new"]
+    make("esmm", levels=range(9), inputs=Inputs(offers=more)).restore(state)
+
+
 def test_identities_are_hidden_in_training_alone_and_only_where_features_stand_in_for_them(drawn: Funds) -> None:
-    model = make("esmm", levels=range(8), inputs=Inputs(offers=drawn.offers), training=replace(LEARNING, epochs=1))
-    plain = make("esmm", levels=range(8), training=replace(LEARNING, epochs=1))
-    for each, varied in ((model, True), (plain, False)):
+    given, brief = Inputs(offers=drawn.offers), replace(LEARNING, epochs=1)
+    model = make("esmm", levels=range(8), inputs=given, training=brief, new_offers=True)
+    plain = make("esmm", levels=range(8), training=brief, new_offers=True)
+    usual = make("esmm", levels=range(8), inputs=given, training=brief)
+    for each, varied in ((model, True), (plain, False), (usual, False)):
         assert isinstance(each, FundModel)
         network = each.fit(drawn.frame()).network
         assert network is not None
         account, offer = torch.zeros(4000, network.width), torch.full((4000,), 4)
         torch.manual_seed(0)
         hidden = network.train()(account, offer)[:, 0]
-        usual = network.eval()(account[:1], offer[:1])[:, 0]
-        share = float((hidden - usual).abs().gt(1e-6).float().mean())
+        known = network.eval()(account[:1], offer[:1])[:, 0]
+        share = float((hidden - known).abs().gt(1e-6).float().mean())
         assert share == pytest.approx(HIDDEN if varied else 0.0, abs=0.03)
