@@ -144,6 +144,7 @@ def gained(pacing: Mapping[str, Any]) -> bool:
 
 def worth_summary(data: ReportData) -> dict[str, Any]:
     """The ``worth`` part of summary.json; of a worth that is not claimed only the reason."""
+    data = data.told()
     found = data.worth
     if found is None or "worth" in data.absent:
         return {"sentence": data.absent.get("worth", "what personalizing is worth was not estimated")}
@@ -206,7 +207,7 @@ def certificate(campaign: Campaign, record: PriceRecord) -> str:
     if broken:
         return f"not certified: {' and '.join(broken)}"
     held = ["the price was kept within a step of the last one"] if record.status == "bounded" else []
-    return "; ".join(["certified", *held, *filter(None, [remark(record)])])
+    return "; ".join(["certified", *held, *filter(None, [remark(record, campaign)])])
 
 
 def solve_summary(record: PriceRecord) -> dict[str, Any]:
