@@ -156,14 +156,15 @@ def exploration_summary(found: ExplorationReport) -> dict[str, Any]:
     return vars(found) | {"effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()}}
 
 
-def exploration_notes(found: ExplorationReport, currency: Currency) -> tuple[str, ...]:
+def exploration_notes(found: ExplorationReport, campaign: Campaign) -> tuple[str, ...]:
     """Cost and benefit of exploration in a sentence; empty where there was none."""
     if not found.share:
         return ()
     rows = min(float(mine.min()) for mine in found.effective_rows.values())
+    currency, lost = Currency.of(campaign.currency), campaign.told_in * found.value_lost
     return (
         f"{found.share:.1%} of the requests explore: {found.requests} drew their level, which took "
-        f"{money(found.spend, currency)} and costs {found.value_lost:.1f} of the value that is possible; the rarest "
+        f"{money(found.spend, currency)} and costs {lost:.1f} of the value that is possible; the rarest "
         f"level is worth {rows:.0f} rows of a uniform trial.",
     )
 
