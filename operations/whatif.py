@@ -118,7 +118,16 @@ def run(job: WhatifJob) -> dict[str, Any]:
 
 def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
     """Answer about a delivery, which has sizes and fees and no budget."""
-    if job.budget > 0 or job.levels or job.limits or job.caps or job.groups or job.state or job.log:
+    if (
+        job.budget > 0
+        or job.least_return >= 0
+        or job.levels
+        or job.limits
+        or job.caps
+        or job.groups
+        or job.state
+        or job.log
+    ):
         raise InvalidInput("is a delivery: ask about sizes and fees, and leave the other terms out", field="campaign")
     sizes = {name: _amount(name, size) for name, size in job.sizes.items()}
     if wrong := [name for name, size in sizes.items() if size != int(size) or size < 0]:
