@@ -39,7 +39,7 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
         print(json.dumps(json.loads(found.to_json()) | known))
         return
     print(line(found, campaign))
-    if told := remark(found):
+    if told := remark(found, campaign):
         print(told)
     if override is not None:
         told = f"taken all the same by {override['by']}: {override['reason']}"
@@ -84,8 +84,9 @@ def rollback(
 def line(record: PriceRecord, campaign: Campaign) -> str:
     """Return a price in one line; λ is per major unit of the campaign's currency."""
     currency = Currency.of(campaign.currency)
-    each = f"per {currency.one}"
-    prices = ", ".join(f"{name} {currency.unit * price:.6g} {each}" for name, price in record.prices.items())
+    each = f"{currency.major} of {campaign.objective} " if campaign.in_money else ""
+    each, scale = f"{each}per {currency.one}", currency.unit * campaign.told_in
+    prices = ", ".join(f"{name} {scale * price:.6g} {each}" for name, price in record.prices.items())
     if places := places_of(campaign.segments, record.prices, currency):
         prices = ", ".join(f"{place.name} {currency.write(place.price)} a place" for place in places)
     return (

@@ -20,7 +20,7 @@ from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import SAMPLE_ROWS
-from shadowprice.reports.headline import lowest
+from shadowprice.reports.headline import lowest, return_sentence, unit_of
 
 Repeated = list[str] | None
 
@@ -30,9 +30,16 @@ def whatif(
     budget: Annotated[
         str,
         typer.Option(
-            help="amount in the campaign's currency, such as 5000 or 5000.00, or a share of its budget, such as 120%"
+            help="amount in the campaign's currency, such as 5000 or 5000.00, or a share of its budget, such as 120%; "
+            "its own where left out"
         ),
-    ] = "100%",
+    ] = "",
+    least_return: Annotated[
+        float | None,
+        typer.Option(
+            "--return", help="return of the last unit of money, in place of a budget: what must it be for 1.5?", min=0
+        ),
+    ] = None,
     levels: Annotated[Repeated, typer.Option(help="SIDE=0.20,0.60: levels offered, some of the campaign's")] = None,
     limit: Annotated[
         Repeated, typer.Option(help="SIDE, GROUP, CONDITION or further BUDGET=AMOUNT: most that it may cost")
@@ -64,7 +71,8 @@ def whatif(
                 workspace=workspace,
                 state=state,
                 groups=groups,
-                budget=_budget(budget, campaign, currency),
+                budget=_budget(budget or ("100%" if least_return is None else ""), campaign, currency),
+                least_return=-1.0 if least_return is None else least_return,
                 levels={side: [round(each) for each in given] for side, given in amounts(levels, "levels").items()},
                 limits={name: given[0] for name, given in amounts(limit, "limit").items()},
                 caps={side: given[0] for side, given in amounts(cap, "cap").items()},
@@ -83,7 +91,9 @@ def whatif(
 
 
 def _budget(text: str, campaign: Campaign, currency: Currency) -> float:
-    """Minor units that an option asks for."""
+    """Minor units that an option asks for; −1 where it is empty."""
+    if not text:
+        return -1.0
     own, whole = campaign.budget.limit, campaign.budget.form == "total"
     share, sign, rest = text.strip().partition("%")
     if not sign or rest:
@@ -103,24 +113,24 @@ def _amounts(currency: Currency, given: Repeated, option: str) -> dict[str, list
 def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     """Print the answers as a table, with the budget that was asked for in words before it."""
     currency = Currency.of(campaign.currency)
-    asked = found["asked"]["budget"]
+    asked, factor = found["asked"]["budget"], campaign.told_in
     own = f", {asked / campaign.budget.limit:.4g} times the campaign's" if campaign.budget.limit else ""
     console.print(f"Asked: a budget of {currency.write(asked)}{own}.", soft_wrap=True, markup=False, highlight=False)
     head = ("terms", "budget", "spend", "added value", f"λ per {currency.one}")
     table = Table(*head, title=f"campaign {found['campaign']}")
     for name in ("current", "asked"):
-        _add(table, name, found[name], currency)
+        _add(table, name, found[name], currency, factor)
         for limit, price in list(found[name]["prices"].items())[1:]:
-            table.add_row(f"  {limit}", "", "", "", f"{currency.unit * price:.4g}")
+            table.add_row(f"  {limit}", "", "", "", f"{factor * currency.unit * price:.4g}")
     table.add_section()
     for each in found["curve"]:
-        _add(table, f"{each['share']:.0%}", each, currency)
+        _add(table, f"{each['share']:.0%}", each, currency, factor)
     console.print(table)
     for name, each in [(name, found["logged"][name]) for name in ("current", "asked") if "logged" in found]:
         if "refused" in each:
             told = f"no estimate: {each['refused']}"
         else:
-            value = each["value"]
+            value = {name: factor * bound for name, bound in each["value"].items()}
             cost, low, high = (currency.write_mean(each["cost"][bound]) for bound in ("value", "low", "high"))
             told = (
                 f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and "
@@ -129,7 +139,11 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
         console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
     if "logged" in found and (nothing := found["logged"]["given_nothing"]):
         console.print(f"{nothing:,} requests of the log that were given nothing are left out.", soft_wrap=True)
-    console.print(f"Added value: above {lowest(campaign)} for every request.", soft_wrap=True, markup=False)
+    told = f"Added value: {unit_of(campaign, currency)} above" if campaign.in_money else "Added value: above"
+    console.print(f"{told} {lowest(campaign)} for every request.", soft_wrap=True, markup=False)
+    price = found["asked"]["price"]["value"]
+    if campaign.in_money and price is not None:
+        console.print(f"{return_sentence(campaign, price)} at the budget asked for.", soft_wrap=True, markup=False)
 
 
 def show_places(found: dict[str, Any], currency: Currency, console: Console) -> None:
@@ -144,16 +158,17 @@ def show_places(found: dict[str, Any], currency: Currency, console: Console) -> 
     console.print(f"{told}, a change of {currency.write(asked - now)}.", soft_wrap=True, markup=False)
 
 
-def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency) -> None:
+def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency, factor: float) -> None:
     budget = currency.write(answer["budget"])
     if answer["status"] != "optimal":
         table.add_row(name, budget, answer["status"], "", "")
         return
     spend, added, price = (answer[key] for key in ("spend", "added", "price"))
-    told = f"{added['value']:,.5g}"
-    if None not in added.values():
-        told += f" [{added['low']:,.5g}, {added['high']:,.5g}]"
-    table.add_row(name, budget, currency.write(spend["value"]), told, f"{currency.unit * price['value']:.4g}")
+    bounds = {name: None if bound is None else factor * bound for name, bound in added.items()}
+    told = f"{bounds['value']:,.5g}"
+    if None not in bounds.values():
+        told += f" [{bounds['low']:,.5g}, {bounds['high']:,.5g}]"
+    table.add_row(name, budget, currency.write(spend["value"]), told, f"{factor * currency.unit * price['value']:.4g}")
 
 
 app = application(whatif)

@@ -70,6 +70,7 @@ def run(job: LiftJob) -> Analysis:
     if campaign.experiment is None:
         raise InvalidInput("has no experiment; name its arms", field="campaign.experiment")
     asked = served_requests(log, campaign, read_worths(campaign, job.campaign))
+    asked["value"] *= campaign.told_in
     if job.side:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)

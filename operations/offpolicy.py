@@ -319,7 +319,7 @@ def _page(
     yield "|---|---|---|"
     plain = "{:,.5g}".format
     for name, each, mean, sums in (
-        ("value", found.value, plain, plain),
+        ("value", found.value, *((currency.write_mean, currency.write) if campaign.in_money else (plain, plain))),
         ("spend", found.cost, currency.write_mean, currency.write),
     ):
         bounds = (each.value, each.low, each.high)

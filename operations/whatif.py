@@ -60,6 +60,9 @@ class WhatifJob(Job):
     state: Path | None = reads("file of the measure job; without it the whole window is asked about", optional=True)
     groups: Path | None = reads("parquet table of account_id and group, for limits on groups", optional=True)
     budget: float = option(-1.0, "minor units, in all or of a mean; the campaign's own where negative")
+    least_return: float = option(
+        -1.0, "of the last unit of money; without a budget, the one that just returns it; -1: none"
+    )
     levels: Mapping[str, Any] = option({}, "side to list of levels offered, as JSON; some of the campaign's")
     limits: Mapping[str, Any] = option({}, "side, group, condition or further budget to minor units, as JSON")
     caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
@@ -95,6 +98,7 @@ def run(job: WhatifJob) -> dict[str, Any]:
     )
     change = Change(
         budget=None if job.budget < 0 else job.budget,
+        least_return=None if job.least_return < 0 else job.least_return,
         levels={_side(side, asked.campaign): tuple(levels) for side, levels in job.levels.items()},
         limits={name: limit for name, limit in amounts.items() if name in own},
         groups=groups,
@@ -114,7 +118,16 @@ def run(job: WhatifJob) -> dict[str, Any]:
 
 def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
     """Answer about a delivery, which has sizes and fees and no budget."""
-    if job.budget > 0 or job.levels or job.limits or job.caps or job.groups or job.state or job.log:
+    if (
+        job.budget > 0
+        or job.least_return >= 0
+        or job.levels
+        or job.limits
+        or job.caps
+        or job.groups
+        or job.state
+        or job.log
+    ):
         raise InvalidInput("is a delivery: ask about sizes and fees, and leave the other terms out", field="campaign")
     sizes = {name: _amount(name, size) for name, size in job.sizes.items()}
     if wrong := [name for name, size in sizes.items() if size != int(size) or size < 0]:

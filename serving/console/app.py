@@ -37,7 +37,7 @@ from shadowprice.errors import InvalidInput, InvalidRequest, NotFound, Shadowpri
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports import money_figures
-from shadowprice.reports.headline import UNITS, campaign_facts, lowest
+from shadowprice.reports.headline import campaign_facts, lowest, unit_of
 from shadowprice.reports.mix import FILE, mix_csv
 from shadowprice.reports.prices import PriceHistory
 
@@ -166,24 +166,24 @@ class Console:
         if self._questions is None:
             raise NotFound("this console has no model to ask; start it with --workspace")
         opened, given = self._questions.open(), request.query_params
-        answers, problem = {"Today's": opened.current}, ""
+        factor = self._campaign.told_in
+        current, answers, problem = opened.current.times(factor), {}, ""
         try:
             with self._questions.asking():
                 change = change_of(given, opened.question, self._currency)
                 if change is not None:
-                    answers["As asked"] = opened.question.solver.ask(change)
+                    answers["As asked"] = opened.question.solver.ask(change).times(factor)
         except InvalidInput as error:
             problem = str(error)
-        sides = list(self._campaign.sides)
-        unit = UNITS[sides[0]] if len(sides) == 1 else "weighted responses"
-        limit = self._campaign.budget.limit
+        unit = unit_of(self._campaign, self._currency)
+        limit, curve = self._campaign.budget.limit, [each.times(factor) for each in opened.curve]
         drawn = self._drawer.draw(
             ("curve", opened.current.seconds),
-            partial(money_figures.budget_curve, opened.curve, limit, unit, self._currency, lowest(self._campaign)),
+            partial(money_figures.budget_curve, curve, limit, unit, self._currency, lowest(self._campaign)),
         )
         return "budget.html.jinja", {
-            "current": opened.current,
-            "answers": answers,
+            "current": current,
+            "answers": {"Today's": current} | answers,
             "given": given,
             "problem": problem,
             "unit": unit,
@@ -256,6 +256,7 @@ class Console:
                 "why": why_of(self._campaign, made, levels, price, self._currency, worth),
                 "features": self._workspace.features(made["side"], made["account_id"], at),
                 "levels": levels,
+                "worth": 1.0 if worth is None else float(worth[0]),
             }
         return "request.html.jinja", values
 

@@ -118,9 +118,10 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
         groups.append(GroupLimit("group", limit, question.members(where, None, WHERE_SECONDS)))
     elif where or limit is not None:
         raise InvalidRequest("give a group and what it may cost together", field="where")
-    if budget is None and not limits and not groups and not caps and not levels:
+    least = _return(given) if campaign.in_money else None
+    if budget is None and least is None and not limits and not groups and not caps and not levels:
         return None
-    return Change(budget=budget, limits=limits, groups=tuple(groups), caps=caps, levels=levels)
+    return Change(budget=budget, least_return=least, limits=limits, groups=tuple(groups), caps=caps, levels=levels)
 
 
 def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:
@@ -133,6 +134,13 @@ def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:
     if minor != minor.to_integral_value() or minor > MAX_MINOR_UNITS:
         raise InvalidRequest(f"must be an amount of at most {currency.digits} decimals, 0 or more", field=field)
     return int(minor)
+
+
+def _return(given: QueryParams) -> float | None:
+    text = given.get("least_return", "").strip()
+    if text and not AMOUNT.fullmatch(text):
+        raise InvalidRequest("must be a number such as 1.5", field="least_return")
+    return float(text) if text else None
 
 
 def _level(text: str, field: str) -> int:

@@ -18,6 +18,7 @@ from shadowprice.campaign import Terms
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports import svg
+from shadowprice.reports.headline import unit_of
 from shadowprice.reports.wording import clipped, money, number, percent
 
 KEPT = 16
@@ -63,7 +64,8 @@ def _price(axes: Axes, state: State, currency: Currency) -> None:
             svg.tell(axes, hour, value, f"Hour {hour:.3g}: λ {number(value)}, version {each.record.version}")
         room = 0.35 * max(float(np.ptp(values)), 0.05 * float(np.abs(values).max())) or 1.0
         axes.set_ylim(float(values.min()) - room, float(values.max()) + room)
-    axes.set_title(f"Price of money λ: responses that {currency.one} must bring")
+    unit = unit_of(state.campaign, currency) if state.campaign.in_money else "responses"
+    axes.set_title(f"Price of money λ: {clipped(unit)} that {currency.one} must bring")
     svg.ticks(axes, "y", number, most=4)
 
 

@@ -19,7 +19,7 @@ from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
 from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
-from shadowprice.currency import USD, check_code
+from shadowprice.currency import OFFERS, USD, Currency, check_code
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -174,6 +174,8 @@ class Campaign:
         own = [side for side, terms in self.sides.items() if terms.worth]
         if self.in_money and any(terms.segments for terms in self.sides.values()):
             raise InvalidInput("must be responses: a delivery's model says the value", field="campaign.objective")
+        if self.in_money and self.currency == OFFERS:
+            raise InvalidInput("must be responses: the budget counts offers and no money", field="campaign.objective")
         if own and not self.in_money:
             raise InvalidInput("must be value or margin: a side has a worth in money", field="campaign.objective")
         least = self.least_return
@@ -196,6 +198,11 @@ class Campaign:
     def in_money(self) -> bool:
         """Return whether the objective is in minor units: a price is then the return of the last unit of money."""
         return self.objective != RESPONSES
+
+    @property
+    def told_in(self) -> float:
+        """Factor from values to those that a person reads: money is read in major units, responses as they are."""
+        return 1.0 / Currency.of(self.currency).unit if self.in_money else 1.0
 
     def _check_experiment(self) -> None:
         if any(terms.segments for terms in self.sides.values()):

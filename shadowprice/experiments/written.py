@@ -91,6 +91,8 @@ def page(campaign: Campaign, found: Analysis, per: str, young: int) -> Iterator[
         yield f"**{ASKED}**"
         yield ""
     yield f"Per {per}, against the arm `{found.baseline}`, with {found.level:.0%} intervals."
+    if campaign.in_money:
+        yield f"Values are in {currency.major} of {campaign.objective}."
     if found.unlisted is None:
         yield "There is no list of the accounts: their numbers follow from the shares, which widens the intervals."
     else:

@@ -225,7 +225,11 @@ def evaluate(
         window = replace(window, requests={side: float(len(frame)) for side, frame in test.items()})
     if rival.incumbent is None:
         worth = rival.worth
-        shown = compare_value(data, curves, None, window, replications) if worth is None else worth.at(1.0)
+        shown = (
+            compare_value(data, curves, None, window, replications)
+            if worth is None
+            else worth.at(1.0).times(window.campaign.told_in)
+        )
         told = Against(value=shown, rival="uniform dosing", required=rival.required and identified)
         return Evaluation(sides, judge(against=told), shown)
     theirs = _incumbents(rival.incumbent, data, test, curves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ class Change:
     """Terms to change; what is empty stays as it is.
 
     budget  minor units, the limit in the budget's own form
+    least_return  of the last unit of money, of a campaign for money; without a budget, that which is then just spent is
+            the answer's: what the budget must be for this return
     levels  side → levels offered, some of the campaign's: no curve is known at others
     limits  further budget of the campaign → its limit, minor units of one period
     groups  limits besides those of the campaign
@@ -58,6 +61,7 @@ class Change:
     """
 
     budget: float | None = None
+    least_return: float | None = None
     levels: Mapping[Side, Sequence[int]] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
     groups: tuple[GroupLimit, ...] = ()
@@ -93,6 +97,11 @@ class Answer:
     rows: int
     accounts: int
     seconds: float
+
+    def times(self, factor: float) -> Answer:
+        """Return the answer with values, and prices by them, in a unit of which one old unit is ``factor``."""
+        found = {name: getattr(self, name).times(factor) for name in ("value", "added", "price")}
+        return replace(self, **found, prices={name: factor * price for name, price in self.prices.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +193,13 @@ class WhatIf:
         """Solve under the changed terms. O(levels · rows), and two more solves of the same where rows are a sample.
 
         Raises:
-            InvalidInput: a level that the campaign does not have, a side it does not have, or a negative amount.
+            InvalidInput: a level that the campaign does not have, a side it does not have, a negative amount, or a
+                return of a campaign that is for responses.
         """
         started = time.perf_counter()
         asked = change or Change()
+        if asked.least_return is not None and asked.budget is None:
+            asked = replace(asked, budget=self._budget_for(asked))
         campaign, arrays, places = self._problem(asked)
         rows = self._rows(asked)
         found = self._solve(campaign, arrays, asked, rows, 0.0, places)
@@ -246,12 +258,28 @@ class WhatIf:
         whole = self.campaign.budget.form == "total"
         return [self.ask(Change(budget=round(limit * share) if whole else limit * share)) for share in shares]
 
+    def _budget_for(self, change: Change) -> float:
+        """Minor units, in the budget's own form, that are just spent where the last unit returns what is asked."""
+        campaign, arrays, places = self._problem(change)
+        shares, cost, allowed = campaign.answer_shares, arrays["cost"], arrays["allowed"]
+        whole = campaign.budget.form == "total"
+        times = 1.0 if whole else float(arrays["measure"][0].sum())
+        beside = self._money.spent + self.campaign.late_reserve
+        # No choice costs more, so that the return alone limits the spend.
+        ample = replace(change, budget=math.ceil((float(cost.max(axis=0).sum()) / shares.chosen + beside) / times + 1))
+        campaign, arrays, places = self._problem(ample)
+        found = self._solve(campaign, arrays, ample, self._rows(ample), 0.0, places)
+        spend = shares.chosen * float(found.spend[0]) + float(without_a_price(shares, cost, allowed).sum()) + beside
+        return float(math.ceil(spend)) if whole else spend / times
+
     def _problem(self, change: Change) -> tuple[Campaign, Matrices, Places]:
         """The campaign asked for, its matrices (J, n) and the columns of each side in each part."""
         campaign = self.campaign
         if change.budget is not None:
             late = min(campaign.late_reserve, int(max(change.budget, 0)))
             campaign = replace(campaign, budget=replace(campaign.budget, limit=change.budget), late_reserve=late)
+        if change.least_return is not None:
+            campaign = replace(campaign, least_return=change.least_return)
         for name, given in (("levels", change.levels), ("caps", change.caps)):
             if unknown := set(given) - set(self._drawn):
                 raise InvalidInput(f"has no side {sorted(unknown)}; choose of {sorted(self._drawn)}", field=name)

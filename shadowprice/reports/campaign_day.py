@@ -166,7 +166,7 @@ class CampaignDay:
             steps=dict(self.seconds),
             versions=versions(),
             notes=(
-                *shown.exploration_notes(self.exploration, Currency.of(self.dataset.currency)),
+                *shown.exploration_notes(self.exploration, self.campaign),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
                 *((loop_sentence(loop_summary(self.loop), Currency.of(self.dataset.currency)),) if self.loop else ()),
                 *self.evaluation.notes,

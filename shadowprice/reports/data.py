@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -122,6 +122,16 @@ class Scenario:
     attainable: Attainable | None = None
     shares: bool = True
     weights: Mapping[Side, float] = field(default_factory=dict)
+
+    def times(self, factor: float) -> Scenario:
+        """Return the same with values, and prices by them, in a unit of which one old unit is ``factor``."""
+        known, policies = self.attainable, []
+        for each in self.policies:
+            price = None if each.price is None else factor * each.price
+            policies.append(replace(each, value=factor * each.value, price=price))
+        if known is not None:
+            known = Attainable(lowest=factor * known.lowest, flat=factor * known.flat, best=factor * known.best)
+        return replace(self, policies=tuple(policies), attainable=known)
 
     def __post_init__(self) -> None:
         hours = np.shape(self.arrivals)
@@ -250,6 +260,28 @@ class ReportData:
     def refused(self) -> bool:
         """Return whether the gate refused the model, so that nothing of it is claimed."""
         return self.gate is not None and not self.gate.accepted
+
+    def told(self) -> ReportData:
+        """Return the report as a person reads it: values in money, and prices by them, are in major units.
+
+        What was returned by it stays as it is.
+        """
+        if self.campaign is None or not self.campaign.in_money:
+            return self
+        factor, unit = self.campaign.told_in, f"{self.currency.major} of {self.campaign.objective}"
+        if self.value_unit == unit:
+            return self
+        return replace(
+            self,
+            value_unit=unit,
+            worth=None if self.worth is None else self.worth.times(factor),
+            scenarios=tuple(each.times(factor) for each in self.scenarios),
+            budgets=tuple(replace(each, price=factor * each.price) for each in self.budgets),
+            solves=tuple(
+                replace(each, price=factor * each.price, primal=factor * each.primal, dual=factor * each.dual)
+                for each in self.solves
+            ),
+        )
 
     def __post_init__(self) -> None:
         if self.created_at.tzinfo is None:

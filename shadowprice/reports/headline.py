@@ -51,10 +51,13 @@ class Headline:
 
 def headline(data: ReportData) -> Headline | None:
     """Return the worth of personalizing at the campaign's budget; None where nothing is claimed."""
+    data = data.told()
     if data.worth is None or "worth" in data.absent:
         return None
     now, unit = data.worth.at(1.0), value_unit(data)
-    tiles = _tiles(data.worth, now, unit, data.currency, lowest(data.campaign))
+    paid = data.campaign is not None and data.campaign.in_money
+    one = f"{data.currency.one} of {data.campaign.objective}" if data.campaign is not None and paid else "response"
+    tiles = _tiles(data.worth, now, (unit, one), data.currency, lowest(data.campaign))
     return Headline(worth_sentence(data), tuple(tiles), data.simulated)
 
 
@@ -96,14 +99,36 @@ def over_flat(data: ReportData, at: WorthAt) -> str:
 
 
 def value_unit(data: ReportData) -> str:
-    """Unit of the value: that of the side where there is one, else the sum of the sides by their weights."""
-    sides = list(data.campaign.sides) if data.campaign is not None else []
-    return UNITS[sides[0]] if len(sides) == 1 else f"weighted {data.value_unit}"
+    """Unit of the value: money, or that of the side where there is one, or the sum of the sides by their weights."""
+    return unit_of(data.campaign, data.currency, data.value_unit)
+
+
+def unit_of(campaign: Campaign | None, currency: Currency, responses: str = "responses") -> str:
+    """Unit of a campaign's value as a person reads it, in the plural."""
+    if campaign is not None and campaign.in_money:
+        return f"{currency.major} of {campaign.objective}"
+    sides = list(campaign.sides) if campaign is not None else []
+    return UNITS[sides[0]] if len(sides) == 1 else f"weighted {responses}"
+
+
+def return_sentence(campaign: Campaign, price: float) -> str:
+    """Meaning of a price in money: the return of the last unit.
+
+    >>> from datetime import UTC, datetime
+    >>> from shadowprice.campaign import Budget, Terms
+    >>> sides = {"customer": Terms(levels=(0, 60), weight=400.0)}
+    >>> start = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> campaign = Campaign(name="a", sides=sides, budget=Budget(limit=9), starts_at=start, objective="margin")
+    >>> return_sentence(campaign, 1.35)
+    'The last $1 returns $1.35 of margin'
+    """
+    currency = Currency.of(campaign.currency)
+    return f"The last {currency.one} returns {money(currency.unit * price, currency)} of {campaign.objective}"
 
 
 def weights_in_words(campaign: Campaign | None) -> str:
     """Unit of the value of two sides as a sentence; empty of one side."""
-    sides = {} if campaign is None else campaign.sides
+    sides = {} if campaign is None or campaign.in_money else campaign.sides
     if len(sides) < 2:
         return ""
     units = (
@@ -128,14 +153,14 @@ def _same(found: Estimate) -> bool:
     return found.low == found.high == 0
 
 
-def _tiles(worth: Worth, now: WorthAt, unit: str, currency: Currency, least: str) -> list[Tile]:
-    tiles = []
+def _tiles(worth: Worth, now: WorthAt, units: tuple[str, str], currency: Currency, least: str) -> list[Tile]:
+    tiles, (unit, one) = list[Tile](), units
     if np.isfinite(now.true_lowest):
         aside = f"over {least}; {signed(now.true_flat)} over {FLAT}"
         tiles.append(Tile("In truth", signed(now.true_lowest), aside))
     if now.lowest.low > 0 and now.each is not None:
         bounds = f"95 % interval {_bounds(now.each, currency)}"
-        tiles.append(Tile("Cost per extra response", money(now.each.value, currency), bounds))
+        tiles.append(Tile(f"Cost per extra {one}", money(now.each.value, currency), bounds))
     kept = f"95 % interval {_bounds(now.cost, currency)}; a new price every hour keeps to the budget"
     tiles.append(Tile("Expected cost", money(now.cost.value, currency), kept))
     span = f"{percent(worth.points[0].share, 0)} to {percent(worth.points[-1].share, 0)}"
@@ -178,8 +203,18 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
             names = tuple(f"{name} (costs {cost})" for name, cost in zip(names, costs, strict=True))
         facts[f"{'Offers' if terms.amounts else 'Incentives'} of {side}s"] = listed(names)
         facts[f"Paid to {side}s"] = paid + (f", for {terms.most_units} units at most" if terms.most_units > 1 else "")
-        if terms.weight != 1:
+        if terms.worth:
+            share = "" if terms.weight == 1 else f"{number(terms.weight)} times "
+            facts[f"Worth of one {ONE[side]}"] = f"{share}each account's {terms.worth}"
+        elif campaign.in_money:
+            facts[f"Worth of one {ONE[side]}"] = money(terms.weight, currency)
+        elif terms.weight != 1:
             facts[f"Worth of one {ONE[side]}"] = number(terms.weight)
+    if campaign.in_money:
+        facts["Maximizes"] = campaign.objective
+    if campaign.least_return:
+        one, least = currency.one, money(currency.unit * campaign.least_return, currency)
+        facts["Spends while"] = f"the last {one} returns {least} of {campaign.objective}; the rest stays unspent"
     if campaign.policy == "flat":
         facts["Policy"] = "flat: the same chances for every account of a side"
     return facts | {

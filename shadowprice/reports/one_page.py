@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from shadowprice.campaign import Campaign
+from shadowprice.evaluation.policy.worth import WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evidence.sentences import IMBALANCE
 from shadowprice.files import write_whole
@@ -41,6 +44,7 @@ class Budget:
 
 def render_one_page(data: ReportData, report: str) -> str:
     """Return the summary as an HTML page without a script; ``report`` is the address of the long report beside it."""
+    data = data.told()
     return (
         environment(data)
         .get_template("one_page.html.jinja")
@@ -67,8 +71,10 @@ def worth_it(data: ReportData) -> Answer:
     """Say whether the budget is worth it by the evidence of the trial, and which trial would show it where that is not
     known.
 
-    An extra response has no value in money here, so the answer names the value from which it is worth its cost.
+    Where an extra response has no value in money, the answer names the value from which it is worth its cost. In money
+    it is worth it where the return on what is paid is above the campaign's least, or above 1, by its interval.
     """
+    data = data.told()
     if data.evidence and all(each.verdict == "wrong way" for each in data.evidence):
         return Answer("No", "The trial shows fewer responses where the incentive is larger.")
     open_questions = [each for each in data.evidence if each.verdict != "identified"]
@@ -84,6 +90,8 @@ def worth_it(data: ReportData) -> Answer:
     if not now.lowest.low > 0:
         told = f"It is not shown that the policy brings more {value_unit(data)} than {least}. More accounts would tell."
         return Answer("Unknown", f"{told} {plans}".strip())
+    if data.campaign is not None and data.campaign.in_money:
+        return _returns(data, data.campaign, now, plans)
     if now.each is None:
         shown = "Extra responses are shown; the cost of one is too uncertain to be named."
         return Answer("Unknown", f"{shown} {_personal(now.flat)} {plans}".strip())
@@ -91,6 +99,29 @@ def worth_it(data: ReportData) -> Answer:
     word = f"Yes, if one extra response is worth more than {value} to you"
     told = f"That is what one costs at today's budget (95 % interval {low} to {high})."
     return Answer(word, f"{told} {_personal(now.flat)} {plans}".strip())
+
+
+def _returns(data: ReportData, campaign: Campaign, now: WorthAt, plans: str) -> Answer:
+    """Say whether value that is shown to be more than nothing is also more than what is paid for it."""
+    one, least = data.currency.one, campaign.least_return or 1.0
+    if now.each is None:
+        shown = f"Extra {value_unit(data)} are shown; what {one} returns is too uncertain to be named."
+        return Answer("Unknown", f"{shown} {_personal(now.flat)} {plans}".strip())
+    if now.each.high <= 0:
+        return Answer("Yes", f"The policy brings more {value_unit(data)} and costs no more. {_personal(now.flat)}")
+    # Cost per unit of value, upside down: a cost that may be nothing returns without end.
+    low, value, high = (
+        data.currency.unit / each if each > 0 else math.inf for each in (now.each.high, now.each.value, now.each.low)
+    )
+    mean, least_of, most = (wording.money(data.currency.unit * each, data.currency) for each in (value, low, high))
+    most = most if math.isfinite(high) else "more"
+    told = f"Each {one} that is paid returns {mean} of {campaign.objective} (95 % interval {least_of} to {most})"
+    if low >= least:
+        return Answer("Yes", f"{told}. {_personal(now.flat)}")
+    if high < least:
+        return Answer("No", f"{told}: less than the {wording.money(data.currency.unit * least, data.currency)} asked.")
+    asked = f"It is not shown that this is the {wording.money(data.currency.unit * least, data.currency)} asked."
+    return Answer("Unknown", f"{told}. {asked} {plans}".strip())
 
 
 def _personal(flat: Estimate) -> str:

@@ -12,6 +12,7 @@ from shadowprice.pacing.budgets.kept import KEPT, remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports.budgets import further_budgets
+from shadowprice.reports.headline import return_sentence
 from shadowprice.reports.run import certificate
 from shadowprice.reports.wording import MISSING, number, percent
 
@@ -51,7 +52,7 @@ class PriceHistory:
 class Change:
     """One published price, and what differed from the one before.
 
-    price        λ of the budget, responses per minor unit
+    price        λ of the budget, responses or major units of value per minor unit
     change       relative to the price before in the same window; None where there is none
     reasons      in words, at least one
     certificate  verdict by the limits of the campaign
@@ -65,8 +66,8 @@ class Change:
 
 
 def price_of(campaign: Campaign, record: PriceRecord) -> float:
-    """λ of the campaign's main budget, per minor unit."""
-    return float(record.prices[campaign.priced[0]])
+    """λ of the campaign's main budget, per minor unit; of a value in money as a person reads it."""
+    return campaign.told_in * record.prices[campaign.priced[0]]
 
 
 def changes(campaign: Campaign, records: Sequence[PriceRecord]) -> list[Change]:
@@ -75,15 +76,15 @@ def changes(campaign: Campaign, records: Sequence[PriceRecord]) -> list[Change]:
     for before, record in zip([None, *records], records, strict=False):
         price, last = price_of(campaign, record), None if before is None else price_of(campaign, before)
         relative = price / last - 1 if before is not None and last and record.window == before.window else None
-        found.append(Change(record, price, relative, reasons(before, record), certificate(campaign, record)))
+        found.append(Change(record, price, relative, reasons(campaign, before, record), certificate(campaign, record)))
     return found
 
 
-def reasons(before: PriceRecord | None, record: PriceRecord) -> tuple[str, ...]:
+def reasons(campaign: Campaign, before: PriceRecord | None, record: PriceRecord) -> tuple[str, ...]:
     """Inputs of a solve that differ from those of the solve before, in words."""
     if before is None:
         return ("first price that is kept",)
-    found = [remark(record)] if record.status == KEPT else []
+    found = [remark(record, campaign)] if record.status == KEPT else []
     if record.window != before.window:
         found.append("a new window")
     if record.model_version != before.model_version:
@@ -120,8 +121,7 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
     )
     lines = [
         f"# Campaign {campaign.name}: price version {record.version}",
-        f"The price is {number(currency.unit * newest.price)} responses {per_one}{_step(newest)}. "
-        f"It is {newest.certificate}.",
+        f"{_meaning(campaign, newest)}{_step(newest)}. It is {newest.certificate}.",
         f"Reasons: {'; '.join(newest.reasons)}.",
         f"{paid}{planned and f'; {planned}'}.",
         _table(
@@ -168,7 +168,7 @@ def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> lis
             each.group.replace("|", "\\|"),
             currency.write(each.used),
             currency.write(each.plan),
-            number(currency.unit * each.price),
+            number(currency.unit * campaign.told_in * each.price),
             percent(each.error),
             each.status,
         )
@@ -185,6 +185,13 @@ def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> lis
         "status",
     )
     return ["## Further budgets", _table(names, rows)] if rows else []
+
+
+def _meaning(campaign: Campaign, change: Change) -> str:
+    if campaign.in_money:
+        return return_sentence(campaign, price_of(campaign, change.record) / campaign.told_in)
+    currency = Currency.of(campaign.currency)
+    return f"The price is {number(currency.unit * change.price)} responses per {currency.one}"
 
 
 def _step(change: Change) -> str:

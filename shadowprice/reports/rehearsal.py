@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from shadowprice.reports.data import Policy, ReportData, Scenario, Solve
-from shadowprice.reports.headline import ONE, UNITS
+from shadowprice.reports.headline import ONE, UNITS, return_sentence
 from shadowprice.reports.wording import listed, money, number, percent
 
 LIMITS = {"total": "Budget used", "per_account": "Paid per request", "per_response": "Paid per response"}
@@ -19,6 +19,8 @@ def price_sentence(data: ReportData) -> str:
     price = mean_price(run, run.policies[0]) if run is not None else float("nan")
     if run is None or not price > 0 or not run.weights:
         return ""
+    if data.campaign is not None and data.campaign.in_money:
+        return f"{return_sentence(data.campaign, data.currency.unit * price)} (λ, mean of the day)."
     one = data.currency.one
     brings = " or ".join(
         f"{number(data.currency.unit * price / weight, 3)} {UNITS[side]}" for side, weight in run.weights.items()

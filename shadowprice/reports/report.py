@@ -45,6 +45,7 @@ def render(data: ReportData) -> str:
 
     Every text of ``data`` is escaped. O(size of the data); figures take about a second in all.
     """
+    data = data.told()
     pages = environment(data)
     return pages.get_template("report.html.jinja").render(
         data=data,

@@ -144,6 +144,7 @@ def gained(pacing: Mapping[str, Any]) -> bool:
 
 def worth_summary(data: ReportData) -> dict[str, Any]:
     """The ``worth`` part of summary.json; of a worth that is not claimed only the reason."""
+    data = data.told()
     found = data.worth
     if found is None or "worth" in data.absent:
         return {"sentence": data.absent.get("worth", "what personalizing is worth was not estimated")}
@@ -155,14 +156,15 @@ def exploration_summary(found: ExplorationReport) -> dict[str, Any]:
     return vars(found) | {"effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()}}
 
 
-def exploration_notes(found: ExplorationReport, currency: Currency) -> tuple[str, ...]:
+def exploration_notes(found: ExplorationReport, campaign: Campaign) -> tuple[str, ...]:
     """Cost and benefit of exploration in a sentence; empty where there was none."""
     if not found.share:
         return ()
     rows = min(float(mine.min()) for mine in found.effective_rows.values())
+    currency, lost = Currency.of(campaign.currency), campaign.told_in * found.value_lost
     return (
         f"{found.share:.1%} of the requests explore: {found.requests} drew their level, which took "
-        f"{money(found.spend, currency)} and costs {found.value_lost:.1f} of the value that is possible; the rarest "
+        f"{money(found.spend, currency)} and costs {lost:.1f} of the value that is possible; the rarest "
         f"level is worth {rows:.0f} rows of a uniform trial.",
     )
 
@@ -206,7 +208,7 @@ def certificate(campaign: Campaign, record: PriceRecord) -> str:
     if broken:
         return f"not certified: {' and '.join(broken)}"
     held = ["the price was kept within a step of the last one"] if record.status == "bounded" else []
-    return "; ".join(["certified", *held, *filter(None, [remark(record)])])
+    return "; ".join(["certified", *held, *filter(None, [remark(record, campaign)])])
 
 
 def solve_summary(record: PriceRecord) -> dict[str, Any]:

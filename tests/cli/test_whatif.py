@@ -64,6 +64,28 @@ def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.Captur
         assert words in shown
 
 
+def test_the_budget_for_a_return_is_asked_for_by_the_return(
+    asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(asked, tmp_path / "run")
+    campaign = json.loads((tmp_path / "run" / CAMPAIGN).read_text())
+    for terms in campaign["sides"].values():
+        terms["weight"] = 900.0
+    (tmp_path / "run" / CAMPAIGN).write_text(json.dumps(campaign | {"objective": "margin"}))
+    assert command.main(["whatif", str(tmp_path / "run"), "--return", "1.5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["asked"]
+    assert found["price"]["value"] == pytest.approx(1.5)
+    assert found["spend"]["value"] == pytest.approx(found["budget"], rel=1e-3)
+    assert command.main(["whatif", str(tmp_path / "run"), "--return", "1.5"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Asked: a budget of ${found['budget'] / 100:,.2f}" in shown
+    assert "The last $1 returns $1.50 of margin at the budget asked for." in shown
+    assert "Added value: dollars of margin above the lowest incentive" in shown
+    assert f"{found['added']['value'] / 100:,.5g}" in shown
+    assert command.main(["whatif", str(asked), "--return", "1.5"]) == 1
+    assert "must be 0 unless the objective is value or margin" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [

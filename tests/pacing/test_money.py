@@ -20,7 +20,7 @@ from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import optimum, run_pacer, score
 from shadowprice.pacing.replay.run import Replay
-from shadowprice.pacing.what_if import Change, WhatIf
+from shadowprice.pacing.what_if import Change, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.policy import Choices
 from shadowprice.responses import make
@@ -148,6 +148,37 @@ def test_what_if_answers_at_the_floor_what_a_solve_of_all_accounts_does() -> Non
         few = WhatIf(campaign, curves, ahead, rows=400, seed=seed).ask(Change(budget=2_000_000))
         inside += few.value.low <= whole.primal <= few.value.high
     assert inside >= 34
+
+
+@pytest.mark.parametrize("form", ["total", "per_account"])
+@pytest.mark.parametrize("exploring", [False, True])
+def test_what_the_budget_must_be_for_a_return_is_where_the_price_passes_it(form: str, exploring: bool) -> None:
+    campaign, curves = market(2000, seed=6, exploration=0.1 if exploring else 0.0)
+    limit = 20_000 if form == "total" else 10.0
+    campaign = replace(campaign, budget=Budget(name="day", form=form, limit=limit))  # type: ignore[arg-type]
+    ahead: dict[Side, float] = {"customer": 2000.0, "merchant": 2000.0}
+    asked = WhatIf(campaign, curves, ahead, InHand(spent=3000.0), rows=0)
+    answer = asked.ask(Change(least_return=1.5))
+    assert answer.status == "optimal"
+    near = [round(share * answer.budget, 0 if form == "total" else 6) for share in (0.999, 1.001)]
+    below, above = (asked.ask(Change(budget=each)) for each in near)
+    assert below.price.value > 1.5 >= above.price.value
+    assert answer.spend.value == pytest.approx(
+        answer.budget - 3000 if form == "total" else 4000 * answer.budget - 3000, rel=1e-3
+    )
+    # With a budget the return is a floor within it.
+    assert asked.ask(Change(budget=2 * answer.budget, least_return=1.5)).spend.value == pytest.approx(
+        answer.spend.value, rel=1e-3
+    )
+
+
+def test_a_return_is_asked_of_a_campaign_for_money_alone() -> None:
+    campaign, curves = market(50)
+    terms = {side: replace(terms, worth="") for side, terms in campaign.sides.items()}
+    plain = {side: replace(each, worth=None) for side, each in curves.items()}
+    asked = WhatIf(replace(campaign, objective="responses", sides=terms), plain, {"customer": 50.0, "merchant": 50.0})
+    with pytest.raises(InvalidInput, match="least_return: must be 0 unless the objective is value or margin"):
+        asked.ask(Change(least_return=1.5))
 
 
 def in_money(setting, least: float, budget: int):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from datetime import UTC, datetime
 from html import unescape
 
 import numpy as np
 import pytest
 
+from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData
+from shadowprice.reports.headline import headline
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.one_page import FILE, budgets, checks, given, render_one_page, worth_it
+from shadowprice.reports.rehearsal import price_sentence
+from shadowprice.reports.run import worth_summary
 from shadowprice.reports.stored import store_report
 
 
@@ -52,6 +57,63 @@ def test_it_is_unknown_where_nothing_is_identified_and_the_trial_that_would_tell
 def test_the_answer_follows_the_interval_of_the_extra_responses(sure, lowest, word):
     found = changed(sure, lowest=Estimate(sum(lowest) / 2, *lowest))
     assert worth_it(found).word.split(",")[0] == word
+
+
+def in_money(data: ReportData, least: float = 0.0) -> ReportData:
+    campaign = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=(0, 50), weight=400.0)},
+        budget=Budget(limit=900_000),
+        starts_at=datetime(2027, 6, 1, tzinfo=UTC),
+        objective="margin",
+        least_return=least,
+    )
+    return dataclasses.replace(data, campaign=campaign)
+
+
+@pytest.mark.parametrize(
+    ("each", "least", "word", "told"),
+    [
+        ((0.74, 0.6, 0.9), 0.0, "Yes", "Each $1 that is paid returns $1.35 of margin (95 % interval $1.11 to $1.67)"),
+        ((0.74, 0.6, 0.9), 1.3, "Unknown", "It is not shown that this is the $1.30 asked."),
+        ((0.74, 0.6, 1.1), 0.0, "Unknown", "It is not shown that this is the $1.00 asked."),
+        ((1.6, 1.25, 2.0), 0.0, "No", "interval $0.50 to $0.80): less than the $1.00 asked."),
+        ((0.2, -0.1, 0.5), 0.0, "Yes", "interval $2.00 to more)"),
+        ((-0.2, -0.3, -0.1), 0.0, "Yes", "and costs no more"),
+        (None, 0.0, "Unknown", "too uncertain to be named"),
+    ],
+)
+def test_in_money_the_answer_is_the_return_on_what_is_paid(sure, each, least, word, told):
+    found = changed(
+        in_money(sure, least), each=None if each is None else Estimate(*each), lowest=Estimate(900, 700, 1100)
+    )
+    answer = worth_it(found)
+    assert answer.word == word
+    assert told in answer.why
+    assert answer == worth_it(found.told())
+
+
+def test_values_in_money_are_read_in_major_units_and_kept_in_minor_ones(sure):
+    plain, found = sure, in_money(sure)
+    told = text(render_one_page(found, "report.html"))
+    now = found.worth.at(1.0)
+    assert "more dollars of margin" in told
+    assert found.told().worth.at(1.0).lowest.value == pytest.approx(now.lowest.value / 100)
+    assert found.told().worth.at(1.0).each.value == pytest.approx(100 * now.each.value)
+    assert found.told().scenarios[0].policies[0].value == pytest.approx(found.scenarios[0].policies[0].value / 100)
+    assert found.told().solves[0].price == pytest.approx(found.solves[0].price / 100)
+    assert found.told().told() is not None
+    assert found.told().told().worth == found.told().worth
+    assert plain.told() is plain
+    assert worth_summary(found)["unit"] == "dollars of margin"
+    page = headline(found)
+    assert page is not None
+    assert page == headline(found.told())
+    assert "more dollars of margin" in page.sentence
+    assert any(tile.name == "Cost per extra $1 of margin" for tile in page.tiles)
+    sentence = price_sentence(found.told())
+    assert sentence.startswith("The last $1 returns $")
+    assert sentence.endswith("of margin (λ, mean of the day).")
 
 
 def test_a_flat_policy_is_advised_where_it_brings_more_at_the_same_cost(sure):

@@ -44,6 +44,19 @@ FIRST = PriceRecord(
 )
 
 
+def test_a_price_in_money_is_a_return_and_its_floor_is_no_fault() -> None:
+    sides = {"customer": Terms(levels=(0, 50), weight=400.0)}
+    campaign = replace(CAMPAIGN, sides=sides, objective="margin", least_return=1.2)
+    page = day_page(campaign, [replace(FIRST, prices={"budget": 1.3512})])
+    assert "The last $1 returns $1.35 of margin. It is certified." in page
+    assert "| 1 | 1.351 |" in page
+    assert "at the least" not in page
+    held = day_page(campaign, [replace(FIRST, prices={"budget": 1.2}, violation=-0.4)])
+    assert "The last $1 returns $1.20 of margin." in held
+    assert "returns 1.2, the least that is asked: the rest stays unspent on purpose" in held
+    assert "does not bind" not in held
+
+
 def test_the_page_says_what_changed_and_lists_the_prices_of_its_window_alone() -> None:
     earlier = replace(FIRST, window=START - timedelta(days=1), solved_at=START - timedelta(days=1))
     first = replace(FIRST, version=2)

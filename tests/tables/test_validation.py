@@ -142,6 +142,24 @@ def test_a_bad_cell_is_named_with_its_row_and_reason(
     assert matching[0].count == len(rows)
 
 
+def test_accounts_without_a_worth_are_named_by_their_newest_rows(frames: Frames) -> None:
+    put("campaign", "worth_customer", {0: "x_age"})(frames)
+    put("campaign", "weight_customer", {0: 100.0})(frames)
+    put("campaign", "weight_merchant", {0: 100.0})(frames)
+    put("campaign", "objective", {0: "margin"})(frames)
+    customers = np.flatnonzero(frames["account"]["side"] == "customer")
+    frames["account"]["x_age"] = frames["account"]["x_age"].fillna(30.0)
+    assert validate_tables(frames).campaign["objective"].tolist() == ["margin"]
+    put("account", "x_age", {int(customers[0]): None, int(customers[3]): -1.0})(frames)
+    [found] = problems_of(frames)
+    assert (found.field, found.rows) == ("account.x_age", (customers[0], customers[3]))
+    assert "worth of a response" in found.reason
+    older = frames["account"].iloc[[customers[0], customers[3]]].assign(snapshot_ts=pd.Timestamp(0, tz="UTC"))
+    put("account", "x_age", {int(customers[0]): 5.0, int(customers[3]): 6.0})(frames)
+    frames["account"] = pd.concat([frames["account"], older], ignore_index=True)
+    validate_tables(frames)
+
+
 @pytest.mark.parametrize(("fault", "field", "rows", "reason"), FAULTS[::4])
 def test_tables_in_parts_have_the_same_faults_and_the_same_content(
     frames: Frames, fault: Callable[[Frames], None], field: str, rows: tuple[int, ...], reason: str

@@ -13,7 +13,8 @@ treatment strategy; Wager (2024), Sequential validation of treatment heterogenei
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,14 @@ class WorthAt:
     true_lowest: float = UNKNOWN
     true_flat: float = UNKNOWN
 
+    def times(self, factor: float) -> WorthAt:
+        """Return the same with values in a unit of which one old unit is ``factor``."""
+        return replace(
+            self,
+            each=None if self.each is None else self.each.times(1 / factor),
+            **_scaled(self, ("value", "lowest", "flat", "flat_lowest", "true_lowest", "true_flat"), factor),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
@@ -85,9 +94,20 @@ class Worth:
     true_lowest: float = UNKNOWN
     true_flat: float = UNKNOWN
 
+    def times(self, factor: float) -> Worth:
+        """Return the same with values in a unit of which one old unit is ``factor``."""
+        points = tuple(point.times(factor) for point in self.points)
+        return replace(self, points=points, **_scaled(self, ("lowest", "flat", "true_lowest", "true_flat"), factor))
+
     def at(self, share: float) -> WorthAt:
         """Return the point nearest to a share of the campaign's budget."""
         return min(self.points, key=lambda point: abs(point.share - share))
+
+
+def _scaled(found: WorthAt | Worth, names: Sequence[str], factor: float) -> dict[str, Any]:
+    """Name → the value times ``factor``."""
+    values = {name: getattr(found, name) for name in names}
+    return {name: v.times(factor) if isinstance(v, Estimate) else factor * v for name, v in values.items()}
 
 
 def worth(

@@ -32,6 +32,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
+    def times(self, factor: float) -> Estimate:
+        """Return the estimate in a unit of which one old unit is ``factor`` > 0."""
+        return Estimate(factor * self.value, factor * self.low, factor * self.high, self.level)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:

@@ -77,7 +77,7 @@ def compare_value(
         replications: of the bootstrap.
 
     Returns:
-        The comparison, or why there is none.
+        The comparison, values of a campaign for money in major units, or why there is none.
     """
     campaign, requests, coverage, traffic = window.campaign, window.requests, window.coverage, window.traffic
     able: dict[Side, NDArray[np.bool_]] = {}
@@ -114,7 +114,8 @@ def compare_value(
         ),
         interval=Interval(replications=replications),
     )
-    return replace(found, price=found.price + campaign.least_return)
+    told = {name: getattr(found, name).times(campaign.told_in) for name in ("candidate", "rival", "difference")}
+    return replace(found, price=campaign.told_in * (found.price + campaign.least_return), **told)
 
 
 def compare_value_at_every_look(

@@ -49,12 +49,15 @@ def exhausted(campaign: Campaign, in_hand: Mapping[str, float]) -> set[str]:
     }
 
 
-def remark(record: PriceRecord) -> str:
+def remark(record: PriceRecord, campaign: Campaign) -> str:
     """Return a price's meaning where it is not that of a budget that binds, in words; empty elsewhere."""
     if record.status == KEPT:
         few = record.expected < LEAST_REQUESTS
         left = "fewer than one request is expected" if few else "the money left covers no level that costs something"
         return f"the last price stays: {left}"
+    least = campaign.least_return
+    if least and record.prices.get(campaign.budget.name) == least:
+        return f"the last unit of money returns {least:g}, the least that is asked: the rest stays unspent on purpose"
     if record.status != "steered" and record.violation < -SLACK:
         return "it does not bind: the requests expected use less than the money that is left"
     return ""

@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, decide, fit_budget
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.learning.comparison.value import CampaignWindow, compare_value, marked
 from shadowprice.learning.training_set import TrainingSet
@@ -78,6 +79,37 @@ def compare(data: TrainingSet, curves: dict[str, Curves], coverage: Coverage | N
     found = compare_value(data, curves, None, CampaignWindow(campaign, {"customer": float(ROWS)}, coverage), 40)
     assert isinstance(found, AtBudget)
     return found
+
+
+def test_a_model_is_judged_by_what_it_adds_above_the_least_return_and_need_not_spend_the_rest(trial) -> None:
+    data, curves, _ = trial
+    names = data.rows["customer"]["account_id"].tolist()
+    margin = 100 * np.exp(np.random.default_rng(8).normal(size=ROWS))
+    campaign = replace(
+        CAMPAIGN,
+        sides={"customer": replace(CAMPAIGN.sides["customer"], worth="x_margin")},
+        objective="margin",
+        least_return=1.5,
+        limits=Limits(),
+        rules=(),
+        budget=Budget(limit=10_000_000),
+    )
+    coverage = campaign.coverage({"customer": Attributes.of(names, {"x_margin": margin.tolist()})})
+    solved = solve_window(campaign, marked(coverage, data, curves), {"customer": float(ROWS)}, 10_000_000)
+    spend = solved.allocation.spend[0]
+    assert solved.prices["budget"] == 1.5
+    assert spend < 5_000_000
+    gain = margin * curves["customer"].response - 1.5 * LEVELS[:, None]
+    best = float(gain.max(axis=0).sum())
+    assert solved.primal - 1.5 * spend == pytest.approx(best, rel=1e-6)
+    found = compare(data, curves, coverage, campaign)
+    # In major units, as a person reads them.
+    assert found.price == pytest.approx(0.015)
+    assert found.candidate.low < best / 100 < found.candidate.high
+    assert found.rival.low < gain.sum(axis=1).max() / 100 < found.rival.high
+    assert found.difference.low > 0
+    with pytest.raises(InvalidInput, match="x_margin"):
+        compare(data, curves, None, campaign)
 
 
 def flat_optimum(mine: Curves) -> float:

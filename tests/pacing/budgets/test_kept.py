@@ -145,7 +145,7 @@ def test_a_late_price_is_that_of_the_linear_program_or_the_one_before_where_noth
     assert found.primal == pytest.approx(best, rel=1e-7)
     # A record says that it does not bind exactly where some of the money has no use.
     spends_all = optimum(campaign, curves, left * (1 - 2 * SLACK), expected) < best - 1e-12
-    assert remark(found).startswith("it does not bind") is not spends_all
+    assert remark(found, campaign).startswith("it does not bind") is not spends_all
 
 
 def bonus_day(seed: int, **changes: Any) -> Setting:
@@ -197,8 +197,8 @@ def test_a_record_says_why_its_price_stays() -> None:
     newest = before(campaign, curves)
     few = solved(campaign, curves, 0, 0.4, newest).record
     poor = solved(campaign, curves, 700_000, 5.0, newest).record
-    assert "fewer than one request is expected" in reasons(newest, few)[0]
-    assert "covers no level" in reasons(newest, poor)[0]
+    assert "fewer than one request is expected" in reasons(campaign, newest, few)[0]
+    assert "covers no level" in reasons(campaign, newest, poor)[0]
     assert certificate(campaign, poor).startswith("certified; the last price stays")
     rich = solved(campaign, curves, 0, 2.0, None).record
     assert rich.prices == {"budget": 0.0}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from served_log import CAMPAIGN, START, write_log
 
-from shadowprice.errors import InvalidTable
+from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.experiments.served import COLUMNS, READ, asked_requests, mature, served_requests
+from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.decision_log.records import CorrectionRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
 from shadowprice.pacing.decision_log.served import read_log
@@ -57,7 +60,9 @@ def test_some_columns_have_the_requests_of_the_whole_log(folder: Path) -> None:
     pd.testing.assert_frame_equal(mature(expected, some, 48.0), mature(expected, whole, 48.0))
     without = read_log(folder, columns={"decisions": COLUMNS})
     assert without.outcomes.empty
-    pd.testing.assert_frame_equal(asked_requests(without, CAMPAIGN), expected.drop(columns=["value", "cost"]))
+    pd.testing.assert_frame_equal(
+        asked_requests(without, CAMPAIGN), expected.drop(columns=["response", "value", "cost"])
+    )
 
 
 def test_chosen_decisions_mature_by_the_newest_record_of_the_whole_log(folder: Path) -> None:
@@ -83,3 +88,20 @@ def test_a_log_without_decisions_is_refused_also_where_some_are_chosen(tmp_path:
     log = read_log(tmp_path, columns=READ, where=pc.field("arm") == "canary")
     with pytest.raises(InvalidTable, match="has no decisions"):
         served_requests(log, CAMPAIGN)
+
+
+def test_a_value_in_money_is_the_worth_of_each_account_times_its_response(folder: Path) -> None:
+    log = read_log(folder)
+    plain = served_requests(log, CAMPAIGN)
+    names = sorted(set(plain["account_id"]))
+    worth = dict(zip(names, np.linspace(0, 700, len(names)), strict=True))
+    sides = {side: replace(terms, worth="x_margin", weight=0.5) for side, terms in CAMPAIGN.sides.items()}
+    campaign = replace(CAMPAIGN, objective="margin", sides=sides)
+    table = Attributes.of(names, {"x_margin": list(worth.values())})
+    found = served_requests(log, campaign, campaign.coverage(dict.fromkeys(campaign.sides, table)))
+    np.testing.assert_allclose(found["value"], 0.5 * plain["account_id"].map(worth) * plain["response"])
+    np.testing.assert_array_equal(found["response"], plain["response"])
+    assert found["value"].sum() > 0
+    with pytest.raises(InvalidInput, match="x_margin"):
+        served_requests(log, campaign)
+    pd.testing.assert_frame_equal(watched_rows(log, campaign, 24.0), watched_rows(log, CAMPAIGN, 24.0))

@@ -58,21 +58,27 @@ def asked() -> SimpleNamespace:
     return SimpleNamespace(campaign=campaign, question=Question(campaign, people, sample), whole=whole)
 
 
+def page_of(app, page: str, form: dict[str, object]) -> httpx.Response:
+    async def once() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.get(f"/campaigns/spring/{page}", params=form)
+
+    return asyncio.run(once())
+
+
+def budget_page(campaign, question, folder, **form: object):
+    questions = Questions(lambda: question, lambda: "model-1")
+    console = Console(campaign, Down(), PriceStore(folder / "prices"), questions=questions)
+    return page_of(create_app(console), "budget", form)
+
+
 @pytest.fixture
 def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
     """Asks for a page, in dollars or in the currency that the test names."""
     questions = Questions(lambda: asked.question, lambda: "model-1")
     campaign = replace(asked.campaign, currency=getattr(request, "param", "USD"))
     app = create_app(Console(campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions))
-
-    def ask(page: str = "budget", **form: object) -> httpx.Response:
-        async def once() -> httpx.Response:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-                return await client.get(f"/campaigns/spring/{page}", params=form)
-
-        return asyncio.run(once())
-
-    return ask
+    return lambda page="budget", **form: page_of(app, page, form)
 
 
 def row(page: str, name: str) -> str:
@@ -108,6 +114,22 @@ def test_fewer_levels_a_limit_and_a_cap_reach_the_solve(asked, get):
     assert amounts(further.partition("few: ")[2])[0] > 0
     capped = amounts(row(get(cap_customer="0.60").text, "As asked"))
     assert capped[2] < amounts(row(get().text, "Today's"))[2]
+
+
+def test_a_campaign_for_money_is_asked_for_a_return_and_told_in_dollars(asked, tmp_path):
+    sides = {"customer": replace(asked.campaign.sides["customer"], weight=500.0)}
+    campaign = replace(asked.campaign, sides=sides, objective="margin", limits=Limits())
+    curves = {"customer": asked.question.population["customer"].curves}
+    whole = WhatIf(campaign, curves, {"customer": float(ACCOUNTS)}, rows=0)
+    question = Question(campaign, asked.question.population, whole)
+    found = budget_page(campaign, question, tmp_path, least_return="2.5").text
+    exact = whole.ask(Change(least_return=2.5))
+    limit, paid, added, price, *_ = amounts(row(found, "As asked"))
+    assert (limit, price) == (exact.budget / 100, 2.5)
+    assert paid == pytest.approx(exact.spend.value / 100, abs=0.01)
+    assert added == pytest.approx(exact.added.value / 100, rel=1e-3)
+    assert "Extra dollars of margin" in found
+    assert "least_return: must be a number" in budget_page(campaign, question, tmp_path, least_return="much").text
 
 
 @pytest.mark.parametrize(
