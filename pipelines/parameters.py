@@ -32,11 +32,7 @@ PARAMETERS: Mapping[str, Parameters] = {
     "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
     "vouchers": Parameters(
         ("workspace", "data", "ray_job"),
-        {
-            "prepare": {},
-            "train": {"workers": 0, "epochs": 30},
-            "solve": {"campaign": "vouchers", "budget": 100_000, "requests": 1_000},
-        },
+        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}, "solve": {}},
     ),
 }
 

@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 
 from shadowprice.datasets.folder import read_sessions
 from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.split import Split
+from shadowprice.datasets.session_requests import request_tables
+from shadowprice.datasets.split import MOST_DELAY_DAYS, Split
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import SessionTables, Tables, validate_sessions
+from shadowprice.tables import SessionTables, validate_sessions
 
 Region = Literal["A", "B", "C"]
 History = Literal["kept", "destroyed"]
@@ -129,11 +130,30 @@ class VoucherData:
         return np.where(labeled, part, "purged")
 
 
-def load(data: str | None, *, seed: int = 0, test_from: str = "", **options: Any) -> Dataset:
-    """The sessions in the folder ``data``, tested from ``test_from`` on; without a folder some are generated."""
+def load(
+    data: str | None,
+    *,
+    seed: int = 0,
+    test_from: str = "",
+    campaign: str = "vouchers",
+    budget: float = 0,
+    requests: int = 0,
+    starts_at: str = "",
+    **options: Any,
+) -> Dataset:
+    """The sessions in the folder ``data``, tested from ``test_from`` on; without a folder some are generated.
+
+    The campaign is that of :func:`~shadowprice.datasets.session_requests.request_tables`.
+    """
     found = read(data, test_from=test_from, **options) if data else generate(seed=seed, **options)
-    split = Split.between(found.test_from, found.test_from, purge=True)
-    return Dataset(name="vouchers", tables=Tables({}), split=split, notes=found.notes, sessions=found.tables)
+    session = found.tables.session
+    known_after = (session["expires_at"] - session["collected_at"]).max() / pd.Timedelta(days=1)
+    split = Split.between(
+        found.test_from, found.test_from, label_delay_days=min(known_after, MOST_DELAY_DAYS), purge=True
+    )
+    tables = request_tables(found.tables, name=campaign, budget=budget, requests=requests, starts_at=starts_at)
+    notes = found.notes | {"propensity": "fitted, not logged: the share of the voucher in all sessions"}
+    return Dataset(name="vouchers", tables=tables, split=split, notes=notes, sessions=found.tables)
 
 
 def sessions_of(dataset: Dataset) -> VoucherData:

@@ -68,7 +68,8 @@ def evaluate_bundle(
         out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
 
     Returns:
-        Whether the model may be used, and one number per side and metric.
+        Whether the model may be used, and one number per side and metric. The repair of a model of sessions was fitted
+        on these rows, and is left out.
     """
     with Stages("evaluate", 3) as stage:
         stage("load")
@@ -83,8 +84,8 @@ def evaluate_bundle(
         for side, every in labeled(training).items():
             if (judged := len(rows.rows[side])) < every:
                 notes.append(f"{side}: judged on {judged:,} of {every:,} rows, whole accounts drawn by name")
-        served = {side: frame["account_id"] for side, frame in rows.serving.items()}
-        traffic = fit_traffic(campaign, dataset.tables, served)
+        asking = {side: frame["account_id"] for side, frame in rows.serving.items()}
+        traffic = fit_traffic(campaign, dataset.tables, asking)
         expected = traffic.forecast(campaign).expected
         currency = Currency.of(dataset.currency)
         evidence = evidence_of(
@@ -98,8 +99,9 @@ def evaluate_bundle(
         told = FoundWorth() if judging.worth is None else from_json(FoundWorth, judging.worth.read_bytes())
         unclaimed = unidentified(evidence) or told.absent
         stage("compute metrics and compare")
+        served = load_sided(model)
         found = evaluate(
-            load_sided(model),
+            served if rows.inputs.sessions is None else served.unrepaired(),
             rows,
             facts=Facts(
                 truth=dataset.truth,
@@ -143,21 +145,6 @@ def evaluate_bundle(
         write_report(part, page)
         write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency, part.evidence))
         return verdict.accepted, evaluation_metrics(part.sides)
-
-
-def evaluate_subject(model: Path, training: Path, summary: Path) -> tuple[bool, Mapping[str, float]]:
-    """Judge a bundle of a data set about sessions by its test split, and write the figures as Markdown.
-
-    The model must rank better than chance. The repair of a model of sessions was fitted on these rows, and is left out.
-
-    Returns:
-        Whether the model may be used, and its figures.
-    """
-    data = TrainingSet.load(training)
-    found = load_sided(model).unrepaired().figures(data.inputs, data.part("test"))
-    rows = [f"| {name} | {value:.6g} |" for name, value in found.items()]
-    write_whole(summary, "\n".join(["| metric | value |", "|---|---|", *rows, ""]))
-    return found["auc"] > 0.5, found
 
 
 def side_reports(
