@@ -31,7 +31,7 @@ PARAMETERS: Mapping[str, Parameters] = {
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
     "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
     "vouchers": Parameters(
-        ("workspace", "data", "ray_job"),
+        (*DATA, "ray_job"),
         {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}, "solve": {}},
     ),
 }

@@ -12,6 +12,7 @@ from pipelines.placement import MOUNT, placed
 @dsl.pipeline(name="shadowprice-vouchers", description="Learn who redeems which voucher, and price the budget for it.")
 def vouchers_pipeline(
     workspace: str = MOUNT,
+    dataset: str = "vouchers",
     data: str = "",
     ray_job: str = "",
     prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
@@ -24,6 +25,7 @@ def vouchers_pipeline(
 
     Args:
         workspace: folder that outlives the run: features, model served, prices.
+        dataset: vouchers.
         data: folder of session and behaviour tables; empty to generate some.
         ray_job: ConfigMap with the RayJob that featurize, training and solve run in; empty runs them in the steps'
             containers.
@@ -35,7 +37,7 @@ def vouchers_pipeline(
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(
-        dataset="vouchers",
+        dataset=dataset,
         data=data,
         options=prepare_options,
         featurize=featurize_options,

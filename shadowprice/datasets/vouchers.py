@@ -153,7 +153,28 @@ def load(
     )
     tables = request_tables(found.tables, name=campaign, budget=budget, requests=requests, starts_at=starts_at)
     notes = found.notes | {"propensity": "fitted, not logged: the share of the voucher in all sessions"}
-    return Dataset(name="vouchers", tables=tables, split=split, notes=notes, sessions=found.tables)
+    truth = None if found.truth is None else _truth_now(session, found.truth)
+    return Dataset(name="vouchers", tables=tables, split=split, truth=truth, notes=notes, sessions=found.tables)
+
+
+def latest_sessions(session: pd.DataFrame) -> NDArray[np.int64]:
+    """Positions of the latest session of each user, ascending."""
+    collected = pd.Series(session["collected_at"].to_numpy(dtype="datetime64[ns]").astype(np.int64))
+    return np.sort(collected.groupby(session["user_id"].to_numpy()).idxmax().to_numpy())
+
+
+def _truth_now(session: pd.DataFrame, truth: NDArray[np.float64]) -> pd.DataFrame:
+    """The truth (S, V) of each user's latest session, the request that is served."""
+    latest = latest_sessions(session)
+    levels = truth.shape[1]
+    return pd.DataFrame(
+        {
+            "account_id": session["user_id"].to_numpy()[latest].repeat(levels),
+            "side": "customer",
+            "level": np.tile(np.arange(levels), latest.size),
+            "response": truth[latest].ravel(),
+        }
+    )
 
 
 def sessions_of(dataset: Dataset) -> VoucherData:

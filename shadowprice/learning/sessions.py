@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.vouchers import sessions_of
+from shadowprice.datasets.vouchers import latest_sessions, sessions_of
 from shadowprice.graphs.leaks import check_known, check_past, check_split, check_target
-from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
+from shadowprice.graphs.sessions import SessionLog, session_ends
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.inputs import Inputs
 
@@ -28,8 +27,7 @@ def session_set(dataset: Dataset) -> TrainingSet:
     check_past(log, session_ends(data.tables.session), everyone[:, None])
     rows, session = log.requests().assign(split=part), log.tables.session
     rows["share"] = rows.groupby("level")["account_id"].transform("size") / len(rows)
-    latest = pd.Series(nanoseconds(session["collected_at"])).groupby(session["user_id"].to_numpy()).idxmax()
-    serving = log.requests(np.sort(latest.to_numpy())).drop(columns=["level", "response"])
+    serving = log.requests(latest_sessions(session)).drop(columns=["level", "response"])
     return TrainingSet(
         rows={"customer": rows},
         serving={"customer": serving},

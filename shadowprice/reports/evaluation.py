@@ -104,7 +104,8 @@ def evaluate_bundle(
             served if rows.inputs.sessions is None else served.unrepaired(),
             rows,
             facts=Facts(
-                truth=dataset.truth,
+                # The truth of an account is that of its latest session, and these are others.
+                truth=None if dataset.sessions is not None else dataset.truth,
                 confounders=dataset.confounders,
                 evidence={each.side: each for each in evidence},
             ),
