@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 
 from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import SessionTables, Tables, validate_tables
+from shadowprice.tables import SessionTables, Tables, validate_sessions, validate_tables
 from shadowprice.tables.rules import VOUCHER
 
 SIDE = "customer"
@@ -33,11 +34,9 @@ def request_tables(
         starts_at: ISO time of the first hour; empty: the midnight after the newest session.
 
     Raises:
-        InvalidInput: no session, a start that is no time with a zone, or a budget of 0 because nothing was redeemed.
+        InvalidInput: a start that is no time with a zone, or a budget of 0 because nothing was redeemed.
     """
     session = tables.session.sort_values(["collected_at", "session_id"], kind="stable")
-    if session.empty:
-        raise InvalidInput("has no row; add the vouchers that were collected", field="session")
     collected = session["collected_at"]
     first, last = collected.iloc[0], collected.iloc[-1]
     known, redeemed = session["label"].notna(), session["label"].eq(1).fillna(False)
@@ -83,7 +82,7 @@ def request_tables(
             ),
             "campaign": campaign_table(
                 name,
-                _start(starts_at) if starts_at else last.normalize() + pd.Timedelta(days=1),
+                instant_of(starts_at, "starts_at") if starts_at else last.normalize() + pd.Timedelta(days=1),
                 budget or _spent_a_day(session[redeemed], first, last),
                 budget_name="budget",
                 ordered_customer=False,
@@ -91,6 +90,43 @@ def request_tables(
             ),
         }
     )
+
+
+def with_served(
+    tables: SessionTables, exposure: pd.DataFrame, outcome: pd.DataFrame, hours: float, left_out: Collection[str] = ()
+) -> SessionTables:
+    """Add the requests that were served to the sessions, without what was done around them.
+
+    A session that the tables have already stays as it is there. Profiles are those of a person's latest session.
+
+    Args:
+        tables: the sessions.
+        exposure, outcome: canonical rows of the requests, of people and vouchers that the sessions have.
+        hours: after which a voucher that was not redeemed has expired.
+        left_out: sessions that are dropped.
+    """
+    session = tables.session[~tables.session["session_id"].isin(left_out)]
+    served = exposure[~exposure["request_id"].isin(session["session_id"])]
+    said = outcome.set_index("request_id").loc[served["request_id"]].reset_index()
+    redeemed = said["redeemed"].eq(1).to_numpy(dtype=bool)
+    profile = session.sort_values("collected_at", kind="stable").drop_duplicates("user_id", keep="last")
+    columns = [column for column in session.columns if column.startswith(("x_", "c_"))]
+    terms = tables.session.drop_duplicates("voucher_id").set_index("voucher_id")[["min_spend", "discount"]]
+    rows = pd.DataFrame(
+        {
+            "session_id": served["request_id"].to_numpy(),
+            "user_id": served["account_id"].to_numpy(),
+            "voucher_id": served["offer_id"].to_numpy(),
+            "collected_at": served["decided_at"].array,
+            "expires_at": served["decided_at"].array + pd.Timedelta(hours=hours),
+            "redeemed_at": said["observed_at"].where(redeemed).array,
+            "label": said["redeemed"].array,
+        }
+    )
+    rows = rows.join(terms, on="voucher_id").merge(profile[["user_id", *columns]], on="user_id", how="left")
+    behaviour = tables.behaviour[tables.behaviour["session_id"].isin(session["session_id"])]
+    whole = pd.concat([session, rows], ignore_index=True) if len(rows) else session
+    return validate_sessions({"session": whole, "behaviour": behaviour})
 
 
 def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:
@@ -103,11 +139,12 @@ def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp
     return int(np.ceil(spent / days))
 
 
-def _start(text: str) -> datetime:
+def instant_of(given: datetime | str, field: str) -> datetime:
+    """Return a time with a zone, such as 2026-11-01T00:00Z, or raise :class:`InvalidInput` that names its field."""
     try:
-        at = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
-        raise InvalidInput(f"is not a time: {text!r}", field="starts_at") from None
+        raise InvalidInput(f"is not a time, such as 2026-11-01T00:00Z: {given!r}", field=field) from None
     if at.tzinfo is None:
-        raise InvalidInput("must have a time zone", field="starts_at")
+        raise InvalidInput("must have a time zone, such as 2026-11-01T00:00Z", field=field)
     return at

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from shadowprice.datasets.folder import read_sessions
 from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.session_requests import request_tables
+from shadowprice.datasets.session_requests import instant_of, request_tables
 from shadowprice.datasets.split import MOST_DELAY_DAYS, Split
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import SessionTables, validate_sessions
@@ -45,6 +45,8 @@ DAYS = 60
 LABEL_DAYS = 7
 """A generated voucher expires so many days after it was collected: its label is known then."""
 TEST_DAYS = 12
+TEST_SHARE = 0.2
+"""Share of the newest sessions that test, where no time is named."""
 CATEGORIES = 4
 BRANDS_PER_CATEGORY = 3
 
@@ -255,28 +257,27 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     return VoucherData(tables, test_from, truth[:, order], notes)
 
 
-def read(data: str, *, test_from: datetime | str, label_days: float = LABEL_DAYS) -> VoucherData:
+def read(data: str, *, test_from: datetime | str = "", label_days: float = LABEL_DAYS) -> VoucherData:
     """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; no pickle is loaded here.
 
     ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3, which is a pickle.
 
-    A session without ``expires_at`` expires ``label_days`` after its collection.
+    A session without ``expires_at`` expires ``label_days`` after its collection. Without ``test_from`` the test has the
+    newest fifth of the sessions.
 
     Raises:
         NotFound: there is no such folder.
         InvalidTable: a table is missing or breaks its schema.
         InvalidInput: ``test_from`` is no time with a zone, or ``label_days`` is negative.
     """
-    try:
-        instant = datetime.fromisoformat(test_from) if isinstance(test_from, str) else test_from
-    except ValueError:
-        raise InvalidInput(f"is not a time: {test_from!r}", field="test_from") from None
-    if instant.tzinfo is None:
-        raise InvalidInput("must have a time zone", field="test_from")
     if label_days < 0:
         raise InvalidInput("must not be negative", field="label_days")
     tables = read_sessions(data)
     session = tables.session
+    if session.empty:
+        raise InvalidInput("has no row; add the vouchers that were collected", field="session")
+    newest = session["collected_at"].quantile(1 - TEST_SHARE, interpolation="nearest")
+    instant = instant_of(test_from, "test_from") if test_from else newest.to_pydatetime()
     expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=label_days))
     tables = replace(tables, session=session.assign(expires_at=expires))
     return VoucherData(tables, instant, None, {"source": "a folder of session tables"})
