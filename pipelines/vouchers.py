@@ -25,7 +25,7 @@ def vouchers_pipeline(
 
     Args:
         workspace: folder that outlives the run: features, model served, prices.
-        dataset: vouchers.
+        dataset: vouchers, whose people, carts and redemptions are sessions.
         data: folder of session and behaviour tables; empty to generate some.
         ray_job: ConfigMap with the RayJob that featurize, training and solve run in; empty runs them in the steps'
             containers.

@@ -1,10 +1,12 @@
-"""The pipeline of vouchers, run by kfp.local, and what it publishes read back by the services."""
+"""A whole run on voucher sessions, and what it publishes read back by the services."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -19,6 +21,7 @@ from operations.publish import PublishJob
 from operations.register import RegisterJob
 from operations.solve import Solver
 from operations.train import TrainJob
+from operations.whatif import WhatifJob
 from pipelines.local import run
 from serving.local.launch import Deployment, launch
 from serving.predictor.bundle import load_bundle
@@ -35,29 +38,64 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
+from shadowprice.reports.stored import rewrite_report
 from shadowprice.responses.repair.model import RepairedModel
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.tables import SessionTables
 
-BUDGET, REQUESTS = 208_000, 2000
+BUDGET, REQUESTS = 41_600, 400
 TINY = {"sessions": 1000, "budget": BUDGET, "requests": REQUESTS}
-LAX = {"beat_uniform": False, "limits": {"auc_floor": 0.0}}
-"""So few sessions show nothing of a model."""
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pipeline leaves when kfp.local runs it."""
-    root = tmp_path_factory.mktemp("vouchers")
-    seconds = run("vouchers", root / "pipeline", {"workspace": str(root / "run"), "options": TINY, "epochs": 8, **LAX})
-    assert list(seconds)[-1] == "publish"
-    (solved,) = (root / "pipeline").glob("*/solve/price")
-    (bundle,) = (root / "pipeline").glob("*/train/model")
+def run_folder(quickstart: Callable[..., tuple[Path, dict[str, Any]]]) -> tuple[Path, dict[str, Any]]:
+    """A whole run: the pipeline by kfp.local, and a day replayed through the services."""
+    # So few sessions show nothing of a model.
+    limits = json.dumps({"auc_floor": 0.0})
+    return quickstart("--dataset", "vouchers", "--options", json.dumps(TINY), "--epochs", "8", "--limits", limits)
+
+
+@pytest.fixture(scope="module")
+def workspace(run_folder: tuple[Path, dict[str, Any]]) -> Path:
+    folder, _ = run_folder
+    (solved,) = (folder / "pipeline").glob("*/solve/price")
+    (bundle,) = (folder / "pipeline").glob("*/train/model")
     # A step that was stopped is tried again: the same price is published once.
-    run_here(RegisterJob(model=bundle, workspace=root / "run"))
-    assert run_here(PublishJob(price=solved, workspace=root / "run")) == 1
-    return root / "run"
+    run_here(RegisterJob(model=bundle, workspace=folder))
+    assert run_here(PublishJob(price=solved, workspace=folder)) == 1
+    return folder
+
+
+@pytest.mark.timeout(900)
+def test_a_voucher_day_is_paced_within_its_budget_and_reported(run_folder: tuple[Path, dict[str, Any]]) -> None:
+    folder, summary = run_folder
+    pacing = summary["pacing"]
+    assert 0.5 * BUDGET < pacing["spend"] <= BUDGET
+    assert pacing["price_updates"] > 12
+    assert summary["serve"]["requests"] > REQUESTS / 2
+    assert summary["serve"]["errors"] == 0
+    report = json.loads((folder / "report.json").read_text())
+    (side,) = report["sides"]
+    offers = side["offers"]
+    assert len(set(offers)) == 8
+    assert set(pd.read_csv(folder / "who_got_what.csv")["level"]) <= set(range(8))
+    again = rewrite_report(folder, folder / "again.html").read_text()
+    assert all(name in again for name in offers)
+
+
+@pytest.mark.timeout(900)
+def test_a_voucher_campaign_is_solved_again_and_asked_what_if(workspace: Path) -> None:
+    traffic = Traffic.load(workspace)
+    session = generate(seed=0, sessions=1000).tables.session
+    recent = session[session["collected_at"] > session["collected_at"].max() - pd.Timedelta(days=31)]
+    asked = traffic.accounts["customer"]
+    assert dict(zip(asked.account_id, asked.activity, strict=True)) == recent["user_id"].value_counts().to_dict()
+    run("resolve", workspace / "pipeline", {"workspace": str(workspace)})
+    assert PriceStore(workspace / "prices").latest("vouchers").version == 2
+    told = run_here(WhatifJob(workspace=workspace, budget=0.9 * BUDGET, answer=workspace / "whatif.json", rows=0))
+    assert told["asked"]["spend"]["value"] <= 0.9 * BUDGET * (1 + 1e-6)
+    assert told["asked"]["value"]["value"] <= told["current"]["value"]["value"]
 
 
 def stored(workspace: Path) -> Curves:
