@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.featurize import FeaturizeJob
+from operations.harvest import HarvestJob
 from operations.prepare import PrepareJob
 from operations.publish import PublishJob
 from operations.register import RegisterJob
@@ -44,7 +46,7 @@ from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.tables import SessionTables
 
-BUDGET, REQUESTS = 41_600, 400
+BUDGET, REQUESTS = 208_000, 2000
 TINY = {"sessions": 1000, "budget": BUDGET, "requests": REQUESTS}
 
 
@@ -79,7 +81,7 @@ def test_a_voucher_day_is_paced_within_its_budget_and_reported(run_folder: tuple
     (side,) = report["sides"]
     offers = side["offers"]
     assert len(set(offers)) == 8
-    assert set(pd.read_csv(folder / "who_got_what.csv")["level"]) <= set(range(8))
+    assert set(pd.read_csv(folder / "who_got_what.csv")["level"].dropna()) <= set(range(8))
     again = rewrite_report(folder, folder / "again.html").read_text()
     assert all(name in again for name in offers)
 
@@ -96,6 +98,33 @@ def test_a_voucher_campaign_is_solved_again_and_asked_what_if(workspace: Path) -
     told = run_here(WhatifJob(workspace=workspace, budget=0.9 * BUDGET, answer=workspace / "whatif.json", rows=0))
     assert told["asked"]["spend"]["value"] <= 0.9 * BUDGET * (1 + 1e-6)
     assert told["asked"]["value"]["value"] <= told["current"]["value"]["value"]
+
+
+@pytest.mark.timeout(900)
+def test_served_vouchers_are_sessions_to_train_on(workspace: Path, tmp_path: Path) -> None:
+    (tables,) = (workspace / "pipeline").glob("shadowprice-vouchers-*/prepare/tables")
+    log = workspace / "served" / "replay-ledger"
+    job = HarvestJob(
+        tables=tables, workspace=workspace, log=log, harvested=tmp_path / "harvested", mature_hours=0, figures=None
+    )
+    assert run_here(job)["served rows"] > REQUESTS / 2
+    before, after = (load_dataset(each).sessions.session for each in (tables, tmp_path / "harvested"))
+    decisions = pd.concat(pd.read_parquet(each) for each in log.glob("decisions-*")).set_index("request_id")
+    served = after[~after["session_id"].isin(before["session_id"])].set_index("session_id")
+    assert len(after) == len(before) + len(served)
+    own = decisions.loc[served.index]
+    offers = json.loads((workspace / "campaign.json").read_text())["sides"]["customer"]["offers"]
+    assert served["voucher_id"].tolist() == [offers[level] for level in own["level"]]
+    assert served["user_id"].tolist() == own["account_id"].tolist()
+    assert (served["discount"] == own["incentive"]).all()
+    assert 0 < served["label"].mean() < 1
+    assert (served["redeemed_at"].notna() == (served["label"] == 1)).all()
+    training, new = tmp_path / "training", tmp_path / "workspace"
+    new.mkdir()
+    shutil.copy(workspace / "campaign.json", new)
+    run_here(FeaturizeJob(tables=tmp_path / "harvested", training=training, workspace=new, keep_campaign=True))
+    rows = TrainingSet.load(training).rows["customer"]
+    assert set(served.index) <= set(rows["session_id"])
 
 
 def stored(workspace: Path) -> Curves:
