@@ -86,7 +86,7 @@ def request_tables(
                 budget or _spent_a_day(session[redeemed], first, last),
                 budget_name="budget",
                 ordered_customer=False,
-                **({"expected_requests": requests} if requests else {}),
+                expected_requests=requests or None,
             ),
         }
     )

@@ -276,7 +276,7 @@ def read(data: str, *, test_from: datetime | str = "", label_days: float = LABEL
     session = tables.session
     if session.empty:
         raise InvalidInput("has no row; add the vouchers that were collected", field="session")
-    newest = session["collected_at"].quantile(1 - TEST_SHARE, interpolation="nearest")
+    newest = session["collected_at"].sort_values().iloc[round((1 - TEST_SHARE) * (len(session) - 1))]
     instant = instant_of(test_from, "test_from") if test_from else newest.to_pydatetime()
     expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=label_days))
     tables = replace(tables, session=session.assign(expires_at=expires))

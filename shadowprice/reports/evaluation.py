@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
 from shadowprice.evaluation.policy.gate import Requirements
+from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.policy.mending import Override
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.comparison.vouchers import baselines
 from shadowprice.learning.evaluate import Comparison, Evaluation, Facts, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet, file_of, labeled
 from shadowprice.learning.worth.find import FoundWorth
@@ -26,7 +29,8 @@ from shadowprice.progress import Stages
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics, unidentified
-from shadowprice.responses.sided import load_sided
+from shadowprice.reports.wording import estimate
+from shadowprice.responses.sided import SidedModel, load_sided
 from shadowprice.storage import from_json, to_json
 from shadowprice.tables import campaign_from_tables
 
@@ -100,8 +104,9 @@ def evaluate_bundle(
         unclaimed = unidentified(evidence) or told.absent
         stage("compute metrics and compare")
         served = load_sided(model)
+        judged = served if rows.inputs.sessions is None else served.unrepaired()
         found = evaluate(
-            served if rows.inputs.sessions is None else served.unrepaired(),
+            judged,
             rows,
             facts=Facts(
                 # The truth of an account is that of its latest session, and these are others.
@@ -123,6 +128,14 @@ def evaluate_bundle(
             limits=judging.limits,
             corrections=meta["corrections"],
         )
+        facts, sides = (
+            dropped(dataset.tables, dataset.split).facts(),
+            side_reports(found, meta["recipe"], rows.offers, simulated=dataset.truth is not None, shown=evidence),
+        )
+        if rows.inputs.sessions is not None:
+            more, trees = _session_facts(judged, rows, campaign, float(expected["customer"].sum()), found)
+            facts |= more
+            sides = tuple(replace(each, metrics={**each.metrics, **trees}) for each in sides)
         verdict = found.gate.overridden(judging.override)
         if not verdict.accepted:
             unclaimed = unclaimed or "the gate refused the model, so nothing is claimed of its policy"
@@ -133,9 +146,9 @@ def evaluate_bundle(
             created_at=datetime.now(UTC),
             simulated=dataset.truth is not None,
             currency=currency,
-            facts=dropped(dataset.tables, dataset.split).facts(),
+            facts=facts,
             evidence=evidence,
-            sides=side_reports(found, meta["recipe"], rows.offers, simulated=dataset.truth is not None, shown=evidence),
+            sides=sides,
             gate=verdict,
             campaign=campaign,
             worth=told.worth,
@@ -146,6 +159,23 @@ def evaluate_bundle(
         write_report(part, page)
         write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency, part.evidence))
         return verdict.accepted, evaluation_metrics(part.sides)
+
+
+def _session_facts(
+    model: SidedModel, rows: TrainingSet, campaign: Campaign, requests: float, found: Evaluation
+) -> tuple[dict[str, dict[str, str]], dict[str, Mapping[str, Estimate]]]:
+    """Facts of a report that set a model of sessions beside plain baselines, and the metrics of trees by their name."""
+    curves = model.curves(rows.inputs, rows.part("test"))["customer"]
+    plain = baselines(curves, rows, campaign, requests)
+    told = {"best voucher for all": estimate(plain.one_voucher), "largest response first": estimate(plain.greedy)}
+    if isinstance(found.value, AtBudget):
+        own = {"this model at its price": found.value.candidate, "best mixture for all": found.value.rival}
+        own["model less best mixture"] = found.value.difference
+        told = {name: estimate(each) for name, each in own.items()} | told
+    facts = {"Redemptions of the window at its budget, by held-out sessions": told}
+    if plain.auc_gain is not None:
+        facts["Ranking of held-out sessions"] = {"AUC less that of trees": estimate(plain.auc_gain)}
+    return facts, {"trees": plain.metrics} if plain.metrics else {}
 
 
 def side_reports(
