@@ -32,7 +32,7 @@ PARAMETERS: Mapping[str, Parameters] = {
     "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
     "vouchers": Parameters(
         (*DATA, "ray_job"),
-        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}, "solve": {}},
+        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}},
     ),
 }
 

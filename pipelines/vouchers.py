@@ -19,7 +19,6 @@ def vouchers_pipeline(
     featurize_options: dict = {},  # noqa: B006
     train_options: dict = PARAMETERS["vouchers"].jobs["train"],
     evaluate_options: dict = {},  # noqa: B006
-    solve_options: dict = {},  # noqa: B006
 ) -> None:
     """Train on voucher sessions, serve the curves if they pass the gate, and publish the first price.
 
@@ -33,7 +32,6 @@ def vouchers_pipeline(
         featurize_options: JSON; python -m operations featurize --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
-        solve_options: JSON; python -m operations solve --help lists the options.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(
@@ -43,7 +41,6 @@ def vouchers_pipeline(
         featurize=featurize_options,
         train=train_options,
         evaluate=evaluate_options,
-        solve=solve_options,
     ).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
@@ -54,6 +51,6 @@ def vouchers_pipeline(
         featurized.outputs["training"],
         tables,
         workspace,
-        options={"train": train_options, "evaluate": evaluate_options, "solve": solve_options},
+        options={"train": train_options, "evaluate": evaluate_options, "solve": {}},
         ray_job=ray_job,
     )

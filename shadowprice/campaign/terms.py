@@ -134,7 +134,7 @@ class Terms:
 
     @property
     def control(self) -> bool:
-        """Whether the lowest level is a control. Vouchers, whose levels are their discounts, have none."""
+        """Return whether the lowest level is a control. Vouchers, whose levels are their discounts, have none."""
         return not self.amounts or self.levels != self.amounts or not self.levels[0]
 
     @property

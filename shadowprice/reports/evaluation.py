@@ -104,9 +104,9 @@ def evaluate_bundle(
         unclaimed = unidentified(evidence) or told.absent
         stage("compute metrics and compare")
         served = load_sided(model)
-        judged = served if rows.inputs.sessions is None else served.unrepaired()
+        bare = served if rows.inputs.sessions is None else served.unrepaired()
         found = evaluate(
-            judged,
+            bare,
             rows,
             facts=Facts(
                 # The truth of an account is that of its latest session, and these are others.
@@ -128,12 +128,11 @@ def evaluate_bundle(
             limits=judging.limits,
             corrections=meta["corrections"],
         )
-        facts, sides = (
-            dropped(dataset.tables, dataset.split).facts(),
-            side_reports(found, meta["recipe"], rows.offers, simulated=dataset.truth is not None, shown=evidence),
-        )
+        facts: dict[str, Mapping[str, str | int | float]] = {**dropped(dataset.tables, dataset.split).facts()}
+        simulated = dataset.truth is not None
+        sides = side_reports(found, meta["recipe"], rows.offers, simulated=simulated, shown=evidence)
         if rows.inputs.sessions is not None:
-            more, trees = _session_facts(judged, rows, campaign, float(expected["customer"].sum()), found)
+            more, trees = _session_facts(bare, rows, campaign, float(expected["customer"].sum()), found)
             facts |= more
             sides = tuple(replace(each, metrics={**each.metrics, **trees}) for each in sides)
         verdict = found.gate.overridden(judging.override)
@@ -144,7 +143,7 @@ def evaluate_bundle(
             title=f"Evaluation of {meta['model_version']}",
             dataset=dataset.name,
             created_at=datetime.now(UTC),
-            simulated=dataset.truth is not None,
+            simulated=simulated,
             currency=currency,
             facts=facts,
             evidence=evidence,

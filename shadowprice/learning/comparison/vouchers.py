@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import MissingExtra
 from shadowprice.evaluation import metrics
@@ -20,7 +20,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.registry import make
 
-SIDE = "customer"
+SIDE: Side = "customer"
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,11 @@ def baselines(
     own = metrics.auc.statistic(y, at_level(curves, level))
     other = metrics.auc.statistic(y, theirs)
     gain = bootstrap(lambda weight: own(weight) - other(weight), np.ones(rows), interval)
-    shown = {"interval": interval}
-    return Baselines(one, greedy, metrics.auc(y, theirs, **shown), metrics.mse(y, theirs, **shown), gain)
+    auc, brier = (each(y, theirs, interval=interval) for each in (metrics.auc, metrics.mse))
+    return Baselines(one, greedy, auc, brier, gain)
 
 
 def _read(rows: pd.DataFrame) -> pd.DataFrame:
     """Columns that trees read."""
-    return rows[[name for name in rows if name in ("account_id", "level", "response") or name.startswith(("x_", "c_"))]]
+    own = [name for name in map(str, rows) if name.startswith(("x_", "c_"))]
+    return rows[["account_id", "level", "response", *own]]
