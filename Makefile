@@ -55,7 +55,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt $(wildcard shadowprice/*/kerne
 install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
-quickstart: install ## The whole main job on one machine [DATASET=world|tables|mapping|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [CALIBRATION=validation|rolling] [WEIGHTING=none|known|fitted] [DAYS=15] [RESUME=1]
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|mapping|o2o|thornton|promotion|vouchers] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [CALIBRATION=validation|rolling] [WEIGHTING=none|known|fitted] [DAYS=15] [RESUME=1]
 	$(BIN)/python -W ignore -m shadowprice quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED) \
 		--recipe '$(RECIPE)' --curve-repair '$(CURVE_REPAIR)' --calibration '$(CALIBRATION)' --weighting $(WEIGHTING) --days $(DAYS) \
 		$(if $(RESUME),--resume)

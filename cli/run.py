@@ -16,14 +16,18 @@ from shadowprice.command.options import application, main_of, takes
 def run(
     context: typer.Context,
     path: Annotated[
-        Path | None, typer.Argument(help="mapping.yaml, or a folder of canonical tables; may be left out with --resume")
+        Path | None,
+        typer.Argument(help="mapping.yaml, or a folder of canonical tables or sessions; may be left out with --resume"),
     ] = None,
     **given: Any,
 ) -> int:
     """Learn, price, serve and replay a day on these files."""
     if path is None and not given["resume"]:
         raise Misused("name mapping.yaml or a folder of tables, or go on with an interrupted run by --resume")
-    named = {} if path is None else {"dataset": "tables" if path.is_dir() else "mapping", "data": str(path)}
+    named = {}
+    if path is not None:
+        folder = "vouchers" if list(path.glob("session.*")) else "tables"
+        named = {"dataset": folder if path.is_dir() else "mapping", "data": str(path)}
     return start(context, given, named)
 
 

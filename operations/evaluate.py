@@ -13,7 +13,7 @@ from operations.common.workspace import MODEL
 from shadowprice.checks import require
 from shadowprice.evaluation.policy.gate import limits_of
 from shadowprice.evaluation.policy.mending import Override
-from shadowprice.reports.evaluation import Judging, evaluate_bundle, evaluate_subject
+from shadowprice.reports.evaluation import Judging, evaluate_bundle
 from shadowprice.responses.inputs import about_in
 
 
@@ -40,28 +40,22 @@ def run(job: EvaluateJob) -> bool:
     """Write the evaluation and return whether the model may be used: the gate is passed, or overridden.
 
     Raises:
-        InvalidInput: limits or an override that cannot be, or that models of sessions or segments do not have.
+        InvalidInput: limits or an override that cannot be, or limits for a model of segments.
     """
-    if about := about_in(job.training):
-        none = f"models of {about} have no limits and no override"
-        require(not job.limits and (about == "segments" or not job.override), "limits, override", none)
-        if about == "segments":
-            written = {"out": job.evaluation, "page": job.page, "summary": job.summary}
-            passed, figures = evaluate_delivery(
-                job.model, job.training, job.tables, Override.of(job.override), **written
-            )
-        else:
-            passed, figures = evaluate_subject(job.model, job.training, job.summary)
+    written = {"out": job.evaluation, "page": job.page, "summary": job.summary}
+    override = Override.of(job.override)
+    if about_in(job.training) == "segments":
+        require(not job.limits, "limits", "models of segments have none: their plan is judged")
+        passed, figures = evaluate_delivery(job.model, job.training, job.tables, override, **written)
     else:
         judging = Judging(
             incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
             beat_uniform=job.beat_uniform,
             limits=limits_of(job.limits),
-            override=Override.of(job.override),
+            override=override,
             columns=job.workspace,
             worth=job.worth,
         )
-        written = {"out": job.evaluation, "page": job.page, "summary": job.summary}
         passed, figures = evaluate_bundle(job.model, job.training, job.tables, judging, **written)
     write_figures(job.figures, figures)
     return passed

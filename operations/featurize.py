@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from feature_repo.columns import describe
 from feature_repo.names import project_of
@@ -26,7 +27,6 @@ from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.checks import require
 from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.vouchers import sessions_of
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions_queries
 from shadowprice.graphs.build import build_snapshot, snapshot_times
@@ -37,7 +37,7 @@ from shadowprice.groups import Groups
 from shadowprice.learning.labeling import context_of, inputs_of, write_labeled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.sessions import session_set
-from shadowprice.learning.training_set import TrainingSet, file_of, remove_meta, write_meta
+from shadowprice.learning.training_set import file_of, remove_meta, write_meta
 from shadowprice.limits.attributes import columns_file
 from shadowprice.on_ray.parts import on_actors
 from shadowprice.pacing.history import fit_traffic
@@ -57,7 +57,7 @@ GROUP_ACCOUNTS, LEAST_GROUPS = 300, 100
 class FeaturizeJob(Job):
     """Store profiles and interactions, join them to the labels as of each request, snapshot the graph.
 
-    For voucher sessions it builds their graphs, and stores no feature.
+    Of voucher sessions it builds the graphs of what was done around them in place of the snapshots.
     """
 
     tables: Path = reads("folder of the prepared tables")
@@ -88,10 +88,6 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
         Rows per side and split, accounts, ties, snapshots, rows left out and effective rows, or sizes of the graphs.
     """
     dataset = load_dataset(job.tables)
-    if dataset.sessions is not None:
-        data = session_set(sessions_of(dataset))
-        data.save(job.training)
-        return _sizes(data)
     # Features, labeled rows and snapshots are three times the tables, and sums of interactions lie beside them.
     require_space(job.training, 4 * written(job.tables), job.name)
     if job.keep_campaign:
@@ -106,8 +102,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
 def _featurize(
     job: FeaturizeJob, dataset: Dataset, campaign: Campaign, times: Sequence[datetime], online: Online, stage: Stages
 ) -> Mapping[str, Any]:
-    workspace, how, tables = job.workspace, check_weighting(job.weighting), dataset.tables
-    sides: list[Side] = list(campaign.sides)
+    workspace, tables = job.workspace, dataset.tables
     job.training.mkdir(parents=True, exist_ok=True)
     workspace.mkdir(parents=True, exist_ok=True)
     remove_meta(job.training)
@@ -124,6 +119,26 @@ def _featurize(
         store = create(workspace / FEATURES, columns, online, project_of(campaign))
         write_profiles(store, tables.parts("account"))
         write_interactions(store, aggregates())
+    make = _label_requests if dataset.sessions is None else _label_sessions
+    facts, served = make(job, dataset, campaign, sums, store, stage)
+    fit_traffic(campaign, tables, served).save(workspace)
+    for side in SIDES:
+        _write_columns(tables, side, workspace / columns_file(side))
+    read_columns(campaign, workspace)  # refuses a condition on a column that the accounts do not have
+    if not job.keep_campaign:
+        write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
+    with tables.connect() as db:
+        ((known,),) = db.sql("SELECT count(DISTINCT account_id) FROM account").fetchall()
+    found = {f"{side} accounts served": len(accounts) for side, accounts in served.items()}
+    return facts | {"accounts": known} | found
+
+
+def _label_requests(
+    job: FeaturizeJob, dataset: Dataset, campaign: Campaign, sums: Sequence[TieSums], store: Any, stage: Stages
+) -> tuple[dict[str, Any], dict[Side, NDArray[np.str_]]]:
+    """Write the training set of a campaign's requests; return what is in it and the accounts served of each side."""
+    tables, times, how = dataset.tables, [each.at for each in sums], check_weighting(job.weighting)
+    sides: list[Side] = list(campaign.sides)
     stage("label requests")
     facts: dict[str, Any] = {}
     context = {side: context_of(tables, side) for side in sides}
@@ -135,8 +150,9 @@ def _featurize(
         folder = snapshot_folder(job.training, number)
         _snapshot(store, tables, ties, until).save(folder)
         snapshots.append(GraphSnapshot.load(folder))
-    if campaign.experiment is not None and campaign.experiment.unit == "cluster" and not (workspace / GROUPS).exists():
-        _group(snapshots[-1]).save(workspace / GROUPS)
+    groups = job.workspace / GROUPS
+    if campaign.experiment is not None and campaign.experiment.unit == "cluster" and not groups.exists():
+        _group(snapshots[-1]).save(groups)
     stage("weigh rows")
     for side in sides:
         facts |= _weigh(job.training, side, len(campaign.terms(side).levels), how, snapshots)
@@ -154,29 +170,24 @@ def _featurize(
         unordered=[side for side, terms in campaign.sides.items() if not terms.ordered],
         dataset=dataset.name,
     )
-    fit_traffic(campaign, tables, served).save(workspace)
-    for side in SIDES:
-        _write_columns(tables, side, workspace / columns_file(side))
-    read_columns(campaign, workspace)  # refuses a condition on a column that the accounts do not have
-    if not job.keep_campaign:
-        write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
-    with tables.connect() as db:
-        ((known,),) = db.sql("SELECT count(DISTINCT account_id) FROM account").fetchall()
-    return facts | {
-        "accounts": known,
-        "ties": snapshots[-1].edges,
-        "snapshots": len(snapshots),
-        **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
-    }
+    return facts | {"ties": snapshots[-1].edges, "snapshots": len(snapshots)}, served
 
 
-def _sizes(data: TrainingSet) -> Mapping[str, Any]:
-    """Numbers of sessions, of those in each part, of their graphs' nodes, and of vouchers."""
+def _label_sessions(
+    job: FeaturizeJob, dataset: Dataset, campaign: Campaign, _sums: Sequence[TieSums], _store: Any, stage: Stages
+) -> tuple[dict[str, Any], dict[Side, NDArray[np.str_]]]:
+    """Write the training set of voucher sessions, as :func:`_label_requests` does that of requests."""
+    require(job.weighting == "none", "weighting", "must be none: models of sessions weight no rows")
+    grouped = campaign.experiment is not None and campaign.experiment.unit == "cluster"
+    require(not grouped, "campaign_fields.experiment.unit", "must not be cluster: sessions have no ties between people")
+    stage("label sessions")
+    data = session_set(dataset)
+    data.save(job.training)
     rows, log = data.rows["customer"], data.inputs.sessions
     assert log is not None
-    parts = {f"sessions_{name}": float((rows["split"] == name).sum()) for name in ("train", "purged", "test")}
-    sizes = {"sessions": float(len(rows)), "nodes": float(log.graphs.row.size), "vouchers": len(log.offered)}
-    return sizes | parts
+    facts: dict[str, Any] = {f"sessions {name}": int(count) for name, count in rows["split"].value_counts().items()}
+    facts |= {"nodes": int(log.graphs.row.size), "vouchers": len(log.offered)}
+    return facts, {side: each["account_id"].to_numpy(dtype=str) for side, each in data.serving.items()}
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import log_of, read_campaign
 from shadowprice.campaign import SIDES
 from shadowprice.datasets.package import load_dataset, save_dataset
+from shadowprice.datasets.session_requests import with_served
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.decision_log.harvest import READ, harvest
@@ -32,7 +33,8 @@ class HarvestJob(Job):
     correction, change the rows of the next harvest. Rows of the data set with the same request id are replaced.
 
     A split by time moves on with the newest decision, so that served rows become training rows: the newest ones, of as
-    long as validation and test were, are kept for validation and test.
+    long as validation and test were, are kept for validation and test. Voucher sessions get the served requests as
+    sessions.
     """
 
     tables: Path = reads("folder of the prepared tables of the campaign")
@@ -81,7 +83,9 @@ def run(job: HarvestJob) -> dict[str, int]:
         "rows of accounts without a profile": strangers,
     }
     notes = {**dataset.notes, "served": f"{len(exposure):,} requests of the decision log"}
-    save_dataset(replace(dataset, tables=validate_tables(sources), split=split, notes=notes), job.harvested)
+    sessions = dataset.sessions and with_served(dataset.sessions, exposure, outcome, hours, old)
+    new = replace(dataset, tables=validate_tables(sources), sessions=sessions, split=split, notes=notes)
+    save_dataset(new, job.harvested)
     write_figures(job.figures, counts)
     return counts
 

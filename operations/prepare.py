@@ -43,7 +43,5 @@ def run(job: PrepareJob) -> Mapping[str, str]:
 
 
 def _check(dataset: Dataset) -> None:
-    if dataset.sessions is not None:
-        return  # they were checked as they were read
     campaign = campaign_from_tables(dataset.tables)
     refuse_faults(dataset.tables, campaign, Currency.of(dataset.currency), dataset.split, dataset.confounders)

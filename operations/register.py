@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from feature_repo.columns import FeatureColumns, read_columns
+from feature_repo.columns import read_columns
 from feature_repo.names import project_of
-from feature_repo.offline import write_profiles
 from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import configured_online, create
@@ -30,7 +29,6 @@ from operations.common.disk import require_space
 from operations.common.job import Job, option, reads, required
 from operations.common.journal import note
 from operations.common.workspace import (
-    CAMPAIGN,
     COLUMNS,
     FEATURES,
     MODEL,
@@ -75,7 +73,6 @@ class RegisterJob(Job):
         "folder of a model that the gate refused, which a flat policy replaces", optional=True
     )
     refusal: Path | None = reads("JSON that the job evaluate wrote of that model", optional=True)
-    campaign: Path | None = reads("folder with campaign.json of a campaign that starts with this model", optional=True)
     serve: bool = option(True, "whether the model is the newest from now on; a canary is registered and not served")
 
 
@@ -93,8 +90,6 @@ def run(job: RegisterJob) -> str:
     verdict = None if job.evaluation is None else _verdict(job.evaluation)
     if verdict is not None and not verdict.accepted:
         raise Conflict(f"the gate refuses model {version}: {'; '.join(verdict.reasons)}")
-    if job.campaign is not None:
-        _open(job.campaign, workspace)
     more: dict[str, Any] = {}
     if verdict is not None:
         override = None if verdict.override is None else asdict(verdict.override)
@@ -130,16 +125,6 @@ def space_of(model: Path) -> int:
     embeddings = model / EMBEDDINGS
     accounts = int(pq.read_metadata(embeddings).num_rows)
     return 2 * embeddings.stat().st_size + COLUMNS_BYTES * accounts
-
-
-def _open(campaign: Path, workspace: Path) -> None:
-    """Put a campaign that starts, and a feature store of its accounts, where predictor and ledger look for them."""
-    workspace.mkdir(parents=True, exist_ok=True)
-    write_whole(workspace / CAMPAIGN, (campaign / CAMPAIGN).read_text())
-    columns = FeatureColumns(profile={"customer": ("x_sessions",)})
-    store = create(workspace / FEATURES, columns, configured_online(), project_of(read_campaign(workspace)))
-    nobody = pd.DataFrame({name: [] for name in ("account_id", "side", "x_sessions")})
-    write_profiles(store, nobody.assign(snapshot_ts=pd.to_datetime([], utc=True)))
 
 
 def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feature_repo.online import OnlineReader
-from operations.common.first_price import Day, Solved, plan_delivery, start_campaign
+from operations.common.first_price import Solved, plan_delivery
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.to_come import requests_to_come
 from operations.common.workspace import (
@@ -48,7 +48,7 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
-from shadowprice.responses.layers.heads import DeliveryHead, Head, StoredHead, load_heads
+from shadowprice.responses.layers.heads import DeliveryHead, Head, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
@@ -61,8 +61,8 @@ FIGURES = ("tie_share", "gap", "violation", "spent", "remaining", "sample_rows")
 class SolveJob(Job):
     """Solve the price of a budget; a solve that is not certified fails, and the last good price stays.
 
-    With ``state`` the price is that of the remaining budget, for the model that is registered. With ``model`` it is the
-    first one of a model that is not registered yet: that of a plan, or of a campaign that starts.
+    With ``state`` the price is that of the remaining budget, for the model that is registered. With ``model`` it is
+    that of a delivery's plan, before the model is registered.
     """
 
     price: Path = writes("folder of the price record, sealed and not yet published, and of a plan where there is one")
@@ -74,9 +74,6 @@ class SolveJob(Job):
     tables: Path | None = reads("folder of the prepared tables; a delivery needs it", optional=True)
     log: Path | None = option(None, "decision log of a delivery that runs; its price is that of the places left")
     workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
-    campaign: str = option("", "name of a campaign that starts with this price")
-    budget: int = option(0, "minor units for the day of a campaign that starts")
-    requests: int = option(0, "requests expected in the day of a campaign that starts")
     on_alarm: str = option(
         "", "pacer to price by while the watch alarms, such as constant or pi; empty: the campaign's"
     )
@@ -84,7 +81,7 @@ class SolveJob(Job):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.state is None) == (self.model is None):
-            raise InvalidInput("give either the state of a campaign or the model of one that starts", field="state")
+            raise InvalidInput("give either the state of a campaign or the model of a delivery", field="state")
         if self.workers < 0:
             raise InvalidInput("must be 0 (this process) or a number of Ray actors", field="workers")
 
@@ -122,15 +119,11 @@ def run(job: SolveJob) -> PriceRecord:
 
 
 def _first_price(job: SolveJob) -> Solved:
-    """The price of a model that is not registered yet, by its head: of values of segments, or of stored curves."""
+    """The price of a delivery whose model is not registered yet: that of its plan."""
     assert job.model is not None
-    head = load_heads(job.model).get("customer")
-    if isinstance(head, DeliveryHead):
-        return plan_delivery(job.model, job.tables, job.workspace, job.price, job.log)
-    if not isinstance(head, StoredHead) or not job.campaign:
+    if not isinstance(load_heads(job.model).get("customer"), DeliveryHead):
         raise InvalidInput(f"{job.model}: a campaign is priced from its state; measure first", field="state")
-    day = Day(job.campaign, job.budget, job.requests)
-    return start_campaign(job.model, head, job.workspace, job.price, day)
+    return plan_delivery(job.model, job.tables, job.workspace, job.price, job.log)
 
 
 def _page(job: SolveJob, record: PriceRecord) -> str:

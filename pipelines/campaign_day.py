@@ -191,12 +191,9 @@ def warnings(folder: Path) -> tuple[str, ...]:
 
 
 def _training_run(folder: Path) -> Path:
-    return _newest(folder, "train")
-
-
-def _newest(folder: Path, pipeline: str) -> Path:
-    """Artifacts of the newest run of a pipeline."""
-    return sorted((folder / "pipeline").glob(f"shadowprice-{pipeline}-*"))[-1]
+    """Artifacts of the newest run of a pipeline that trained."""
+    runs = (folder / "pipeline").glob("shadowprice-*")
+    return sorted(each for each in runs if each.name.startswith(("shadowprice-train-", "shadowprice-vouchers-")))[-1]
 
 
 def _evaluation(training_run: Path) -> ReportData:

@@ -1,8 +1,10 @@
 """Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model.
 
-The train pipeline also tells what personalizing is worth, between train and evaluate.
+The train pipeline also tells what personalizing is worth, between train and evaluate; that of vouchers goes on to a
+price.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kfp import dsl
@@ -13,6 +15,7 @@ from components.register import gate_refused, register
 from components.train import train
 from components.worth import worth
 from pipelines.placement import placed
+from pipelines.resolve import price
 
 
 def learn(
@@ -20,8 +23,7 @@ def learn(
     tables: Any,
     workspace: Any,
     *,
-    train_options: Any,
-    evaluate_options: Any,
+    options: Mapping[str, Any],
     ray_job: Any,
     canary: Any = False,
     tell_worth: bool = False,
@@ -30,17 +32,18 @@ def learn(
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, train_options, evaluate_options, ray_job, canary: parameters of the pipeline, as
-            :func:`pipelines.train.train_pipeline` and :func:`pipelines.retrain.retrain_pipeline` describe them.
+        workspace, ray_job, canary: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` and
+            :func:`pipelines.retrain.retrain_pipeline` describe them.
+        options: step → its parameter of the pipeline; with one of ``solve`` the model that passes is priced at once.
         tell_worth: whether the worth step runs.
     """
-    trained = train(training=training, workspace=workspace, options=train_options, ray_job=ray_job)
+    trained = train(training=training, workspace=workspace, options=options["train"], ray_job=ray_job)
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
     told = {}
     if tell_worth:
         # The columns that conditions read are in the workspace.
-        step = worth(model=model, training=training, tables=tables, workspace=workspace, options=train_options)
+        step = worth(model=model, training=training, tables=tables, workspace=workspace, options=options["train"])
         step.set_caching_options(False)
         placed(step, cpu="2", memory="16Gi", minutes=240)
         told = {"worth": step.outputs["worth"]}
@@ -50,14 +53,16 @@ def learn(
         training=training,
         tables=tables,
         workspace=workspace,
-        options=evaluate_options,
+        options=options["evaluate"],
         **told,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     evaluation = verdict.outputs["evaluation"]
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
         if canary is False:
-            _served(register(model=model, workspace=workspace, evaluation=evaluation))
+            registered = _served(register(model=model, workspace=workspace, evaluation=evaluation))
+            if "solve" in options:
+                price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered)
         else:
             with dsl.If(canary == True, name="on-trial"):  # noqa: E712
                 _served(promote(model=model, workspace=workspace, evaluation=evaluation))
@@ -69,6 +74,6 @@ def learn(
         placed(refused.set_caching_options(False), cpu="1", memory="8Gi", minutes=60, retries=0)
 
 
-def _served(step: Any) -> None:
+def _served(step: Any) -> Any:
     step.set_caching_options(False)
-    placed(step, cpu="1", memory="8Gi", minutes=60, online_store=True)
+    return placed(step, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -31,12 +31,8 @@ PARAMETERS: Mapping[str, Parameters] = {
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
     "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
     "vouchers": Parameters(
-        ("workspace", "data", "ray_job"),
-        {
-            "prepare": {},
-            "train": {"workers": 0, "epochs": 30},
-            "solve": {"campaign": "vouchers", "budget": 100_000, "requests": 1_000},
-        },
+        (*DATA, "ray_job"),
+        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}},
     ),
 }
 

@@ -26,6 +26,7 @@ from pipelines.days.instead import refusal
 from pipelines.days.week import check_days, play_days
 from pipelines.local import PipelineFailed
 from pipelines.local import run as run_pipeline
+from pipelines.parameters import PARAMETERS
 from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
 from shadowprice.command.failures import INTERRUPTED
 from shadowprice.command.options import application, given_in, main_of, option, options_of, takes
@@ -39,7 +40,7 @@ from shadowprice.reports.loop import loop_sentence
 from shadowprice.reports.run import closing_lines
 from shadowprice.storage import from_json, to_json
 
-DataSet = Literal["world", "tables", "mapping", "o2o", "thornton", "promotion"]
+DataSet = Literal["world", "tables", "mapping", "o2o", "thornton", "promotion", "vouchers"]
 ACCOUNT_BYTES, DATA_TIMES, RUN_BYTES = 2000, 5, 20_000_000
 """Need of a run on the disk: for each account, for each byte of the files, and in any case."""
 DAYS = "days"
@@ -67,10 +68,10 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
     started = time.perf_counter()
     usual = _seconds_of(runs / "latest", arguments["dataset"])
     do = partial(run_pipeline, root=run.folder / "pipeline", usual=usual, resume=run.resumed)
-    workspace = {"workspace": str(run.folder)}
+    workspace, pipeline = {"workspace": str(run.folder)}, _pipeline(arguments["dataset"])
     given = {name: value for name, value in run.arguments.items() if name != DAYS}
     try:
-        run.took.update(do("train", arguments=given | workspace))
+        run.took.update(do(pipeline, arguments=given | workspace))
     except PipelineFailed as error:
         if error.step == "prepare" and error.cause is not None and not run.resumed:
             run.remove()
@@ -82,7 +83,8 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
         raise Conflict(told) from error
     for warning in warnings(run.folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
-    run.took.update(do("resolve", arguments=workspace))
+    if pipeline != "vouchers":  # its last step is the price
+        run.took.update(do("resolve", arguments=workspace))
     play(run, started, loop=_days(run) if run.arguments[DAYS] > 1 else ())
     run.end()
     point_to(runs / "latest", run.folder.name)
@@ -99,12 +101,17 @@ def space_of(arguments: Mapping[str, Any]) -> float:
 def check(arguments: Mapping[str, Any]) -> None:
     """Refuse arguments of a run that one of its jobs would refuse."""
     check_days(arguments[DAYS], arguments["dataset"])
-    Training(arguments["recipe"], arguments["curve_repair"], arguments["calibration"]).check()
+    about = "sessions" if arguments["dataset"] == "vouchers" else ""
+    Training(arguments["recipe"], arguments["curve_repair"], arguments["calibration"]).check(about)
     nowhere = Path("nowhere")
     for job in (PrepareJob, FeaturizeJob, TrainJob, EvaluateJob):
         fields = job.__dataclass_fields__
         places = {name: nowhere for name, each in fields.items() if "direction" in each.metadata or name == "workspace"}
         job(**places | {name: value for name, value in arguments.items() if name in fields})
+
+
+def _pipeline(dataset: str) -> str:
+    return "vouchers" if dataset == "vouchers" else "train"
 
 
 def _days(run: RunFolder) -> list[LoopDay]:
@@ -164,6 +171,9 @@ def start(context: typer.Context, given: dict[str, Any], named: Mapping[str, str
     if resume is not None:
         given = {**recorded(resume)["arguments"], **{name: given[name] for name in given_in(context) & given.keys()}}
     given |= named
+    if resume is None:
+        own = PARAMETERS[_pipeline(given["dataset"])].jobs["train"]
+        given |= {name: value for name, value in own.items() if name not in given_in(context)}
     given["data"] = str(Path(given["data"]).resolve()) if given["data"] else ""
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         try:

@@ -1,11 +1,28 @@
 """The hourly pipeline: measure → solve → publish."""
 
+from typing import Any
+
 from kfp import dsl
 
 from components.measure import measure
 from components.publish import publish
 from components.solve import solve
 from pipelines.placement import MOUNT, placed
+
+
+def price(
+    workspace: Any, *, measure_options: Any = None, solve_options: Any = None, ray_job: Any = "", after: Any = None
+) -> None:
+    """Add measure → solve → publish to the pipeline that calls it, after the step ``after``."""
+    measured = measure(workspace=workspace, options=measure_options or {}).set_caching_options(False)
+    if after is not None:
+        measured.after(after)
+    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
+    solved = solve(state=measured.outputs["state"], workspace=workspace, options=solve_options or {}, ray_job=ray_job)
+    solved.set_caching_options(False)
+    placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
+    published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
+    placed(published, cpu="250m", memory="1Gi", minutes=5, online_store=True)
 
 
 @dsl.pipeline(
@@ -27,10 +44,4 @@ def resolve_pipeline(
         measure_options: JSON; python -m operations measure --help lists the options.
         solve_options: JSON; python -m operations solve --help lists the options.
     """
-    measured = measure(workspace=workspace, options=measure_options).set_caching_options(False)
-    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
-    solved = solve(state=measured.outputs["state"], workspace=workspace, options=solve_options, ray_job=ray_job)
-    solved.set_caching_options(False)
-    placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
-    published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
-    placed(published, cpu="250m", memory="1Gi", minutes=5, online_store=True)
+    price(workspace, measure_options=measure_options, solve_options=solve_options, ray_job=ray_job)

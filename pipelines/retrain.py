@@ -65,8 +65,7 @@ def retrain_pipeline(
         featurized.outputs["training"],
         tables,
         workspace,
-        train_options=train_options,
-        evaluate_options=evaluate_options,
+        options={"train": train_options, "evaluate": evaluate_options},
         ray_job=ray_job,
         canary=canary,
     )

@@ -53,8 +53,7 @@ def train_pipeline(
         featurized.outputs["training"],
         tables,
         workspace,
-        train_options=train_options,
-        evaluate_options=evaluate_options,
+        options={"train": train_options, "evaluate": evaluate_options},
         ray_job=ray_job,
         tell_worth=True,
     )

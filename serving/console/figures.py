@@ -124,7 +124,7 @@ def curves(found: SideCurves, currency: Currency, terms: Terms) -> str:
     Levels that are numbers of offers have no rate.
     """
     named = dict(enumerate(terms.names(currency)))
-    levels = np.array(found.levels) / (1 if terms.amounts else currency.unit)
+    levels = np.arange(len(named), dtype=np.float64) if terms.amounts else np.array(found.levels) / currency.unit
     count, rows = len(found.groups), 1 if terms.amounts else 2
     with svg.figure(10.6, 2.7 * rows, nrows=rows, ncols=count, sharex=True, sharey="row", squeeze=False) as (
         drawn,

@@ -31,7 +31,7 @@ class Terms:
     """Incentives and terms of one side of the market.
 
     levels      incentive values in minor units, ascending; equal ones are different offers of one amount; where
-                ``amounts`` are given, and in a delivery, the numbers of the offers, 0, 1, …
+                ``amounts`` are given, and in a delivery, the numbers of the offers, 0, 1, …; of vouchers the amounts
     cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
                 ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
                 eq. 16 the first, eq. 17–20 the second.
@@ -45,7 +45,8 @@ class Terms:
     offers      identifier of each level's offer; empty: side and incentive, or the names of the segments
     ordered     whether a higher level is more of one thing; False: the offers are alternatives, and the lowest level is
                 the control
-    amounts     incentive of each level in minor units, where levels are numbers: 0 of an offer without a value in money
+    amounts     incentive of each level in minor units, where offers name the levels: 0 of an offer without a value in
+                money
     costs       r where it is not the incentive: units of the budget that each level takes, minor units or offers
     """
 
@@ -78,8 +79,8 @@ class Terms:
             raise InvalidInput(
                 f"times the largest cost must not be above {MOST_AMOUNT} minor units", field="most_units"
             )
-        if self.amounts and (self.levels != tuple(range(len(self.amounts))) or not self.offers):
-            raise InvalidInput("need levels 0, 1, … and offers that name them", field="amounts")
+        if self.amounts and (self.levels not in (tuple(range(len(self.amounts))), self.amounts) or not self.offers):
+            raise InvalidInput("need levels 0, 1, … or of the amounts, and offers that name them", field="amounts")
         if not isinstance(self.ordered, bool):
             raise InvalidInput(f"must be true or false, got {self.ordered!r}", field="ordered")
         if not self.ordered and not self.amounts:
@@ -130,6 +131,11 @@ class Terms:
             raise InvalidInput("must have one entry per level, and none in a delivery", field=name)
         for each in given:
             check_whole(each, 0, "minor units", name)
+
+    @property
+    def control(self) -> bool:
+        """Return whether the lowest level is a control. Vouchers, whose levels are their discounts, have none."""
+        return not self.amounts or self.levels != self.amounts or not self.levels[0]
 
     @property
     def incentives(self) -> tuple[int, ...]:

@@ -15,7 +15,9 @@ from shadowprice.mapping import read_mapping
 from shadowprice.mapping.description import Source
 
 HEAD = 1 << 16
-FOLDERS = ("tables", "o2o", "funds", "vouchers")
+GENERATED = ("funds", "vouchers")
+"""Data sets that are generated where no folder is given."""
+FOLDERS = ("tables", "o2o", *GENERATED)
 """Data sets whose ``data`` is a folder."""
 
 
@@ -34,7 +36,7 @@ def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:
     loader_of(name, options)
     if name == "mapping":
         return _of_mapping(_given(data, "a mapping; shadowprice init writes one"))
-    if name in FOLDERS:
+    if name in FOLDERS and (data or name not in GENERATED):
         folder = Path(_given(data, "the folder of the files"))
         if not folder.is_dir():
             raise NotFound(f"data: there is no folder {folder}; correct its name")
@@ -51,7 +53,7 @@ def accounts_in(name: str, data: str, options: Mapping[str, Any]) -> int:
     files = input_files(name, data, options)
     if files:
         return sum(_rows(file) for file in files if file.stem == "account" or name not in ("tables", "funds"))
-    return sum(int(options.get(option, 0)) for option in ("customers", "merchants", "rows"))
+    return sum(int(options.get(option, 0)) for option in ("customers", "merchants", "rows", "sessions"))
 
 
 def _rows(file: Path) -> int:

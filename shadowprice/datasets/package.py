@@ -17,9 +17,8 @@ from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.progress import Stages
-from shadowprice.tables import Tables
 
-META = "dataset.json"
+META, SESSIONS = "dataset.json", "sessions"
 TRUTH = "truth.parquet"
 
 
@@ -60,9 +59,11 @@ def _whole(value: Any) -> Any:
 
 
 def save_dataset(dataset: Dataset, folder: Path) -> None:
-    """Write ``folder``: tables/, dataset.json and, where the truth is known, truth.parquet."""
+    """Write ``folder``: tables/, dataset.json, sessions/ of vouchers and, where the truth is known, truth.parquet."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_tables(dataset.sessions or dataset.tables, folder / "tables")
+    write_tables(dataset.tables, folder / "tables")
+    if dataset.sessions is not None:
+        write_tables(dataset.sessions, folder / SESSIONS)
     if isinstance(dataset.truth, pd.DataFrame):
         dataset.truth.to_parquet(folder / TRUTH, index=False)
     elif dataset.truth is not None:
@@ -80,12 +81,11 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
 def load_dataset(folder: Path) -> Dataset:
     """Read what :func:`save_dataset` wrote, or :class:`NotFound`."""
     meta = read_meta(folder)
-    truth, tables = folder / TRUTH, folder / "tables"
-    sessions = read_sessions(tables) if (tables / "session.parquet").exists() else None
+    truth, sessions = folder / TRUTH, folder / SESSIONS
     return Dataset(
         name=meta["name"],
-        tables=open_tables(tables) if sessions is None else Tables({}),
-        sessions=sessions,
+        tables=open_tables(folder / "tables"),
+        sessions=read_sessions(sessions) if sessions.exists() else None,
         split=Split.from_dict(meta["split"]),
         truth=truth if truth.exists() else None,
         confounders=meta["confounders"],

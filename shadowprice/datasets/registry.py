@@ -36,7 +36,7 @@ class Dataset:
     truth  account_id, side, level, response: the true expected response at each level, where known; a frame or a
            Parquet file
     notes  facts for a reader of the report: source, and what was dropped, fitted or assumed
-    sessions  voucher sessions, where these are the data set: ``tables`` is then empty
+    sessions  voucher sessions, where these are the data set: ``tables`` are then their requests
     """
 
     name: str

@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 
 from shadowprice.datasets.folder import read_sessions
 from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.split import Split
+from shadowprice.datasets.session_requests import instant_of, request_tables
+from shadowprice.datasets.split import MOST_DELAY_DAYS, Split
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import SessionTables, Tables, validate_sessions
+from shadowprice.tables import SessionTables, validate_sessions
 
 Region = Literal["A", "B", "C"]
 History = Literal["kept", "destroyed"]
@@ -44,6 +45,8 @@ DAYS = 60
 LABEL_DAYS = 7
 """A generated voucher expires so many days after it was collected: its label is known then."""
 TEST_DAYS = 12
+TEST_SHARE = 0.2
+"""Share of the newest sessions that test, where no time is named."""
 CATEGORIES = 4
 BRANDS_PER_CATEGORY = 3
 
@@ -129,11 +132,51 @@ class VoucherData:
         return np.where(labeled, part, "purged")
 
 
-def load(data: str | None, *, seed: int = 0, test_from: str = "", **options: Any) -> Dataset:
-    """The sessions in the folder ``data``, tested from ``test_from`` on; without a folder some are generated."""
+def load(
+    data: str | None,
+    *,
+    seed: int = 0,
+    test_from: str = "",
+    campaign: str = "vouchers",
+    budget: float = 0,
+    requests: int = 0,
+    starts_at: str = "",
+    **options: Any,
+) -> Dataset:
+    """The sessions in the folder ``data``, tested from ``test_from`` on; without a folder some are generated.
+
+    The campaign is that of :func:`~shadowprice.datasets.session_requests.request_tables`.
+    """
     found = read(data, test_from=test_from, **options) if data else generate(seed=seed, **options)
-    split = Split.between(found.test_from, found.test_from, purge=True)
-    return Dataset(name="vouchers", tables=Tables({}), split=split, notes=found.notes, sessions=found.tables)
+    session = found.tables.session
+    known_after = (session["expires_at"] - session["collected_at"]).max() / pd.Timedelta(days=1)
+    split = Split.between(
+        found.test_from, found.test_from, label_delay_days=min(known_after, MOST_DELAY_DAYS), purge=True
+    )
+    tables = request_tables(found.tables, name=campaign, budget=budget, requests=requests, starts_at=starts_at)
+    notes = found.notes | {"propensity": "fitted, not logged: the share of the voucher in all sessions"}
+    truth = None if found.truth is None else _truth_now(session, found.truth)
+    return Dataset(name="vouchers", tables=tables, split=split, truth=truth, notes=notes, sessions=found.tables)
+
+
+def latest_sessions(session: pd.DataFrame) -> NDArray[np.int64]:
+    """Positions of the latest session of each user, ascending."""
+    collected = pd.Series(session["collected_at"].to_numpy(dtype="datetime64[ns]").astype(np.int64))
+    return np.sort(collected.groupby(session["user_id"].to_numpy()).idxmax().to_numpy())
+
+
+def _truth_now(session: pd.DataFrame, truth: NDArray[np.float64]) -> pd.DataFrame:
+    """The truth (S, V) of each user's latest session, the request that is served."""
+    latest = latest_sessions(session)
+    levels = truth.shape[1]
+    return pd.DataFrame(
+        {
+            "account_id": session["user_id"].to_numpy()[latest].repeat(levels),
+            "side": "customer",
+            "level": np.tile(np.arange(levels), latest.size),
+            "response": truth[latest].ravel(),
+        }
+    )
 
 
 def sessions_of(dataset: Dataset) -> VoucherData:
@@ -214,28 +257,27 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     return VoucherData(tables, test_from, truth[:, order], notes)
 
 
-def read(data: str, *, test_from: datetime | str, label_days: float = LABEL_DAYS) -> VoucherData:
+def read(data: str, *, test_from: datetime | str = "", label_days: float = LABEL_DAYS) -> VoucherData:
     """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; no pickle is loaded here.
 
     ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3, which is a pickle.
 
-    A session without ``expires_at`` expires ``label_days`` after its collection.
+    A session without ``expires_at`` expires ``label_days`` after its collection. Without ``test_from`` the test has the
+    newest fifth of the sessions.
 
     Raises:
         NotFound: there is no such folder.
         InvalidTable: a table is missing or breaks its schema.
         InvalidInput: ``test_from`` is no time with a zone, or ``label_days`` is negative.
     """
-    try:
-        instant = datetime.fromisoformat(test_from) if isinstance(test_from, str) else test_from
-    except ValueError:
-        raise InvalidInput(f"is not a time: {test_from!r}", field="test_from") from None
-    if instant.tzinfo is None:
-        raise InvalidInput("must have a time zone", field="test_from")
     if label_days < 0:
         raise InvalidInput("must not be negative", field="label_days")
     tables = read_sessions(data)
     session = tables.session
+    if session.empty:
+        raise InvalidInput("has no row; add the vouchers that were collected", field="session")
+    newest = session["collected_at"].sort_values().iloc[round((1 - TEST_SHARE) * (len(session) - 1))]
+    instant = instant_of(test_from, "test_from") if test_from else newest.to_pydatetime()
     expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=label_days))
     tables = replace(tables, session=session.assign(expires_at=expires))
     return VoucherData(tables, instant, None, {"source": "a folder of session tables"})

@@ -98,7 +98,7 @@ def evidence_of(
     rows: Mapping[Side, Path] | None = None,
     workspace: Path | None = None,
 ) -> tuple[SideEvidence, ...]:
-    """Return what the log shows of each side with several levels, from all requests with a final outcome.
+    """Return what the log shows of each side with a control and other levels, from requests with a final outcome.
 
     Args:
         tables: of the data set.
@@ -114,7 +114,7 @@ def evidence_of(
     """
     found = []
     for side, terms in campaign.sides.items():
-        if terms.segments or len(terms.levels) < 2:
+        if terms.segments or not terms.control or len(terms.levels) < 2:
             continue
         reasons = tuple((confounders or {}).get(side, ()))
         read = read_rows(tables, side, (rows or {}).get(side))

@@ -294,7 +294,8 @@ def _side(
     if side == "merchant" and terms is not None and terms.cost_basis == "on_response":
         paid = float(terms.paid_units(y).sum() / y.sum()) if y.sum() > 0 else 1.0
         found["paid_units"] = Estimate(paid, paid, paid)
-    reversed_pairs, curve_slope = shape_of(curves)
+    distinct = bool(np.all(np.diff(curves.levels)))
+    reversed_pairs, curve_slope = shape_of(curves) if distinct else (np.nan, np.nan)
     found["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
     return SideEvaluation(
         rows=len(frame),

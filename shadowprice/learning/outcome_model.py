@@ -27,6 +27,8 @@ SEED_OFFSET = 1000
 HELD_OUT = 0.25
 """Share of the test accounts on which the outcome model is stopped and calibrated."""
 RECIPE = "joint_dnn_h"
+SESSION_RECIPE = "wdl"
+"""Recipe of sessions: it reads profile and voucher, and no graph."""
 MOST_ACCOUNTS, MOST_EPOCHS, PATIENCE = 20_000, 100, 20
 """Accounts of each side that the outcome model learns from, and epochs of its training: what it takes depends
 neither on the size of a population nor on the model that is rehearsed."""
@@ -70,6 +72,8 @@ def fit_outcome_model(data: TrainingSet, seed: int, epochs: int = 0) -> Mapping[
         epochs: at most, as for the model that is served; 0: :data:`MOST_EPOCHS`.
     """
     own = outcome_rows(data)
+    if data.inputs.sessions is not None:
+        return train(own, SESSION_RECIPE, TrainingConfig(seed=seed + SEED_OFFSET))[0].curves(data.inputs, data.serving)
     asked = data.seeing([_alone(each) for each in data.snapshots])
     named = np.unique(np.concatenate([_named(rows) for rows in own.rows.values()]))
     learnt = own.seeing([_alone(each, named) for each in data.snapshots])

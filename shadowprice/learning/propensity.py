@@ -52,18 +52,18 @@ def judged_propensity(frame: pd.DataFrame) -> Array | None:
     """Propensities (n,) by which other policies are judged from these rows, or None where some are unknown.
 
     Rows with balancing weights are judged with these: the share of the level over its weight, which is the propensity
-    that the weight was made of, up to the cut of large weights. Other rows have the logged propensity.
+    that the weight was made of, up to the cut of large weights. Other rows have the logged propensity, and sessions the
+    ``share`` of their voucher, which weights no row of a training.
 
     Args:
-        frame: all labeled rows that were weighted together: level, ``balancing_weight`` or ``propensity``.
+        frame: all labeled rows that were weighted together: level, ``balancing_weight``, ``propensity`` or ``share``.
     """
     if "balancing_weight" in frame and frame["balancing_weight"].notna().all():
         level = frame["level"].to_numpy(dtype=np.int64)
         share = np.bincount(level) / level.size
         return np.asarray(np.minimum(share[level] / frame["balancing_weight"].to_numpy(dtype=np.float64), 1.0))
-    if "propensity" in frame and frame["propensity"].notna().all():
-        return frame["propensity"].to_numpy(dtype=np.float64)
-    return None
+    known = (name for name in ("propensity", "share") if name in frame and frame[name].notna().all())
+    return next((frame[name].to_numpy(dtype=np.float64) for name in known), None)
 
 
 def fit_multinomial(features: Array, level: NDArray[np.int64], *, l2: float = 1.0) -> LogisticRegression:

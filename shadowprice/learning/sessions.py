@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
-from shadowprice.datasets.vouchers import VoucherData
+from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.vouchers import latest_sessions, sessions_of
 from shadowprice.graphs.leaks import check_known, check_past, check_split, check_target
-from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
+from shadowprice.graphs.sessions import SessionLog, session_ends
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.inputs import Inputs
 
 
-def session_set(data: VoucherData) -> TrainingSet:
+def session_set(dataset: Dataset) -> TrainingSet:
     """Build the graphs of the sessions and refuse what leaks. O(behaviours log behaviours).
 
     Everybody is served the curve of their latest session over the vouchers on offer (decision record 5).
     """
+    data = sessions_of(dataset)
     log, part = SessionLog.build(data.tables), data.part()
     check_split(log, part)
     check_known(log, part == "train", data.test_from)
@@ -25,8 +26,8 @@ def session_set(data: VoucherData) -> TrainingSet:
     # Pre-training reads the graphs of all sessions, not only of those in a history.
     check_past(log, session_ends(data.tables.session), everyone[:, None])
     rows, session = log.requests().assign(split=part), log.tables.session
-    latest = pd.Series(nanoseconds(session["collected_at"])).groupby(session["user_id"].to_numpy()).idxmax()
-    serving = log.requests(np.sort(latest.to_numpy())).drop(columns=["level", "response"])
+    rows["share"] = rows.groupby("level")["account_id"].transform("size") / len(rows)
+    serving = log.requests(latest_sessions(session)).drop(columns=["level", "response"])
     return TrainingSet(
         rows={"customer": rows},
         serving={"customer": serving},
@@ -34,5 +35,6 @@ def session_set(data: VoucherData) -> TrainingSet:
         levels={"customer": log.levels},
         context={"customer": ()},
         offers={"customer": log.offered},
-        dataset="vouchers",
+        unordered=("customer",),
+        dataset=dataset.name,
     )

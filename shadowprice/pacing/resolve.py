@@ -33,6 +33,7 @@ further budget stays likewise while its present period is exhausted.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -60,7 +61,7 @@ from shadowprice.pacing.budgets.periods import MOST_COLUMNS, parts_of, plans_of
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import Remaining
-from shadowprice.pacing.window import solve_window
+from shadowprice.pacing.window import least_cost, solve_window
 from shadowprice.price import PriceRecord
 
 MAX_SPEND_AGE = timedelta(minutes=10)
@@ -178,7 +179,7 @@ class _Rest:
         if len(parts) > 1:
             curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
         found = solve_window(campaign, curves, expected, money, parts, rows, executor=self.state.executor)
-        _certify(campaign, found.allocation, self.in_hand)
+        _certify(campaign, found.allocation, self.in_hand, lambda: ratio * least_cost(campaign, curves, expected))
         solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
         bounded = self._bounded(solved)
         profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
@@ -305,11 +306,16 @@ def _sampled(
     return {side: samples[side] for side in present}
 
 
-def _certify(campaign: Campaign, solved: Allocation, left: float) -> None:
+def _certify(campaign: Campaign, solved: Allocation, left: float, least: Callable[[], float]) -> None:
     if solved.status == "infeasible":
+        told = ""
+        if campaign.budget.form == "total":
+            # A cent more, so that rounding leaves the budget feasible.
+            budget = math.floor(campaign.budget.limit + least() - left) + 1
+            told = f" of {campaign.budget.limit:.0f}; the least feasible budget is {budget} minor units"
         raise NotCertified(
             f"infeasible: with {left:.0f} minor units in hand even the cheapest levels exceed budget "
-            f"{campaign.budget.name!r}; the last price stays"
+            f"{campaign.budget.name!r}{told}; the last price stays"
         )
     for name, shown, limit in (
         ("gap", solved.gap, campaign.gap_limit),

@@ -203,6 +203,19 @@ def possible_rows(rows: Sequence[Row], tiles: Iterable[Arrays]) -> list[Row]:
     return found
 
 
+def least_cost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, float]) -> float:
+    """Return the net minor units of the cheapest way to answer the requests to come; arguments as of the solve."""
+    shares, total = campaign.answer_shares, 0.0
+    for side, mine in curves.items():
+        able = able_accounts(mine)
+        few = mine if able.all() else mine.take(able)
+        net = campaign.net_cost(side, few.response)
+        lowest = (net if few.allowed is None else np.where(few.allowed, net, np.inf)).min(axis=0)
+        each = shares.chosen * lowest + without_a_price(shares, net, few.allowed)
+        total += float(ahead[side] * mine.shares()[able] @ each)
+    return total
+
+
 def without_a_price(
     shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.float64]:

@@ -100,6 +100,18 @@ class CampaignDay:
         return int(self.dataset.tables.account["account_id"].nunique())
 
     @property
+    def graph(self) -> dict[str, int]:
+        """Size of the newest graph of accounts, or of the graphs of sessions."""
+        snapshots, sessions = self.training.snapshots, self.training.inputs.sessions
+        found = {"accounts": self.accounts}
+        if sessions is not None:
+            graphs = sessions.graphs
+            return found | {"sessions": graphs.sessions, "nodes of their graphs": int(graphs.row.size)}
+        newest = snapshots[-1]
+        found |= {"on both sides": int(newest.is_side.all(axis=0).sum()), "ties": newest.edges}
+        return found | {"snapshots": len(snapshots)}
+
+    @property
     def serving(self) -> dict[str, Any]:
         """The ``serve`` part of summary.json."""
         p50, p99 = shown.percentiles(self.single_seconds)
@@ -114,7 +126,6 @@ class CampaignDay:
     def report(self) -> ReportData:
         """The whole report."""
         outcomes = truth_note(self.dataset)
-        snapshot = self.training.snapshots[-1]
         serving = self.serving
         # The gain over the lowest level has the luck of the day; where it may be nothing, a share of it says nothing.
         gained = "lowest" not in self.gains or self.gains["lowest"].whole.responses.low > 0
@@ -125,12 +136,7 @@ class CampaignDay:
             facts={
                 "tables": {f"{name} rows": rows for name, rows in self.rows.items()},
                 **self.evaluation.facts,
-                "graph": {
-                    "accounts": self.accounts,
-                    "on both sides": int(snapshot.is_side.all(axis=0).sum()),
-                    "ties": snapshot.edges,
-                    "snapshots": len(self.training.snapshots),
-                },
+                "graph": self.graph,
                 **({LOOP: loop_facts(self.loop)} if self.loop else {}),
             },
             scenarios=(
@@ -188,7 +194,7 @@ class CampaignDay:
                 each.side: {"verdict": each.verdict, "sentence": each.sentence} for each in self.evaluation.evidence
             },
             "accounts": self.accounts,
-            "edges": self.training.snapshots[-1].edges,
+            "edges": self.graph.get("ties", 0),
             "metrics": {
                 side.side: {name: _plain(found) for name, found in next(iter(side.metrics.values())).items()}
                 for side in self.evaluation.sides

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
 from shadowprice.evaluation.policy.gate import Requirements
+from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.policy.mending import Override
 from shadowprice.evaluation.policy.worth import WorthAt
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.comparison.value import CampaignWindow
+from shadowprice.learning.comparison.vouchers import baselines
 from shadowprice.learning.evaluate import Comparison, Evaluation, Facts, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet, file_of, labeled
 from shadowprice.learning.worth.find import FoundWorth
@@ -27,7 +30,8 @@ from shadowprice.progress import Stages
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics, unidentified
-from shadowprice.responses.sided import load_sided
+from shadowprice.reports.wording import estimate
+from shadowprice.responses.sided import SidedModel, load_sided
 from shadowprice.storage import from_json, to_json
 from shadowprice.tables import campaign_from_tables
 
@@ -70,7 +74,8 @@ def evaluate_bundle(
 
     Returns:
         Whether the model may be used, and one number per side and metric, the verdict, and where it was compared the
-        gain in value over the model in use or uniform dosing with its interval.
+        gain in value over the model in use or uniform dosing with its interval. The repair of a model
+        of sessions was fitted on these rows, and is left out.
     """
     with Stages("evaluate", 3) as stage:
         stage("load")
@@ -85,8 +90,8 @@ def evaluate_bundle(
         for side, every in labeled(training).items():
             if (judged := len(rows.rows[side])) < every:
                 notes.append(f"{side}: judged on {judged:,} of {every:,} rows, whole accounts drawn by name")
-        served = {side: frame["account_id"] for side, frame in rows.serving.items()}
-        traffic = fit_traffic(campaign, dataset.tables, served)
+        asking = {side: frame["account_id"] for side, frame in rows.serving.items()}
+        traffic = fit_traffic(campaign, dataset.tables, asking)
         expected = traffic.forecast(campaign).expected
         currency = Currency.of(dataset.currency)
         evidence = evidence_of(
@@ -100,11 +105,14 @@ def evaluate_bundle(
         told = FoundWorth() if judging.worth is None else from_json(FoundWorth, judging.worth.read_bytes())
         unclaimed = unidentified(evidence) or told.absent
         stage("compute metrics and compare")
+        served = load_sided(model)
+        bare = served if rows.inputs.sessions is None else served.unrepaired()
         found = evaluate(
-            load_sided(model),
+            bare,
             rows,
             facts=Facts(
-                truth=dataset.truth,
+                # The truth of an account is that of its latest session, and these are others.
+                truth=None if dataset.sessions is not None else dataset.truth,
                 confounders=dataset.confounders,
                 evidence={each.side: each for each in evidence},
             ),
@@ -122,6 +130,13 @@ def evaluate_bundle(
             limits=judging.limits,
             corrections=meta["corrections"],
         )
+        facts: dict[str, Mapping[str, str | int | float]] = {**dropped(dataset.tables, dataset.split).facts()}
+        simulated = dataset.truth is not None
+        sides = side_reports(found, meta["recipe"], rows.offers, simulated=simulated, shown=evidence)
+        if rows.inputs.sessions is not None:
+            more, trees = _session_facts(bare, rows, campaign, float(expected["customer"].sum()), found)
+            facts |= more
+            sides = tuple(replace(each, metrics={**each.metrics, **trees}) for each in sides)
         verdict = found.gate.overridden(judging.override)
         if not verdict.accepted:
             unclaimed = unclaimed or "the gate refused the model, so nothing is claimed of its policy"
@@ -130,11 +145,11 @@ def evaluate_bundle(
             title=f"Evaluation of {meta['model_version']}",
             dataset=dataset.name,
             created_at=datetime.now(UTC),
-            simulated=dataset.truth is not None,
+            simulated=simulated,
             currency=currency,
-            facts=dropped(dataset.tables, dataset.split).facts(),
+            facts=facts,
             evidence=evidence,
-            sides=side_reports(found, meta["recipe"], rows.offers, simulated=dataset.truth is not None, shown=evidence),
+            sides=sides,
             gate=verdict,
             campaign=campaign,
             worth=told.worth,
@@ -151,19 +166,21 @@ def evaluate_bundle(
         return verdict.accepted, figures
 
 
-def evaluate_subject(model: Path, training: Path, summary: Path) -> tuple[bool, Mapping[str, float]]:
-    """Judge a bundle of a data set about sessions by its test split, and write the figures as Markdown.
-
-    The model must rank better than chance. The repair of a model of sessions was fitted on these rows, and is left out.
-
-    Returns:
-        Whether the model may be used, and its figures.
-    """
-    data = TrainingSet.load(training)
-    found = load_sided(model).unrepaired().figures(data.inputs, data.part("test"))
-    rows = [f"| {name} | {value:.6g} |" for name, value in found.items()]
-    write_whole(summary, "\n".join(["| metric | value |", "|---|---|", *rows, ""]))
-    return found["auc"] > 0.5, found
+def _session_facts(
+    model: SidedModel, rows: TrainingSet, campaign: Campaign, requests: float, found: Evaluation
+) -> tuple[dict[str, dict[str, str]], dict[str, Mapping[str, Estimate]]]:
+    """Facts of a report that set a model of sessions beside plain baselines, and the metrics of trees by their name."""
+    curves = model.curves(rows.inputs, rows.part("test"))["customer"]
+    plain = baselines(curves, rows, campaign, requests)
+    told = {"best voucher for all": estimate(plain.one_voucher), "largest response first": estimate(plain.greedy)}
+    if isinstance(found.value, AtBudget):
+        own = {"this model at its price": found.value.candidate, "best mixture for all": found.value.rival}
+        own["model less best mixture"] = found.value.difference
+        told = {name: estimate(each) for name, each in own.items()} | told
+    facts = {"Redemptions of the window at its budget, by held-out sessions": told}
+    if plain.auc_gain is not None:
+        facts["Ranking of held-out sessions"] = {"AUC less that of trees": estimate(plain.auc_gain)}
+    return facts, {"trees": plain.metrics} if plain.metrics else {}
 
 
 def side_reports(

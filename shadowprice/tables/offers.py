@@ -12,10 +12,11 @@ from pandas.api.typing import NAType
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.database import Tables
-from shadowprice.tables.rules import FUND
+from shadowprice.tables.rules import FUND, VOUCHER
 
-Order = Literal["face_value", "order_index", "none", "funds"]
-"""Origin of the order of a side's levels; ``none``: the control is first, and the others stand by identifier."""
+Order = Literal["face_value", "order_index", "none", "funds", "vouchers"]
+"""Origin of the order of a side's levels; ``none``: the control is first, and the others stand by identifier;
+``vouchers``: offers without an order that stand by discount, which is their level too."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Offered:
             return {"levels": numbers}
         by_amount = self.order == "face_value"
         return {
-            "levels": self.amounts if by_amount else numbers,
+            "levels": self.amounts if by_amount or self.order == "vouchers" else numbers,
             "offers": self.ids,
-            "ordered": self.order != "none",
+            "ordered": self.order not in ("none", "vouchers"),
             "amounts": () if by_amount else self.amounts,
             "costs": () if self.costs == self.amounts else self.costs,
         }
@@ -62,8 +63,8 @@ def offers_of(tables: Tables, side: Side) -> Offered:
     cost = own["cost"].astype("Int64").fillna(face).fillna(0).to_numpy(dtype=np.int64)
     number = own["order_index"].to_numpy(dtype=np.float64, na_value=np.inf)
     order, keys = _order(own, said), [number]
-    if order == "face_value":
-        keys = [amount]
+    if order in ("face_value", "vouchers"):
+        keys = [own["offer_id"].to_numpy(dtype=str), amount]
     elif order == "none":
         keys = [own["offer_id"].to_numpy(dtype=str), cost > min(cost, default=0), number]
     place = np.lexsort(keys)
@@ -78,4 +79,8 @@ def _order(own: pd.DataFrame, said: bool | NAType) -> Order:
         return "funds"
     if face.notna().all() and face.is_unique and (isinstance(said, NAType) or said):
         return "face_value"
-    return "order_index" if not isinstance(said, NAType) and said else "none"
+    if isinstance(said, NAType):
+        return "none"
+    if not said and len(own) and (own["kind"] == VOUCHER).all() and face.notna().all():
+        return "vouchers"
+    return "order_index" if said else "none"

@@ -20,7 +20,7 @@ Given = Mapping[str, frozenset[str]]
 Fault = tuple[str, str | None, str | None, str]
 """Table, column, query of the offending rows (None where the fault is not one of rows), reason."""
 
-FUND = "fund"
+FUND, VOUCHER = "fund", "voucher"
 PAID = f"kind IS DISTINCT FROM '{FUND}'"
 """SQL of the offers that are levels of an incentive."""
 LEVELS = ("offer.face_value", "offer.cost", "offer.order_index")

@@ -138,12 +138,13 @@ def test_a_pipeline_has_few_inputs_and_a_parameter_for_the_options_of_each_job(n
 
 
 def test_an_option_goes_to_every_job_that_has_it_beside_the_pipelines_own_defaults() -> None:
-    found = arguments_of("vouchers", {"workspace": "ws", "seed": 3, "options": {"rows": 5}, "budget": 7})
+    given = {"workspace": "ws", "seed": 3, "options": {"rows": 5}, "beat_uniform": False}
+    found = arguments_of("vouchers", given)
     assert found == {
         "workspace": "ws",
         "prepare_options": {"seed": 3, "options": {"rows": 5}},
         "train_options": {"workers": 0, "epochs": 30, "seed": 3},
-        "solve_options": {"campaign": "vouchers", "budget": 7, "requests": 1_000},
+        "evaluate_options": {"beat_uniform": False},
     }
     assert arguments_of("train", {"train_options": {"epochs": 4}, "seed": 3})["train_options"] == {
         "epochs": 4,

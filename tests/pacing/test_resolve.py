@@ -222,6 +222,15 @@ def test_what_may_not_be_priced_is_not_certified(
         case().resolve(spend, ahead)
 
 
+def test_an_infeasible_budget_names_the_least_feasible_one(case: Callable[..., Case]) -> None:
+    with pytest.raises(NotCertified, match="the least feasible budget is") as refused:
+        case(limit=30_000.0).resolve(report(29_000))
+    least = int(str(refused.value).split("least feasible budget is ")[1].split()[0])
+    assert case(limit=float(least)).resolve(report(29_000)).record.status == "optimal"
+    with pytest.raises(NotCertified, match="infeasible"):
+        case(limit=float(least - 2)).resolve(report(29_000))
+
+
 def test_a_side_that_is_expected_but_not_in_the_sample_is_not_certified(case: Callable[..., Case]) -> None:
     one = case()
     del one.samples["merchant"]

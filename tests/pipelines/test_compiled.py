@@ -30,7 +30,7 @@ NAMES = {
 CACHED = {
     "train": {"train"},
     "retrain": {"train"},
-    "vouchers": {"featurize", "train", "evaluate"},
+    "vouchers": {"train"},
 }
 # Who opens the feature store; what is in the library below it cannot.
 STORE = {
@@ -39,15 +39,15 @@ STORE = {
     "embed": {"featurize", "embed"},
     "resolve": {"solve", "publish"},
     "delivery": {"featurize", "register", "publish"},
-    "vouchers": {"register", "publish"},
+    "vouchers": {"featurize", "register", "solve", "publish"},
 }
-LEDGER = {"resolve": {"measure"}}
+LEDGER = {"resolve": {"measure"}, "vouchers": {"measure"}}
 ON_RAY = {
     "train": {"featurize", "train"},
     "retrain": {"featurize", "train"},
     "resolve": {"solve"},
     "delivery": {"train", "solve"},
-    "vouchers": {"train", "solve"},
+    "vouchers": {"featurize", "train", "solve"},
 }
 
 each_pipeline = pytest.mark.parametrize("name", PIPELINES)

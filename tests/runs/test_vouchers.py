@@ -1,10 +1,13 @@
-"""The pipeline of vouchers, run by kfp.local, and what it publishes read back by the services."""
+"""A whole run on voucher sessions, and what it publishes read back by the services."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -14,11 +17,13 @@ import pytest
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.featurize import FeaturizeJob
+from operations.harvest import HarvestJob
 from operations.prepare import PrepareJob
 from operations.publish import PublishJob
 from operations.register import RegisterJob
 from operations.solve import Solver
 from operations.train import TrainJob
+from operations.whatif import WhatifJob
 from pipelines.local import run
 from serving.local.launch import Deployment, launch
 from serving.predictor.bundle import load_bundle
@@ -32,30 +37,94 @@ from shadowprice.errors import InvalidTable
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.learning.fit import repair
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
+from shadowprice.reports.stored import rewrite_report
 from shadowprice.responses.repair.model import RepairedModel
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.tables import SessionTables
 
 BUDGET, REQUESTS = 208_000, 2000
-TINY = {"sessions": 1000}
+TINY = {"sessions": 1000, "budget": BUDGET, "requests": REQUESTS}
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pipeline leaves when kfp.local runs it."""
-    root = tmp_path_factory.mktemp("vouchers")
-    arguments = {"options": TINY, "epochs": 8, "budget": BUDGET, "requests": REQUESTS}
-    seconds = run("vouchers", root / "pipeline", {"workspace": str(root / "run"), **arguments})
-    assert list(seconds)[-1] == "publish"
-    (solved,) = (root / "pipeline").glob("*/solve/price")
-    (bundle,) = (root / "pipeline").glob("*/train/model")
+def run_folder(quickstart: Callable[..., tuple[Path, dict[str, Any]]]) -> tuple[Path, dict[str, Any]]:
+    """A whole run: the pipeline by kfp.local, and a day replayed through the services."""
+    # So few sessions show nothing of a model.
+    limits = json.dumps({"auc_floor": 0.0})
+    return quickstart("--dataset", "vouchers", "--options", json.dumps(TINY), "--epochs", "8", "--limits", limits)
+
+
+@pytest.fixture(scope="module")
+def workspace(run_folder: tuple[Path, dict[str, Any]]) -> Path:
+    folder, _ = run_folder
+    (solved,) = (folder / "pipeline").glob("*/solve/price")
+    (bundle,) = (folder / "pipeline").glob("*/train/model")
     # A step that was stopped is tried again: the same price is published once.
-    version = run_here(RegisterJob(model=bundle, workspace=root / "run", campaign=solved))
-    assert run_here(PublishJob(price=solved, workspace=root / "run", model_version=version)) == 1
-    return root / "run"
+    run_here(RegisterJob(model=bundle, workspace=folder))
+    assert run_here(PublishJob(price=solved, workspace=folder)) == 1
+    return folder
+
+
+@pytest.mark.timeout(900)
+def test_a_voucher_day_is_paced_within_its_budget_and_reported(run_folder: tuple[Path, dict[str, Any]]) -> None:
+    folder, summary = run_folder
+    pacing = summary["pacing"]
+    assert 0.5 * BUDGET < pacing["spend"] <= BUDGET
+    assert pacing["price_updates"] > 12
+    assert summary["serve"]["requests"] > REQUESTS / 2
+    assert summary["serve"]["errors"] == 0
+    report = json.loads((folder / "report.json").read_text())
+    (side,) = report["sides"]
+    offers = side["offers"]
+    assert len(set(offers)) == 8
+    assert set(pd.read_csv(folder / "who_got_what.csv")["level"].dropna()) <= set(range(8))
+    again = rewrite_report(folder, folder / "again.html").read_text()
+    assert all(name in again for name in offers)
+
+
+@pytest.mark.timeout(900)
+def test_a_voucher_campaign_is_solved_again_and_asked_what_if(workspace: Path) -> None:
+    traffic = Traffic.load(workspace)
+    session = generate(seed=0, sessions=1000).tables.session
+    recent = session[session["collected_at"] > session["collected_at"].max() - pd.Timedelta(days=31)]
+    asked = traffic.accounts["customer"]
+    assert dict(zip(asked.account_id, asked.activity, strict=True)) == recent["user_id"].value_counts().to_dict()
+    run("resolve", workspace / "pipeline", {"workspace": str(workspace)})
+    assert PriceStore(workspace / "prices").latest("vouchers").version == 2
+    told = run_here(WhatifJob(workspace=workspace, budget=0.9 * BUDGET, answer=workspace / "whatif.json", rows=0))
+    assert told["asked"]["spend"]["value"] <= 0.9 * BUDGET * (1 + 1e-6)
+    assert told["asked"]["value"]["value"] <= told["current"]["value"]["value"]
+
+
+@pytest.mark.timeout(900)
+def test_served_vouchers_are_sessions_to_train_on(workspace: Path, tmp_path: Path) -> None:
+    (tables,) = (workspace / "pipeline").glob("shadowprice-vouchers-*/prepare/tables")
+    log = workspace / "served" / "replay-ledger"
+    job = HarvestJob(
+        tables=tables, workspace=workspace, log=log, harvested=tmp_path / "harvested", mature_hours=0, figures=None
+    )
+    assert run_here(job)["served rows"] > REQUESTS / 2
+    before, after = (load_dataset(each).sessions.session for each in (tables, tmp_path / "harvested"))
+    decisions = pd.concat(pd.read_parquet(each) for each in log.glob("decisions-*")).set_index("request_id")
+    served = after[~after["session_id"].isin(before["session_id"])].set_index("session_id")
+    assert len(after) == len(before) + len(served)
+    own = decisions.loc[served.index]
+    offers = json.loads((workspace / "campaign.json").read_text())["sides"]["customer"]["offers"]
+    assert served["voucher_id"].tolist() == [offers[level] for level in own["level"]]
+    assert served["user_id"].tolist() == own["account_id"].tolist()
+    assert (served["discount"] == own["incentive"]).all()
+    assert 0 < served["label"].mean() < 1
+    assert (served["redeemed_at"].notna() == (served["label"] == 1)).all()
+    training, new = tmp_path / "training", tmp_path / "workspace"
+    new.mkdir()
+    shutil.copy(workspace / "campaign.json", new)
+    run_here(FeaturizeJob(tables=tmp_path / "harvested", training=training, workspace=new, keep_campaign=True))
+    rows = TrainingSet.load(training).rows["customer"]
+    assert set(served.index) <= set(rows["session_id"])
 
 
 def stored(workspace: Path) -> Curves:
@@ -83,15 +152,19 @@ def test_the_published_price_is_that_of_the_same_solve_and_spends_the_budget(wor
     assert record.status == "optimal"
     assert abs(record.gap) <= 1e-6
     assert record.violation <= 1e-9
-    limit = BUDGET * curves.accounts / REQUESTS
-    problem = Problem(curves.response, [Resource.total("budget", on_response(curves.levels), limit)])
-    again = solve(problem)
+    asked = Traffic.load(workspace).accounts["customer"]
+    activity = pd.Series(asked.activity, asked.account_id)
+    accounts = pd.read_parquet(workspace / "model" / EMBEDDINGS)["account_id"]
+    times = activity.reindex(accounts).fillna(0).to_numpy(dtype=np.int64)
+    assert times.sum() == asked.activity.sum()
+    # An account that asked twice counts twice.
+    response = np.repeat(curves.response, times, axis=1)
+    limit = BUDGET * times.sum() / REQUESTS
+    again = solve(Problem(response, [Resource.total("budget", on_response(curves.levels), limit)]))
     assert record.prices["budget"] == pytest.approx(again.prices[0], rel=1e-5)
-    cost = curves.levels[:, None] * curves.response
-    ids = [f"r{i}" for i in range(curves.accounts)]
-    chosen = decide(curves.response, cost, again.prices, again.tie_share, ids).level
-    spent = float(cost[chosen, np.arange(curves.accounts)].sum())
-    assert spent == pytest.approx(limit, rel=0.05)
+    cost = curves.levels[:, None] * response
+    chosen = decide(response, cost, again.prices, again.tie_share, [f"r{i}" for i in range(times.sum())]).level
+    assert float(cost[chosen, np.arange(times.sum())].sum()) == pytest.approx(limit, rel=0.05)
 
 
 @pytest.mark.timeout(900)
@@ -124,6 +197,8 @@ def test_the_service_gives_every_person_the_voucher_that_is_best_at_the_price(wo
     assert set(answers["reason"]) <= {"optimal", "tie"}
     np.testing.assert_array_equal(answers["level"][clear], score.argmax(axis=1)[clear])
     np.testing.assert_array_equal(answers["incentive"], discount[answers["level"]])
+    offers = np.array(description["level_offers"]["customer"])
+    np.testing.assert_array_equal(answers["offer_id"], offers[answers["level"]])
     own = response[np.arange(len(accounts)), answers["level"]]
     np.testing.assert_allclose(answers["response"], own, rtol=1e-5)
     np.testing.assert_allclose(answers["expected_cost"], own * discount[answers["level"]], rtol=1e-5)

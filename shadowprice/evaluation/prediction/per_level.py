@@ -50,7 +50,7 @@ def response_by_level(
 
     Args:
         y: (N,) responses; p: (N,) predictions at the level given.
-        level: (N,) index into ``levels``; levels: (J,) minor units, ascending.
+        level: (N,) index into ``levels``; levels: (J,) minor units, ascending; equal ones are different offers.
         truth: (N,) true expected response at the level given, where it is known.
         weight: (N,), for instance 1 / propensity.
         interval: around the observed means, by account and partner of each row.
@@ -58,7 +58,7 @@ def response_by_level(
     Raises:
         InvalidInput: a level index outside ``levels``, or what the metrics refuse.
     """
-    amounts = check_levels(levels)
+    amounts = check_levels(levels, ordered=False)
     index = check_index(level, amounts.size)
     table = calibration_table(y, p, index, size=amounts.size, weight=weight, interval=interval)
     true_mean = None

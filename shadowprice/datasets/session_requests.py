@@ -1,0 +1,150 @@
+"""Voucher sessions as the requests of a campaign: the canonical tables that all steps but a session model read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.datasets.campaign_table import campaign_table
+from shadowprice.errors import InvalidInput
+from shadowprice.tables import SessionTables, Tables, validate_sessions, validate_tables
+from shadowprice.tables.rules import VOUCHER
+
+SIDE = "customer"
+PAST_DAYS = 31
+"""Days before the newest session whose redemptions a budget is taken from, where none is named."""
+
+
+def request_tables(
+    tables: SessionTables, *, name: str, budget: float = 0, requests: int = 0, starts_at: str = ""
+) -> Tables:
+    """Return the canonical tables of voucher sessions: each is a request that was answered with its voucher.
+
+    A profile that stands from the start of the log on is that of a person's first session, and one from its end on that
+    of their latest. The propensity of a voucher is its share of all sessions. O(S log S) for S sessions.
+
+    Args:
+        tables: the sessions.
+        name: of the campaign.
+        budget: minor units of the campaign's day; 0: as much as was redeemed on a day of the last month.
+        requests: expected in the day; 0: as many as in the past.
+        starts_at: ISO time of the first hour; empty: the midnight after the newest session.
+
+    Raises:
+        InvalidInput: a start that is no time with a zone, or a budget of 0 because nothing was redeemed.
+    """
+    session = tables.session.sort_values(["collected_at", "session_id"], kind="stable")
+    collected = session["collected_at"]
+    first, last = collected.iloc[0], collected.iloc[-1]
+    known, redeemed = session["label"].notna(), session["label"].eq(1).fillna(False)
+    offer = session.drop_duplicates("voucher_id").sort_values(["discount", "voucher_id"])
+    names = [column for column in session.columns if column.startswith(("x_", "c_"))]
+    of_user = session[["user_id", *names]].rename(columns={"user_id": "account_id"})
+    profiles = [
+        of_user.drop_duplicates("account_id", keep="first").assign(snapshot_ts=first),
+        of_user.drop_duplicates("account_id", keep="last").assign(snapshot_ts=last),
+    ]
+    return validate_tables(
+        {
+            "account": pd.concat(profiles[: 1 + (last > first)], ignore_index=True).assign(side=SIDE),
+            "edge": pd.DataFrame({"src": [], "dst": [], "relation": [], "weight": [], "ts": []}),
+            "offer": pd.DataFrame(
+                {
+                    "offer_id": offer["voucher_id"],
+                    "side": SIDE,
+                    "kind": VOUCHER,
+                    "face_value": offer["discount"],
+                    "min_spend": offer["min_spend"],
+                    "order_index": np.arange(len(offer)),
+                }
+            ),
+            "exposure": pd.DataFrame(
+                {
+                    "request_id": session["session_id"],
+                    "account_id": session["user_id"],
+                    "side": SIDE,
+                    "offer_id": session["voucher_id"],
+                    "decided_at": collected,
+                    "propensity": session.groupby("voucher_id")["session_id"].transform("size") / len(session),
+                }
+            ),
+            "outcome": pd.DataFrame(
+                {
+                    "request_id": session["session_id"],
+                    "observed_at": session["redeemed_at"].fillna(session["expires_at"]).fillna(collected),
+                    "mature": known.astype("boolean"),
+                    "cost_paid": session["discount"].where(redeemed, 0),
+                    "redeemed": session["label"],
+                }
+            ),
+            "campaign": campaign_table(
+                name,
+                instant_of(starts_at, "starts_at") if starts_at else last.normalize() + pd.Timedelta(days=1),
+                budget or _spent_a_day(session[redeemed], first, last),
+                budget_name="budget",
+                ordered_customer=False,
+                expected_requests=requests or None,
+            ),
+        }
+    )
+
+
+def with_served(
+    tables: SessionTables, exposure: pd.DataFrame, outcome: pd.DataFrame, hours: float, left_out: Collection[str] = ()
+) -> SessionTables:
+    """Add the requests that were served to the sessions, without what was done around them.
+
+    A session that the tables have already stays as it is there. Profiles are those of a person's latest session.
+
+    Args:
+        tables: the sessions.
+        exposure, outcome: canonical rows of the requests, of people and vouchers that the sessions have.
+        hours: after which a voucher that was not redeemed has expired.
+        left_out: sessions that are dropped.
+    """
+    session = tables.session[~tables.session["session_id"].isin(left_out)]
+    served = exposure[~exposure["request_id"].isin(session["session_id"])]
+    said = outcome.set_index("request_id").loc[served["request_id"]].reset_index()
+    redeemed = said["redeemed"].eq(1).to_numpy(dtype=bool)
+    profile = session.sort_values("collected_at", kind="stable").drop_duplicates("user_id", keep="last")
+    columns = [column for column in session.columns if column.startswith(("x_", "c_"))]
+    terms = tables.session.drop_duplicates("voucher_id").set_index("voucher_id")[["min_spend", "discount"]]
+    rows = pd.DataFrame(
+        {
+            "session_id": served["request_id"].to_numpy(),
+            "user_id": served["account_id"].to_numpy(),
+            "voucher_id": served["offer_id"].to_numpy(),
+            "collected_at": served["decided_at"].array,
+            "expires_at": served["decided_at"].array + pd.Timedelta(hours=hours),
+            "redeemed_at": said["observed_at"].where(redeemed).array,
+            "label": said["redeemed"].array,
+        }
+    )
+    rows = rows.join(terms, on="voucher_id").merge(profile[["user_id", *columns]], on="user_id", how="left")
+    behaviour = tables.behaviour[tables.behaviour["session_id"].isin(session["session_id"])]
+    whole = pd.concat([session, rows], ignore_index=True) if len(rows) else session
+    return validate_sessions({"session": whole, "behaviour": behaviour})
+
+
+def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:
+    """Minor units that the vouchers of a day of the last :data:`PAST_DAYS` days cost."""
+    since = max(last - pd.Timedelta(days=PAST_DAYS), first)
+    days = max((last - since) / pd.Timedelta(days=1), 1.0)
+    spent = float(redeemed.loc[redeemed["collected_at"] >= since, "discount"].sum())
+    if not spent:
+        raise InvalidInput("is needed: no voucher of the last month was redeemed", field="budget")
+    return int(np.ceil(spent / days))
+
+
+def instant_of(given: datetime | str, field: str) -> datetime:
+    """Return a time with a zone, such as 2026-11-01T00:00Z, or raise :class:`InvalidInput` that names its field."""
+    try:
+        at = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise InvalidInput(f"is not a time, such as 2026-11-01T00:00Z: {given!r}", field=field) from None
+    if at.tzinfo is None:
+        raise InvalidInput("must have a time zone, such as 2026-11-01T00:00Z", field=field)
+    return at
