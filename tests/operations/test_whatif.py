@@ -171,5 +171,6 @@ def test_a_delivery_has_no_budget_to_ask_about(workspace: Path, tmp_path: Path) 
         starts_at=datetime.now(UTC),
     )
     (tmp_path / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
-    with pytest.raises(InvalidInput, match="delivery"):
-        run(WhatifJob(workspace=tmp_path, answer=tmp_path / "answer.json"))
+    for asked in ({"budget": 100.0}, {"least_return": 1.5}):
+        with pytest.raises(InvalidInput, match="delivery"):
+            run(WhatifJob(workspace=tmp_path, answer=tmp_path / "answer.json", **asked))
