@@ -61,7 +61,8 @@ class FundModel(ModuleModel[FundNetwork]):
         offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower; training
             starts at that of the offer's own rows.
         new_offers: whether offers that were never delivered are scored, by their features: half of the training rows
-            then hide their offer's identity, which costs precision at the offers that were delivered.
+            then hide their offer's identity, which costs precision at the offers that were delivered. By default where
+            an offer of the inputs has no delivery; True where one is to be launched after training.
         unit: minor units of the least purchase; amounts are counted in it.
         clip: the expected amount of a conversion is cut at this quantile of the amounts seen.
         others: see :class:`~shadowprice.responses.tabular.module_model.ModuleModel`; ``batch_rows`` 0 means 512, with a
@@ -82,7 +83,7 @@ class FundModel(ModuleModel[FundNetwork]):
         loss: str | None = None,
         given_click: bool = False,
         offer_spread: bool = False,
-        new_offers: bool = False,
+        new_offers: bool | None = None,
         unit: int = 100,
         clip: float = 0.999,
         **options: Any,

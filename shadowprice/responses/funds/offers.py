@@ -58,13 +58,13 @@ class OfferInputs(Plain):
         return OfferInputs(identity, self.scaling.select(names, raw), self.scaling, self.new)
 
 
-def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_], new: bool = False) -> OfferInputs:
+def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_], new: bool | None = None) -> OfferInputs:
     """Inputs of the J offers of a model.
 
     Args:
         offers: level (0 to J − 1, each once) and numbers x_*; None where offers have no features.
         delivered: (J,), whether training has a delivery of the offer.
-        new: whether an offer without a delivery is to be scored by its features.
+        new: whether offers without a delivery are to be scored by their features; by default where there are any.
 
     Raises:
         InvalidInput: a column or a level of ``offers`` is wrong, or an offer has no deliveries and no features, or none
@@ -81,11 +81,13 @@ def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_], new: b
             "says what it is worth; give it features x_* or leave it out",
             field="offers",
         )
-    if not new and not delivered.all():
+    if new is False and not delivered.all():
         number = int(np.flatnonzero(~delivered)[0])
         raise InvalidInput(f"offer {number} has no labeled delivery: {LEARN_NEW}, or leave it out", field="offers")
     identity = np.where(delivered, delivered.cumsum(), UNKNOWN).astype(np.int64)
-    return OfferInputs(identity, scaling.apply(raw), scaling, new and bool(names))
+    return OfferInputs(
+        identity, scaling.apply(raw), scaling, bool(names) and (not delivered.all() if new is None else new)
+    )
 
 
 def _features(offers: pd.DataFrame, count: int) -> tuple[tuple[str, ...], NDArray[np.float32]]:

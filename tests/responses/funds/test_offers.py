@@ -153,7 +153,9 @@ def test_a_new_offer_is_refused_by_a_model_that_does_not_learn_to_score_it(drawn
     frame, _ = launched(drawn, 3)
     given, brief = Inputs(offers=drawn.offers), replace(LEARNING, epochs=1)
     with pytest.raises(InvalidInput, match="offers: offer 3 has no labeled delivery: fit the model with new_offers=Tr"):
-        make("esmm", levels=range(8), inputs=given, training=brief).fit(frame)
+        make("esmm", levels=range(8), inputs=given, training=brief, new_offers=False).fit(frame)
+    opened = make("esmm", levels=range(8), inputs=given, training=brief).fit(frame)
+    assert opened.state().meta["offers"]["new"] is True
     state = make("esmm", levels=range(8), inputs=given, training=brief).fit(drawn.frame()).state()
     more = pd.concat([drawn.offers, drawn.offers.head(1).assign(level=8)], ignore_index=True)
     with pytest.raises(InvalidInput, match=r"offers.level: offer 8 is new: fit the model with new_offers=True"):
