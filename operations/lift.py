@@ -79,7 +79,10 @@ def run(job: LiftJob) -> Analysis:
     hours = hours_of(job.mature_hours, campaign)
     known = final(log, asked["decided_at"], hours)
     if not known.any():
-        raise InvalidInput(f"no decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
+        raise InvalidInput(
+            f"no decision is {hours:g} hours old; wait, or give 0 where the outcomes are all there",
+            field="mature_hours",
+        )
     features, covariates = features_of(job.features, job.segment, set(asked.columns))
     unit = campaign.experiment.unit
     if unit == "hour":

@@ -168,7 +168,10 @@ def _judged(
     held = [name for name, kind in arms.items() if kind == "holdout"]
     requests = requests[requests["arm"] == arm if arm else ~requests["arm"].isin(held)]
     if requests.empty:
-        raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
+        raise InvalidInput(
+            f"no such decision is {hours:g} hours old; wait, or give 0 where the outcomes are all there",
+            field="mature_hours",
+        )
     level = log.decisions.set_index("request_id")["level"].loc[requests["request_id"]].to_numpy()
     if not (level >= 0).any():
         raise InvalidInput("no such decision gave a level", field="log")

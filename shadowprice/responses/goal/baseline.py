@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.evaluation.policy.off_policy import cross_fitted
-from shadowprice.responses.training.config import TrainingConfig
+from shadowprice.responses.training.config import Progress, TrainingConfig
 from shadowprice.responses.uplift.two_outcome import TwoOutcomeModel
 
 
@@ -20,6 +20,7 @@ def row_baselines(
     network: str,
     hidden: int,
     training: TrainingConfig,
+    progress: Progress | None = None,
     folds: int = 3,
     seed: int = 0,
 ) -> NDArray[np.float64]:
@@ -33,7 +34,9 @@ def row_baselines(
     plain = frame.drop(columns=["exploration", "propensity"], errors="ignore")
 
     def fit_predict(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
-        model = FirstStage(levels, seed, network=network, hidden=hidden, training=training).fit(plain[train])
+        model = FirstStage(levels, seed, network=network, hidden=hidden, training=training)
+        model.progress = progress
+        model.fit(plain[train])
         rows = plain[test]
         return np.stack([each.mean(axis=0) for each in (model.curve(rows).response, model.cost(rows))])
 

@@ -89,6 +89,7 @@ class GoalModel(TwoOutcomeModel):
             network=self.network_name,
             hidden=self.hidden,
             training=self.training,
+            progress=self.progress,
             folds=self.folds,
             seed=self.seed,
         )

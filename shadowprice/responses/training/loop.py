@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from shadowprice.checks import require
+from shadowprice.progress import ProgressBar
 from shadowprice.responses.training.checkpoint import Checkpoint, Progressed, Stateful
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.devices import check_device
@@ -64,7 +65,7 @@ def train_epochs(
         config: epochs, patience, and how often a checkpoint is saved.
         carried: everything beside ``module`` that an epoch changes, such as optimizers and random generators; torch's
             own generator is saved in any case.
-        progress: called after every epoch.
+        progress: called after every epoch; without it a single process shows how far it is.
         best: which epoch is kept.
 
     Raises:
@@ -80,25 +81,28 @@ def train_epochs(
         # No number is smaller than NaN, so no epoch would be better.
         run = Progressed([], start if math.isfinite(start) else math.inf, -1, deepcopy(module.state_dict()))
     saved = time.monotonic()
-    for epoch in range(len(run.history), config.epochs):
-        if run.ended or epoch - max(run.best_epoch, best.least_epochs) > config.patience:
-            break
-        module.train()
-        with repeatable():
-            loss = run_epoch(epoch)
-        held_out = measured(module, measure)
-        if not math.isfinite(held_out):
-            require(math.isfinite(run.best), "training", DIVERGED)
-            break
-        run.history.append({"epoch": float(epoch), "train_loss": loss, "validation_loss": held_out})
-        if held_out < run.best - best.least_gain:
-            run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
-        for tell in (progress, here.report):
-            if tell is not None:
-                tell({**run.history[-1], "epochs": float(config.epochs)})
-        if checkpoint is not None and time.monotonic() - saved >= config.save_seconds:
-            checkpoint.save(run, changed)
-            saved = time.monotonic()
+    # Whoever passes a function shows the progress; other callers would wait without a sign.
+    alone = progress is None and here.count == 1
+    with ProgressBar(f"train {type(module).__name__}", config.epochs, "epoch", shown=alone) as bar:
+        for epoch in range(len(run.history), config.epochs):
+            if run.ended or epoch - max(run.best_epoch, best.least_epochs) > config.patience:
+                break
+            module.train()
+            with repeatable():
+                loss = run_epoch(epoch)
+            held_out = measured(module, measure)
+            if not math.isfinite(held_out):
+                require(math.isfinite(run.best), "training", DIVERGED)
+                break
+            run.history.append({"epoch": float(epoch), "train_loss": loss, "validation_loss": held_out})
+            if held_out < run.best - best.least_gain:
+                run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
+            for tell in (progress or bar.epoch, here.report):
+                if tell is not None:
+                    tell({**run.history[-1], "epochs": float(config.epochs)})
+            if checkpoint is not None and time.monotonic() - saved >= config.save_seconds:
+                checkpoint.save(run, changed)
+                saved = time.monotonic()
     if checkpoint is not None and not run.ended:
         run.ended = True
         checkpoint.save(run, changed)

@@ -114,6 +114,20 @@ def test_a_trial_without_held_out_accounts_is_learned_from_and_one_of_these_alon
         model.fit(frame.assign(exploration=held_out))
 
 
+def test_the_first_stages_of_the_baseline_report_their_epochs() -> None:
+    told: list[float] = []
+    make(
+        "end_to_end",
+        levels=LEVELS,
+        hidden=2,
+        training=QUICK,
+        fine_tuning=NO_ROUNDS,
+        progress=lambda row: told.append(row["epoch"]),
+    ).fit(World(0).trial(60).frame)
+    # Three folds, the first stage itself, and the goal.
+    assert told.count(0.0) == 5
+
+
 def test_one_fold_is_refused() -> None:
     with pytest.raises(InvalidInput, match="folds"):
         make("end_to_end", levels=LEVELS, folds=1)

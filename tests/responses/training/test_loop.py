@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,23 @@ def test_decay_shrinks_what_is_not_heard_by_the_rate_and_no_faster() -> None:
     # A decay that is part of the gradient would have moved it by the learning rate in every step, 0.095 in all.
     assert pair.unheard.item() == pytest.approx(2.0 * left[-1], abs=1e-5)
     assert pair.heard.item() > 2.05
+
+
+def test_training_without_a_caller_that_shows_its_progress_shows_it_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shadowprice.progress.EVERY", 0.01)
+    config, told = TrainingConfig(epochs=5, patience=5), list[float]()
+
+    def run_epoch(epoch: int) -> float:
+        time.sleep(0.02)
+        return 1.0 / (epoch + 1)
+
+    train_epochs(Pair(), run_epoch, lambda: 0.0, config)
+    assert "train Pair: 5 of 5 epochs" in capsys.readouterr().err
+    train_epochs(Pair(), run_epoch, lambda: 0.0, config, progress=lambda row: told.append(row["epoch"]))
+    assert told == [0, 1, 2, 3, 4]
+    assert capsys.readouterr().err == ""
 
 
 def test_groups_have_decays_of_their_own() -> None:
