@@ -135,6 +135,7 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
             told = (
                 f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and "
                 f"spend {cost} [{low}, {high}] per request, from {each['requests']:,} requests"
+                + (f"; {each['outside']:,} without overlap are left out" if each["outside"] else "")
             )
         console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
     if "logged" in found and (nothing := found["logged"]["given_nothing"]):

@@ -73,7 +73,8 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     """Write the estimate.
 
     Raises:
-        InvalidInput: the log cannot answer: no mature request, no overlap, or too few rows; the message says why.
+        InvalidInput: the log cannot answer: no mature request, too little overlap, or too few rows; the message says
+            why.
         NotFound: the workspace has no model.
     """
     campaign = read_campaign(job.campaign)
@@ -98,7 +99,7 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         assert priced is not None
         price = job.price if job.price >= 0 else _price(rows, priced, job.budget, estimator)
         found = rows.estimate(priced.at(price), estimator)
-    ineligible = len(requests) - unknown - found.requests
+    ineligible = len(requests) - unknown - found.requests - found.outside
     content = {
         "campaign": campaign.name,
         "policy": {"arm": job.arm or None, "level": job.level if job.level >= 0 else None, "price": price},
@@ -304,6 +305,12 @@ def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> fl
     return high
 
 
+def _outside(found: PolicyEstimate) -> str:
+    share = f"{found.outside / (found.requests + found.outside):.2%} of all"
+    value = found.outside_value
+    return share if value is None else f"{share} and {value:.2%} of the value that the model expects of the policy"
+
+
 def _page(
     campaign: Campaign, job: OffpolicyJob, found: PolicyEstimate, price: float | None, left_out: tuple[int, int, int]
 ) -> Iterator[str]:
@@ -317,6 +324,9 @@ def _page(
     for count, reason in zip(left_out, reasons, strict=True):
         if count:
             yield f"{count:,} requests {reason} are left out."
+    if found.outside:
+        yield f"{found.outside:,} requests, {_outside(found)}, could not get in the log what the policy gives: they are"
+        yield "left out too."
     yield ""
     yield "| | per request | in all |"
     yield "|---|---|---|"

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 LEAST_ROWS = 100
 """Effective rows below which an estimate is refused."""
+MOST_OUTSIDE = 0.02
+"""Share of a side's requests, and of the value or spend that a model expects, that may lack overlap."""
 ESTIMATORS = ("ips", "hajek", "dr")
 
 
@@ -39,8 +41,10 @@ class PolicyEstimate:
     """Estimate of a policy on the requests of a log.
 
     value, cost     per request, cost in minor units
-    requests        that the estimate is of
+    requests        that the estimate is of: the log could give them what the policy gives
     effective_rows  rows that the weighted mean is worth (Kish)
+    outside         requests without overlap, which are left out
+    outside_value   share of the policy's value that the model expects of these; None without a model
     """
 
     estimator: str
@@ -48,6 +52,8 @@ class PolicyEstimate:
     cost: Estimate
     requests: int
     effective_rows: float
+    outside: int = 0
+    outside_value: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +68,10 @@ class _Weighed:
     logged: Array
     predicted: Array
     expected: Array
+
+    def take(self, rows: NDArray[np.bool_]) -> _Weighed:
+        """Return some of the requests."""
+        return _Weighed(self.chosen[rows], self.logged[rows], self.predicted[:, rows], self.expected[:, rows])
 
     def mean(self, place: int, outcome: Array, estimator: str, interval: Interval | None) -> Any:
         """Mean outcome under the policy; ``place`` is 0 for the value and 1 for the cost."""
@@ -99,24 +109,32 @@ class LoggedRows:
     ) -> PolicyEstimate:
         """Estimate value and spend of a policy, with intervals that draw whole accounts.
 
+        Requests that the log could not give what the policy gives are left out, and their number is in the estimate.
+
         Args:
             target: side → policy of its requests.
             estimator: ``ips`` (Horvitz and Thompson), ``hajek`` (weights sum to one) or ``dr`` (doubly robust).
             level, replications: of the intervals.
 
         Raises:
-            InvalidInput: the policy gives levels that the log could not give, or the log is worth fewer than
-                :data:`LEAST_ROWS` rows of it; the message names side, level and share.
+            InvalidInput: more than :data:`MOST_OUTSIDE` is left out, or the log is worth fewer than
+                :data:`LEAST_ROWS` rows of the policy; the message names side, level and share.
 
         Source: Dudík, Langford and Li (2011); record 37. O(J·N + replications·N).
         """
-
-        def checked(side: str) -> Target:
-            policy = target(side)
-            self._check_overlap(side, policy.probability, self.propensity[side])
-            return policy
-
-        weighed = self._weighed(checked, estimator)
+        policies = {side: target(side) for side in self.propensity}
+        weighed = self._weighed(policies.__getitem__, estimator)
+        inside = np.ones(self.level.size, dtype=np.bool_)
+        for side, policy in policies.items():
+            inside[self.rows(side)] = self._overlap(side, policy.probability)
+        outside = _shares(weighed.expected, ~inside)
+        if outside.max() > MOST_OUTSIDE:
+            raise InvalidInput(
+                f"{outside.max():.1%} of its value or spend is of requests that the log could not give what the "
+                f"policy gives, more than {MOST_OUTSIDE:.0%}; ask for a higher price or a smaller budget, or explore",
+                field="policy",
+            )
+        weighed = weighed.take(inside)
         effective = effective_rows(weighed.chosen, weighed.logged)
         if effective < LEAST_ROWS:
             raise InvalidInput(
@@ -124,11 +142,20 @@ class LoggedRows:
                 "what the policy gives; explore more, or wait for more requests",
                 field="policy",
             )
-        interval = Interval(level=level, cluster=self.account, replications=replications)
+        interval = Interval(level=level, cluster=self.account[inside], replications=replications)
         value, cost = (
-            weighed.mean(place, outcome, estimator, interval) for place, outcome in enumerate((self.value, self.cost))
+            weighed.mean(place, outcome[inside], estimator, interval)
+            for place, outcome in enumerate((self.value, self.cost))
         )
-        return PolicyEstimate(estimator, value, cost, requests=self.level.size, effective_rows=effective)
+        return PolicyEstimate(
+            estimator,
+            value,
+            cost,
+            requests=int(inside.sum()),
+            effective_rows=effective,
+            outside=int((~inside).sum()),
+            outside_value=None if any(each.value is None for each in policies.values()) else float(outside[0]),
+        )
 
     def mean_cost(self, target: Callable[[str], Target], estimator: str = "dr") -> float:
         """Estimate the spend of a policy per request, in minor units, without an interval. O(J·N).
@@ -162,16 +189,26 @@ class LoggedRows:
                 expected[place, rows] = (policy.probability * model).sum(axis=0)
         return _Weighed(chosen, logged, predicted, expected)
 
-    def _check_overlap(self, side: str, probability: Array, propensity: Array) -> None:
-        impossible = (probability > 0) & (propensity <= 0)
-        if impossible.any():
+    def _overlap(self, side: str, probability: Array) -> NDArray[np.bool_]:
+        """bool (n,): the requests of a side that the log could give every level that the policy gives."""
+        impossible = (probability > 0) & (self.propensity[side] <= 0)
+        inside: NDArray[np.bool_] = np.logical_not(impossible.any(axis=0))
+        if inside.mean() < 1 - MOST_OUTSIDE:
             level = int(impossible.sum(axis=1).argmax())
-            share = impossible[level].mean()
             raise InvalidInput(
-                f"the log could not give level {level}, which the policy gives to {share:.1%} of the requests of side "
-                f"{side}; serve an arm of kind explore, or set exploration",
+                f"the log could not give level {level}, which the policy gives, to {impossible[level].mean():.1%} of "
+                f"the requests of side {side}; {MOST_OUTSIDE:.0%} may lack a level. Serve an arm of kind explore or "
+                "set exploration; where it was on, limits left no room: ask for a higher price or a smaller budget",
                 field="policy",
             )
+        return inside
+
+
+def _shares(expected: Array, rows: NDArray[np.bool_]) -> Array:
+    """(2,): share of expected (2, N) value and cost that is of some requests; 0 where nothing is expected."""
+    total = expected.sum(axis=1)
+    found: Array = np.divide(expected[:, rows].sum(axis=1), total, out=np.zeros(2), where=total > 0)
+    return found
 
 
 def logged_rows(requests: pd.DataFrame, decisions: pd.DataFrame) -> LoggedRows:

@@ -64,6 +64,44 @@ def test_a_level_that_the_log_could_not_give_is_refused_with_its_share() -> None
         rows.estimate(lambda _: always, "hajek")
 
 
+@pytest.mark.parametrize("estimator", ["hajek", "dr"])
+def test_requests_that_could_not_get_a_level_are_left_out_and_the_rest_covers_its_truth(estimator: str) -> None:
+    # Near the end of a budget the dearest level did not fit: the log had no chance of it for some of one kind.
+    logs, left = 400, np.array([500, 496])
+    truth = (left * (JUDGED * TRUTH).sum(axis=0)).sum() / left.sum()
+    covered = 0
+    for seed in range(logs):
+        rows, kind = draw(seed)
+        random = np.random.default_rng(10_000 + seed)
+        stopped = random.choice(np.flatnonzero(kind == 1), 4, replace=False)
+        shares = rows.propensity["customer"]
+        shares[:, stopped] = np.array([[0.5], [0.5], [0.0]])
+        rows.level[stopped] = random.integers(0, 2, stopped.size)
+        rows.value[stopped] = random.random(stopped.size) < TRUTH[rows.level[stopped], 1]
+        rows.cost[stopped] = rows.value[stopped] * PAID[rows.level[stopped]]
+        expense = PAID[:, None] * MODEL[:, kind]
+        target = Target(JUDGED[:, kind], MODEL[:, kind], expense)
+        found = rows.estimate(lambda _, target=target: target, estimator, replications=200)
+        expected = (JUDGED * MODEL).sum(axis=0)[kind]
+        assert (found.outside, found.requests) == (stopped.size, kind.size - stopped.size)
+        assert found.outside_value == pytest.approx(expected[stopped].sum() / expected.sum())
+        covered += found.value.low <= truth <= found.value.high
+    # Three standard errors of a share of 0.95 among the logs are 0.033.
+    assert abs(covered / logs - 0.95) < 0.033, covered / logs
+
+
+def test_few_requests_with_most_of_the_value_are_refused() -> None:
+    rows, kind = draw(3)
+    rows.propensity["customer"][2, :5] = 0.0
+    rows.level[:5] = 0
+    always = np.repeat([[0.0], [0.0], [1.0]], kind.size, axis=1)
+    value = np.where(np.arange(kind.size) < 5, 50.0, 0.3) * always
+    with pytest.raises(InvalidInput, match=r"\d\d.\d% of its value or spend"):
+        rows.estimate(lambda _: Target(always, value, value), "dr")
+    found = rows.estimate(lambda _: Target(always), "hajek")
+    assert (found.outside, found.outside_value) == (5, None)
+
+
 def test_a_log_that_is_worth_few_requests_of_the_policy_is_refused() -> None:
     rows, kind = draw(2, requests=300)
     never = Target(np.repeat([[1.0], [0.0], [0.0]], kind.size, axis=1))

@@ -184,6 +184,30 @@ def test_a_budget_is_found_where_the_log_never_gave_what_lower_prices_give(tmp_p
     assert json.loads((tmp_path / "found.json").read_text())["policy"]["price"] == pytest.approx(0.006, rel=0.1)
 
 
+def test_a_budget_is_estimated_where_a_few_requests_could_not_get_a_level(tmp_path: Path, served: Served) -> None:
+    def stopped(frame: pd.DataFrame) -> pd.DataFrame:
+        late = frame["level"].to_numpy() < 3
+        late &= late.cumsum() <= 5
+        shares = [
+            [1 / 3, 1 / 3, 1 / 3, 0.0] if row else each for row, each in zip(late, frame["propensities"], strict=True)
+        ]
+        return frame.assign(propensities=shares)
+
+    shared = {"workspace": tmp_path, "mature_hours": 0, "price": 0.0}
+    before = run(job(tmp_path, tmp_path / "campaign.json", **shared))
+    rewrite_decisions(tmp_path / "log", stopped)
+    found = run(job(tmp_path, tmp_path / "campaign.json", **shared))
+    assert 0 < found.outside <= 5
+    assert found.requests + found.outside == before.requests
+    assert found.value.low < before.value.value < found.value.high
+    content, page = json.loads((tmp_path / "found.json").read_text()), (tmp_path / "found.md").read_text()
+    assert content["outside"] == found.outside
+    assert content["ineligible"] == 0
+    assert (
+        f"{found.outside} requests, {found.outside / before.requests:.2%} of all and {found.outside_value:.2%}" in page
+    )
+
+
 def rewrite_decisions(log: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     """Change the decisions of a log of one segment."""
     (file,) = log.glob("decisions*")
