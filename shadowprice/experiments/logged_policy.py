@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 LEAST_ROWS = 100
 """Effective rows below which an estimate is refused."""
-MOST_OUTSIDE = 0.02
+MOST_OUTSIDE = 0.05
 """Share of a side's requests, and of the value or spend that a model expects, that may lack overlap."""
 ESTIMATORS = ("ips", "hajek", "dr")
 
