@@ -105,6 +105,14 @@ def commands(shell: str) -> Iterator[list[str]]:
         text = ""
 
 
+def masked(text: str) -> list[str]:
+    """Words of a text, without figures, folders, lines of tables and digests, which differ between processors."""
+    text = re.sub(r"\S*runs\d*/\S+|\S*/report\.html", "RUN", text)
+    text = re.sub(r"-[0-9a-f]{12}\b", "-VERSION", text)
+    text = re.sub(r"[−-]?\d[\d.,:T+e-]*\d|[−-]?\d", "#", text)
+    return re.sub(r"[^\w#→.:,;%λ]+", " ", text).split()
+
+
 def _whole(command: str) -> bool:
     try:
         shlex.split(command, comments=True)

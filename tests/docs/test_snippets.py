@@ -171,3 +171,15 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "rules",
         "tokens",
     ]
+
+
+GUIDES = sorted([*(ROOT / "docs/how-to").glob("*.md"), *(ROOT / "docs/tutorials").glob("*.md")])
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_begins_with_where_to_stand_and_ends_with_what_to_do_next(guide: Path) -> None:
+    text = guide.read_text()
+    title, start, *_ = text.split("\n\n")
+    assert title.startswith("# ")
+    assert start.startswith("Start in the repository")
+    assert text.rstrip().splitlines()[-1].startswith("Next: [")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from snippets import masked
 
 from serving.local.launch import free_port
 from shadowprice.currency import Currency
@@ -30,14 +31,6 @@ def shown(start: str) -> tuple[list[str], str]:
     """Words of the command that starts so on the page, and what the page shows below it."""
     (block,) = re.findall(rf"```console\n\$ shadowprice ({start}.*?)\n(.*?)```", PAGE, flags=re.DOTALL)
     return block[0].split(), block[1]
-
-
-def masked(text: str) -> list[str]:
-    """Words of a text, without figures, folders, lines of tables and digests, which differ between processors."""
-    text = re.sub(r"\S*runs\d*/\S+|\S*/report\.html", "RUN", text)
-    text = re.sub(r"-[0-9a-f]{12}\b", "-VERSION", text)
-    text = re.sub(r"[−-]?\d[\d.,:T+e-]*\d|[−-]?\d", "#", text)
-    return re.sub(r"[^\w#→.:,;%λ]+", " ", text).split()
 
 
 @dataclass(frozen=True)
