@@ -47,7 +47,8 @@ def run_of(guide: Path) -> str:
     if after is None:
         assert "no run is needed" in start, guide.name
         return ""
-    return after[1] or run_of(guide.with_name(after[2]))
+    # A line break in code is read and copied as a space.
+    return after[1].replace("\n", " ") if after[1] else run_of(guide.with_name(after[2]))
 
 
 @pytest.fixture(scope="module")
