@@ -189,6 +189,7 @@ ITEMS = {
 }
 CALL = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": ITEMS}
 SALE = {"request_id": "typed-2", "redeemed": True, "cost": 50, "observed_at": "2024-05-01T12:00:00Z"}
+REVERSAL = SALE | {"kind": "reversal", "observed_at": "2099-05-01T12:00:00Z"}
 EVENT = {"specversion": "1.0", "id": "typed-1", "source": "test", "type": "t", "data": SALE}
 UNREAD = REQUEST | {"request_id": "unread", "context": {"x_unread": 1}}
 
@@ -223,7 +224,7 @@ UNREAD = REQUEST | {"request_id": "unread", "context": {"x_unread": 1}}
         ("ledger", "/v1/authorizations", CALL | {"campaign": "autumn"}, 404),
         ("ledger", "/v1/outcomes", EVENT, 200),
         ("ledger", "/v1/outcomes", EVENT | {"data": SALE | {"cost": 40}}, 409),
-        ("ledger", "/v1/corrections", EVENT | {"id": "typed-2", "data": SALE | {"kind": "reversal"}}, 200),
+        ("ledger", "/v1/corrections", EVENT | {"id": "typed-2", "data": REVERSAL}, 200),
         ("ledger", "/v1/corrections", EVENT, 422),
         ("ledger", "/v1/releases", {"campaign": "spring", "request_ids": ["typed-3"]}, 404),
         ("ledger", "/v1/releases", {"campaign": "spring", "request_ids": ["typed-2"]}, 409),
