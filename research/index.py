@@ -31,8 +31,8 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
         "payments are those of the known truth, at equal true cost; the attainable gain is that of the optimum over "
         "the best flat mixture of levels.",
         "",
-        "| page | primary comparison | verdict | difference [95 %] | seeds | measured on |",
-        "|---|---|---|---|---|---|",
+        "| page | primary comparison | verdict | difference [95 %] | seeds |",
+        "|---|---|---|---|---|",
         *(_row(name, page) for name, page in pages.items()),
         "",
         *_missing([name for name in names if name not in pages]),
@@ -62,5 +62,5 @@ def _row(name: str, page: dict[str, Any]) -> str:
         verdict = primary["verdict"]
         bounds = [math.nan if primary[key] is None else primary[key] for key in ("mean", "low", "high")]
         difference = show(Estimate(*bounds), sign=True)
-    cells = [f"[{name}]({name}.md)", compared, verdict, difference, str(page["seeds"]), page.get("measured", "")]
+    cells = [f"[{name}]({name}.md)", compared, verdict, difference, str(page["seeds"])]
     return "| " + " | ".join(cells) + " |"

@@ -59,7 +59,7 @@ def _comparisons(page: Mapping[str, Any]) -> dict[Comparison, Mapping[str, Any]]
 OURS = "hazard on sgc2 (ours)"
 MAIN, BY_REQUESTS = "loss, %: eq. 17–20, 24", "budgets by requests"
 OVER_TRUTH = "MSE over the truth's"
-SIMULATED = f"{PRIVATE}, the page simulates"
+SIMULATED = "simulated data"
 LONG, ONE, NONE = "history of 2 and more", "history of 1", "history of 0"
 LARGEST, EXACT = "heuristic, 200,000 users", "exact, 200,000 users"
 

@@ -32,7 +32,7 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
         *_verdict(table, summary),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}.",
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took}{on}.",
         "",
         *_grid(table, summary),
     ]
@@ -47,11 +47,11 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
 def _verdict(table: Table, summary: Summary) -> list[str]:
     """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
     primary = table.primary
-    named = f"**Verdict.** {summary.sentence(*primary.comparison)}. Named before measurement"
+    named = f"**Verdict.** {summary.sentence(*primary.comparison)}"
     if summary.seeds == 1:
-        return [f"{named}; the data are fixed, so intervals are those in the table.", ""]
+        return [f"{named}. The data are fixed, so intervals are those in the table.", ""]
     return [
-        f"{named}; {table.seeds or primary.seeds} seeds detect {primary.effect:g} with {primary.power:.0%} power.",
+        f"{named}. {table.seeds or primary.seeds} seeds detect {primary.effect:g} with {primary.power:.0%} power.",
         "",
     ]
 
@@ -81,7 +81,7 @@ def _differences(table: Table, summary: Summary) -> list[str]:
     columns = list(dict.fromkeys(column for column, _, _ in table.compare))
     pairs = list(dict.fromkeys((row, other) for _, row, other in table.compare))
     lines = [
-        "| paired difference, verdict by Holm's method | " + " | ".join(columns) + " |",
+        "| paired difference | " + " | ".join(columns) + " |",
         "|---|" + "---|" * len(columns),
     ]
     for row, other in pairs:

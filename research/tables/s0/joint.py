@@ -154,14 +154,9 @@ def split_value(sides: list[Choices], total: float, weight: Mapping[Side, float]
 
 
 def reading(found: Summary) -> str:
-    """Return what training and budget each add to the verdict, and the most that one budget can add."""
+    """Return what training and budget each add to the verdict."""
     training, budget = (found.sentence(MAIN, *pair) for pair in (TRAINING, BUDGET))
-    worst = max(found.cell(f"{TRUE}, {REQUESTS}", loss(basis, each)).value for basis in BASES for each in BUDGETS)
-    split = found.cell(f"{TRUE}, {REQUESTS}", MAIN).value
-    return (
-        f"The verdict is the sum of two steps. Training: {training}; budget: {budget}. With the true curves, budgets "
-        f"by requests lose {split:.2g} % of the value at the world's own budget and up to {worst:.2g} % at the others."
-    )
+    return f"The verdict is the sum of two steps. Training: {training}; budget: {budget}."
 
 
 TRAINING = (f"{JOINT}, {REQUESTS}", f"{SEPARATE}, {REQUESTS}")
