@@ -34,7 +34,7 @@ def measure(
     if only_write:
         write(RESULTS)
         return
-    for name in names or [each for each in BENCHMARKS if each not in ON_REQUEST]:
+    for name in names or [benchmark for benchmark in BENCHMARKS if benchmark not in ON_REQUEST]:
         print(f"== {name}", flush=True)
         folder = RESULTS / "quick" if quick else RESULTS
         cells = Cells(folder / f"{name}.json", kept=keep)

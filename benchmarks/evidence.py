@@ -58,14 +58,14 @@ def covered(trial: TrialFiles, found: SideEvidence) -> dict[str, list[bool]]:
     """
     mean, incentives = trial.truth.mean(axis=1), incentives_of(trial)
     hits: dict[str, list[bool]] = {"difference": [], "relative": [], "cost of one extra": []}
-    for each in found.levels[1:]:
-        rise = mean[each.level] - mean[0]
-        hits["difference"].append(_holds(each.difference, rise))
-        hits["relative"].append(each.relative is None or _holds(each.relative, rise / mean[0]))
-        open_ = each.difference is not None and each.difference.low <= 0 <= each.difference.high
+    for level in found.levels[1:]:
+        rise = mean[level.level] - mean[0]
+        hits["difference"].append(_holds(level.difference, rise))
+        hits["relative"].append(level.relative is None or _holds(level.relative, rise / mean[0]))
+        open_ = level.difference is not None and level.difference.low <= 0 <= level.difference.high
         if rise > 0:
-            paid = incentives[each.level] * (mean[each.level] if trial.levels else 1.0)
-            hits["cost of one extra"].append(open_ or _holds(each.cost_each, paid / rise))
+            paid = incentives[level.level] * (mean[level.level] if trial.levels else 1.0)
+            hits["cost of one extra"].append(open_ or _holds(level.cost_each, paid / rise))
     return hits
 
 
@@ -91,7 +91,7 @@ def compare(
                 for name, each in covered(trial, found).items():
                     hits.setdefault(name, []).extend(each)
             rates = [verdicts[name] / draws for name in ("not identified", "identified", "wrong way")]
-            cover = [f"{np.mean(each):.1%} of {len(each)}" if each else "–" for each in hits.values()]
+            cover = [f"{np.mean(hit):.1%} of {len(hit)}" if hit else "–" for hit in hits.values()]
             print(f"| {shape} | {effect:g} | {' | '.join(f'{rate:.1%}' for rate in rates)} | {' | '.join(cover)} |")
 
 

@@ -80,7 +80,11 @@ def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
         plain = min((one["DNN"][:, 1], all_threads["DNN"][:, 1]), key=np.median)
         for way, took, dnn in (
             ("one_thread", {label: each[:, 0] for label, each in one.items()}, one["DNN"][:, 0]),
-            ("by_the_clock", {**{label: each[:, 1] for label, each in all_threads.items()}, "DNN": plain}, plain),
+            (
+                "by_the_clock",
+                {**{label: all_thread[:, 1] for label, all_thread in all_threads.items()}, "DNN": plain},
+                plain,
+            ),
         ):
             trained = {label: (1 - HELD_OUT) * sessions / float(np.median(each)) for label, each in took.items()}
             times = {label: np.divide(each, dnn).tolist() for label, each in took.items()}

@@ -40,19 +40,19 @@ def _commands() -> Iterator[str]:
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    words = " ".join(_label(each) if each.required else f"[{_label(each)}]" for each in arguments)
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    words = " ".join(_label(argument) if argument.required else f"[{_label(argument)}]" for argument in arguments)
     yield from ("", f"## shadowprice {name}", "", f"    shadowprice {name} {words}", "")
     yield from (line.strip().replace("``", "`") for line in command.help.strip().splitlines())
     yield ""
-    for each in command.params:
-        if each.name == "help" or each.help == COMMON_JSON:
+    for param in command.params:
+        if param.name == "help" or param.help == COMMON_JSON:
             continue
-        label = _label(each) if each in arguments else ", ".join(each.opts)
+        label = _label(param) if param in arguments else ", ".join(param.opts)
         default = (
-            " (required)" if each.required else "" if each.default in (None, "", False) else f" (`{each.default}`)"
+            " (required)" if param.required else "" if param.default in (None, "", False) else f" (`{param.default}`)"
         )
-        yield f"- `{label}`{default}: {each.help}"
+        yield f"- `{label}`{default}: {param.help}"
 
 
 def _label(argument: Any) -> str:

@@ -37,7 +37,7 @@ def init(
     if as_json:
         tables: dict[str, dict[str, str]] = {}
         for part in found.parts:
-            tables.setdefault(part.table, {}).update({name: each.own for name, each in part.columns.items()})
+            tables.setdefault(part.table, {}).update({name: column.own for name, column in part.columns.items()})
         print(json.dumps({"mapping": str(path), "columns": tables, "missing": found.missing}))
         return
     console = Console(soft_wrap=True)

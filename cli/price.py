@@ -53,10 +53,10 @@ def history(workspace: Workspace, as_json: AsJson = False) -> None:
     campaign = read_campaign(workspace)
     records, faults = PriceStore(workspace / PRICES).history(campaign.name)
     if as_json:
-        print(json.dumps({"prices": [json.loads(each.to_json()) for each in records], "faults": faults}))
+        print(json.dumps({"prices": [json.loads(record.to_json()) for record in records], "faults": faults}))
     else:
-        for each in records:
-            print(line(each, campaign))
+        for record in records:
+            print(line(record, campaign))
         for fault in faults:
             print(f"damaged: {fault}")
     if faults:

@@ -76,8 +76,8 @@ def whatif(
                 levels={side: [round(each) for each in given] for side, given in amounts(levels, "levels").items()},
                 limits={name: given[0] for name, given in amounts(limit, "limit").items()},
                 caps={side: given[0] for side, given in amounts(cap, "cap").items()},
-                sizes={name: number(each, "size") for name, each in pairs(size or (), "size").items()},
-                fees={name: number(each, "fee") for name, each in pairs(fee or (), "fee").items()},
+                sizes={name: number(pair, "size") for name, pair in pairs(size or (), "size").items()},
+                fees={name: number(pair, "fee") for name, pair in pairs(fee or (), "fee").items()},
                 rows=rows,
                 log=log,
             )

@@ -59,7 +59,7 @@ class CompactSqliteOnlineStore(SqliteOnlineStore):  # type: ignore[misc]
         """Event time and values by name of each entity; None where it has no row."""
         del requested_features  # all of them are in the row that is read
         name, connection = _table(config, table), self._get_conn(config)
-        keys = [_key(each, config) for each in entity_keys]
+        keys = [_key(entity_key, config) for entity_key in entity_keys]
         marks = ", ".join("?" * len(keys))
         rows = connection.execute(f"SELECT key, row, at FROM {name} WHERE key IN ({marks})", keys).fetchall()
         shape = self._shape(connection, name) if rows else b""

@@ -114,10 +114,10 @@ def run(job: LiftJob) -> Analysis:
     lines = chain(page(campaign, found, per, young), everybody_lines(everybody, Currency.of(campaign.currency)))
     write_whole(job.page, "\n".join(lines) + "\n")
     told: dict[str, float] = {"sample_ratio_holds": float(not found.mismatch)}
-    for each in found.lifts:
-        effects = {"gain": each.value, "relative_gain": each.relative, "cost": each.cost}
-        told |= {f"{each.arm}_{name}": effect.value for name, effect in effects.items()}
-        told |= {f"{each.arm}_gain_low": each.value.low, f"{each.arm}_gain_high": each.value.high}
+    for lift in found.lifts:
+        effects = {"gain": lift.value, "relative_gain": lift.relative, "cost": lift.cost}
+        told |= {f"{lift.arm}_{name}": effect.value for name, effect in effects.items()}
+        told |= {f"{lift.arm}_gain_low": lift.value.low, f"{lift.arm}_gain_high": lift.value.high}
     write_figures(job.figures, told)
     if found.mismatch:
         _refuse(found)

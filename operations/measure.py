@@ -108,7 +108,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         responses=dict.fromkeys(campaign.sides, 0.0),
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
-        used_of=dict.fromkeys((each.name for each in campaign.limits.budgets), 0),
+        used_of=dict.fromkeys((budget.name for budget in campaign.limits.budgets), 0),
         caps={each.name: CapUse.of({}, {}) for each in campaign.limits.counted_by_owner},
         observed_at=datetime.now(UTC),
     )

@@ -138,9 +138,9 @@ def at_prices(
         return [str(error)] * len(prices), 0
     found: list[PolicyEstimate | str] = []
     main, *further = campaign.priced
-    for each in prices:
+    for price in prices:
         try:
-            found.append(rows.estimate(priced.at(each[main], [each.get(name, 0.0) for name in further]), "dr"))
+            found.append(rows.estimate(priced.at(price[main], [price.get(name, 0.0) for name in further]), "dr"))
         except InvalidInput as error:
             found.append(str(error))
     return found, nothing

@@ -179,7 +179,7 @@ def _back_to_incumbent(job: PromoteJob, campaign: Campaign) -> str:
     """Serve the model before the one that was promoted last, if the watch alarms on that one."""
     steps = notes(job.workspace / CANARY_LOG)
     version = str(read_meta((job.workspace / MODEL).resolve())["model_version"])
-    last = next((each for each in reversed(steps) if each["step"] in ("promote", "back")), None)
+    last = next((step for step in reversed(steps) if step["step"] in ("promote", "back")), None)
     promoted = last is not None and (last["step"], last["model_version"]) == ("promote", version)
     if last is None or not promoted or not watch_alarms(job.workspace, campaign.name, version):
         return "none"
@@ -225,10 +225,10 @@ def stage_rows(
             earned = budget.limit * rows.loc[own, "response"].to_numpy(dtype=np.float64)
         charge[own] = canary.prices.get(budget.name, 0.0) * (cost - earned)
         # A budget of some requests alone is left out: the log does not tell which it counted.
-        for each in campaign.group_budgets:
-            plain = each.form == "total" and not (each.partners or each.where)
-            if plain and each.side in (None, side):
-                charge[own] += canary.prices.get(each.name, 0.0) * cost
+        for group_budget in campaign.group_budgets:
+            plain = group_budget.form == "total" and not (group_budget.partners or group_budget.where)
+            if plain and group_budget.side in (None, side):
+                charge[own] += canary.prices.get(group_budget.name, 0.0) * cost
     day = (rows["decided_at"] - canary.since) // pd.Timedelta(days=1)
     return rows.assign(net=rows["value"] - charge, day=day.astype(np.int64)), columns
 
@@ -264,7 +264,9 @@ def _log(
 
 
 def _plain(values: dict[str, object]) -> dict[str, object]:
-    return {name: None if isinstance(each, float) and not np.isfinite(each) else each for name, each in values.items()}
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in values.items()
+    }
 
 
 def _page(told: dict[str, Any], verdict: StageVerdict | None, currency: Currency) -> Iterator[str]:

@@ -205,7 +205,7 @@ class Solver:
         self.heads: Mapping[Side, Head] = load_heads(model)
         self._towers, self._encoders = load_towers(model), load_encoders(model)
         self._defaults = stored_defaults(self.heads, self._towers)
-        self._widths = {side: each.size for side, each in self._defaults.items()}
+        self._widths = {side: default.size for side, default in self._defaults.items()}
         self.prices = prices or PriceStore(workspace / PRICES / CANARY_PRICES if canary else workspace / PRICES)
         self._features, self._workspace = workspace / FEATURES, workspace
         self._coverage = self.campaign.coverage(read_columns(self.campaign, workspace))

@@ -131,12 +131,13 @@ def _page(found: Verdict, hours: float) -> Iterator[str]:
     )
     yield f"**{count} alarms.**" if count else calm
     yield f"{found.requests:,} requests of this model are at least {hours:g} hours old and were judged."
-    if idle := sorted({*CHECKS} - {each.check for each in found.findings}):
+    if idle := sorted({*CHECKS} - {finding.check for finding in found.findings}):
         yield f"Without requests to judge: {', '.join(idle)}."
     yield ""
     yield "| check | side | level | rows | statistic | limit | alarm | verdict |"
     yield "|---|---|---|---|---|---|---|---|"
-    for each in found.findings:
-        level = "all" if each.level < 0 else each.level
-        numbers = f"{each.rows:,} | {each.statistic:.3g} | {each.limit:.3g}"
-        yield f"| {each.check} | {each.side} | {level} | {numbers} | {'yes' if each.alarm else ''} | {each.sentence} |"
+    for finding in found.findings:
+        level = "all" if finding.level < 0 else finding.level
+        numbers = f"{finding.rows:,} | {finding.statistic:.3g} | {finding.limit:.3g}"
+        alarm = "yes" if finding.alarm else ""
+        yield f"| {finding.check} | {finding.side} | {level} | {numbers} | {alarm} | {finding.sentence} |"

@@ -92,7 +92,7 @@ def run(job: WhatifJob) -> dict[str, Any]:
         raise InvalidInput("has no segments: only a delivery has sizes and fees", field="campaign")
     asked = open_what_if(job.workspace, job.state, job.rows)
     amounts = {name: _amount(name, limit) for name, limit in job.limits.items()}
-    own = {each.name for each in asked.campaign.group_budgets}
+    own = {group_budget.name for group_budget in asked.campaign.group_budgets}
     groups = tuple(
         GroupLimit(name, limit, asked.members(name, job.groups)) for name, limit in amounts.items() if name not in own
     )
@@ -108,7 +108,9 @@ def run(job: WhatifJob) -> dict[str, Any]:
         "campaign": asked.campaign.name,
         "current": plain(asked.solver.ask()),
         "asked": plain(asked.solver.ask(change)),
-        "curve": [{"share": share} | plain(each) for share, each in zip(SHARES, asked.solver.budgets(), strict=True)],
+        "curve": [
+            {"share": share} | plain(budget) for share, budget in zip(SHARES, asked.solver.budgets(), strict=True)
+        ],
     }
     if job.log is not None:
         found["logged"] = _logged(job, asked.campaign, found)
@@ -143,12 +145,14 @@ def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dic
     """Estimate from the log, per request, what each answer's policy brings; ``refused`` says why there is none."""
     answers = [found["current"], found["asked"], *found["curve"]]
     assert job.log is not None
-    prices = [each["prices"] if each["prices"].get(campaign.budget.name) is not None else None for each in answers]
-    known = [each for each in prices if each is not None]
+    prices = [
+        answer["prices"] if answer["prices"].get(campaign.budget.name) is not None else None for answer in answers
+    ]
+    known = [price for price in prices if price is not None]
     hours = hours_of(job.mature_hours, campaign)
     found_at, nothing = at_prices(job.log, campaign, job.workspace, known, hours)
     estimates = iter(found_at)
-    told = [{"refused": "there is no price"} if each is None else _told(next(estimates)) for each in prices]
+    told = [{"refused": "there is no price"} if price is None else _told(next(estimates)) for price in prices]
     if job.levels or job.caps or set(job.limits) - set(campaign.priced):
         told[1] = {"refused": "the log is asked at prices of the campaign's budgets: leave levels, caps and groups out"}
     return {"current": told[0], "asked": told[1], "curve": told[2:], "given_nothing": nothing}
@@ -259,7 +263,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         for side, each in asked.items()
     }
     counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, expected, left, parts, budgets).prices)
-    curves = {side: each.curves(counted) for side, each in caps.items()}
+    curves = {side: cap.curves(counted) for side, cap in caps.items()}
     names = {
         side: each.account_id.combine_chunks()
         for side, each in asked.items()
@@ -274,7 +278,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         curves,
         expected,
         InHand(parts=parts, budgets=budgets, shares=own, spent=spent),
-        account_of={side: each.dictionary_encode().indices.to_numpy() for side, each in names.items()},
+        account_of={side: name.dictionary_encode().indices.to_numpy() for side, name in names.items()},
         rows=rows,
     )
     return Question(campaign, asked, solver, workspace)

@@ -193,7 +193,7 @@ def warnings(folder: Path) -> tuple[str, ...]:
 def _training_run(folder: Path) -> Path:
     """Artifacts of the newest run of a pipeline that trained."""
     runs = (folder / "pipeline").glob("shadowprice-*")
-    return sorted(each for each in runs if each.name.startswith(("shadowprice-train-", "shadowprice-vouchers-")))[-1]
+    return sorted(run for run in runs if run.name.startswith(("shadowprice-train-", "shadowprice-vouchers-")))[-1]
 
 
 def _evaluation(training_run: Path) -> ReportData:

@@ -106,7 +106,9 @@ def check(arguments: Mapping[str, Any]) -> None:
     nowhere = Path("nowhere")
     for job in (PrepareJob, FeaturizeJob, TrainJob, EvaluateJob):
         fields = job.__dataclass_fields__
-        places = {name: nowhere for name, each in fields.items() if "direction" in each.metadata or name == "workspace"}
+        places = {
+            name: nowhere for name, field in fields.items() if "direction" in field.metadata or name == "workspace"
+        }
         job(**places | {name: value for name, value in arguments.items() if name in fields})
 
 

@@ -196,8 +196,8 @@ EXHIBITS: Sequence[Exhibit] = (
 def by_paper(pages: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the lines of a Markdown table: every exhibit with its status."""
     lines = ["| paper | exhibit | claim | status | reason | page |", "|---|---|---|---|---|---|"]
-    for each in EXHIBITS:
-        status, reason = each.status(pages)
-        page = f"[{each.page}]({each.page}.md)" if each.page in pages else ""
-        lines.append(f"| {each.paper} | {each.number} | {each.claim} | {status} | {reason} | {page} |")
+    for exhibit in EXHIBITS:
+        status, reason = exhibit.status(pages)
+        page = f"[{exhibit.page}]({exhibit.page}.md)" if exhibit.page in pages else ""
+        lines.append(f"| {exhibit.paper} | {exhibit.number} | {exhibit.claim} | {status} | {reason} | {page} |")
     return lines

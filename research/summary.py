@@ -133,7 +133,7 @@ class Summary:
 
         Example: ``"better in 2 and not significantly different in 1 of 3 comparisons"``.
         """
-        counts = Counter(self.verdict(*each) for each in comparisons)
+        counts = Counter(self.verdict(*comparison) for comparison in comparisons)
         parts = [f"{verdict} in {number}" for verdict, number in counts.most_common()]
         return f"{', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]} of {len(comparisons)} comparisons"
 

@@ -147,7 +147,9 @@ def erase(places: Places, account: str | None = None) -> dict[str, Any]:
             # Campaigns that share a limit add up the sums of one identifier.
             known = [each.pseudonym for record in records.values() for each in record.match([account]).values()]
             experiments = [read_campaign(each).experiment for each in places.workspaces]
-            pseudonym = known[0] if known else pseudonym_for(account, [each for each in experiments if each])
+            pseudonym = (
+                known[0] if known else pseudonym_for(account, [experiment for experiment in experiments if experiment])
+            )
             for record in records.values():
                 own = record.match([account])
                 record.add(account, own[account].pseudonym if own else pseudonym)

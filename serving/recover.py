@@ -83,7 +83,7 @@ def recorded(store: Store) -> dict[RowKind, int]:
     """Rows of each kind that were ever recorded in the store."""
     totals = store.totals()
     counts = totals.requests, totals.outcomes, totals.corrected
-    return {kind: sum(each.values()) for kind, each in zip(SCHEMAS, counts, strict=True)}
+    return {kind: sum(count.values()) for kind, count in zip(SCHEMAS, counts, strict=True)}
 
 
 def _read_rest(folder: Path, store: Store) -> ServedLog:

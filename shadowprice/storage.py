@@ -42,7 +42,7 @@ def from_json(kind: type[T], text: str | bytes) -> T:
 
 def _plain(entry: Any) -> Any:
     if is_dataclass(entry):
-        return {each.name: _plain(getattr(entry, each.name)) for each in fields(entry)}
+        return {field.name: _plain(getattr(entry, field.name)) for field in fields(entry)}
     if isinstance(entry, Mapping):
         return {str(key): _plain(value) for key, value in entry.items()}
     if isinstance(entry, np.ndarray):

@@ -69,7 +69,7 @@ def dual(accounts: int) -> dict[str, Any]:
         try:
             with RayExecutor(WORKERS) as executor:
                 first, _ = best(lambda: solve(problem(), executor), repeat=1)
-                pids = ray.get([each.__ray_call__.remote(lambda _: os.getpid()) for each in executor.pool.actors])
+                pids = ray.get([actor.__ray_call__.remote(lambda _: os.getpid()) for actor in executor.pool.actors])
 
                 def busiest() -> float:
                     return time.process_time() + max(map(cpu_of, pids))

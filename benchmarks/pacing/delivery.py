@@ -96,7 +96,7 @@ def measured(users: int) -> dict[str, Any]:
         campaign = written(users, folder)
         began, processor = time.perf_counter(), time.process_time()
         with clock.part("read"):
-            account, merchants, edges, behaviours = (pd.read_parquet(folder / f"{each}.parquet") for each in TABLES)
+            account, merchants, edges, behaviours = (pd.read_parquet(folder / f"{table}.parquet") for table in TABLES)
         with clock.part("graph"):
             own = account.drop(columns="risk_tolerance").assign(side=SIDE)
             nodes = pd.concat([own, merchants.assign(side="merchant")], ignore_index=True)

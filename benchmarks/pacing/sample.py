@@ -63,22 +63,22 @@ def world(accounts: int) -> tuple[Campaign, dict[Side, Curves]]:
 def lost(accounts: int, size: int, draws: int) -> dict[str, Any]:
     """Errors of λ and of the spend, and the share of the value lost, over draws of ``size`` accounts a side."""
     campaign, curves = world(accounts)
-    number = sum(each.accounts for each in curves.values())
-    ahead: dict[Side, float] = {side: REQUESTS * each.accounts / number for side, each in curves.items()}
+    number = sum(curve.accounts for curve in curves.values())
+    ahead: dict[Side, float] = {side: REQUESTS * curve.accounts / number for side, curve in curves.items()}
     left = EACH * REQUESTS
     full = solve_window(campaign, curves, ahead, left)
     exact = float(full.allocation.prices[0])
     matrices = {
-        side: (campaign.terms(side).value(p), campaign.terms(side).cost(p), ahead[side] / each.accounts)
-        for side, each in curves.items()
-        for p in [each.response.astype(np.float64)]
+        side: (campaign.terms(side).value(p), campaign.terms(side).cost(p), ahead[side] / curve.accounts)
+        for side, curve in curves.items()
+        for p in [curve.response.astype(np.float64)]
     }
     lowest = sum(value[0].sum() * times for value, _, times in matrices.values())
     random, errors = np.random.default_rng(1), []
     for _ in range(draws):
         drawn = {
-            side: each.take(random.choice(each.accounts, min(size, each.accounts), replace=False))
-            for side, each in curves.items()
+            side: curve.take(random.choice(curve.accounts, min(size, curve.accounts), replace=False))
+            for side, curve in curves.items()
         }
         price = float(solve_window(campaign, drawn, ahead, left).allocation.prices[0])
         value, spend = outcome(matrices, price)

@@ -87,7 +87,7 @@ def _load(ledgers: list[Service], batch: int, connections: int, seconds: float) 
                 *(sys.executable, "-m", "benchmarks.service.replicas"),
                 json.dumps(
                     {
-                        "urls": [each.url for each in ledgers],
+                        "urls": [ledger.url for ledger in ledgers],
                         "batch": batch,
                         "connections": connections // GENERATORS,
                         "seconds": seconds,

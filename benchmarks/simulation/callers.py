@@ -86,7 +86,7 @@ class Callers:
 
     async def predict(self) -> None:
         """Authorize, until enough was done."""
-        urls = ",".join(f"http://ledger-{each.machine}" for each in self.world.processes)
+        urls = ",".join(f"http://ledger-{process.machine}" for process in self.world.processes)
         client = Authorizer(urls, self.world.campaign.name)
         again: list[Message] = []
         while self._goes_on():
@@ -175,7 +175,7 @@ class Callers:
         level = dice.randrange(len(levels))
         shares = [0.0] * len(levels)
         shares[level] = shares[level - 1] = 0.5
-        groups = [each.name for each in self.world.campaign.limits.budgets if each.where and account == "ada"]
+        groups = [budget.name for budget in self.world.campaign.limits.budgets if budget.where and account == "ada"]
         return {
             "request_id": name,
             "account_id": account,
@@ -204,10 +204,10 @@ class Callers:
         if kind == "settle":
             return lambda ledger: ledger.settle(events, "shop")
         if self._serial % 20 == 0:
-            events = [replace(each, observed_at=each.observed_at - timedelta(days=240)) for each in events]
+            events = [replace(event, observed_at=event.observed_at - timedelta(days=240)) for event in events]
         changes = [
-            CorrectionEvent(each, dice.choice(("reversal", "reversal", "refund", "clawback")), dice.random() < 0.1)
-            for each in events
+            CorrectionEvent(event, dice.choice(("reversal", "reversal", "refund", "clawback")), dice.random() < 0.1)
+            for event in events
         ]
         return lambda ledger: ledger.correct(changes, "desk")
 

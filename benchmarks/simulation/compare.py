@@ -21,17 +21,17 @@ def compare(reference: Reference, store: Store) -> None:
         check(sum(value for (_, of), value in totals.released.items() if of == cause), reference.sums[cause], cause)
     check(
         sum(totals.outcomes.values()),
-        sum(each.reported is not None for each in reference.requests.values()),
+        sum(request.reported is not None for request in reference.requests.values()),
         "outcomes",
     )
     for kind in CORRECTION_KINDS:
         check(sum(value for (_, of), value in totals.corrections.items() if of == kind), reference.sums[kind], kind)
-    tally = Counter((each.side, each.given[0], each.given[2]) for each in reference.requests.values())
+    tally = Counter((request.side, request.given[0], request.given[2]) for request in reference.requests.values())
     check({key: count for key, count in totals.decisions.items() if count}, dict(tally), "decisions")
     again: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for each in reference.requests.values():
-        amount, count = each.use
-        for name in each.sums:
+    for request in reference.requests.values():
+        amount, count = request.use
+        for name in request.sums:
             again[name] = (again[name][0] + amount, again[name][1] + count)
     # The sums that are kept with each step, and the same by adding up every request.
     step_by_step = {name: use for name, use in reference.usage.items() if any(use)}
@@ -40,16 +40,16 @@ def compare(reference: Reference, store: Store) -> None:
     check({name: tuple(kept.get(name, (0, 0))) for name in again}, dict(again), "sums of limits")
     decisions = store.decisions_after(0, 10**9)
     found = [(row.request_id, (row.level, row.incentive, row.reason, row.limited_by)) for row in decisions]
-    check(found, [(name, each.given) for name, each in reference.requests.items()], "decisions in order")
+    check(found, [(name, request.given) for name, request in reference.requests.items()], "decisions in order")
     since = min((row.decided_at // QUARTER * QUARTER for row in decisions), default=0)
     hours = Counter(((row.decided_at - since) // HOUR, row.side) for row in decisions)
     traffic = store.traffic(since, 3)
-    counted = {((microseconds(each.hour) - since) // HOUR, each.side): each.requests for each in traffic.hours}
+    counted = {((microseconds(hour.hour) - since) // HOUR, hour.side): hour.requests for hour in traffic.hours}
     check(counted, dict(hours), "traffic")
     check([each.request_id for each in traffic.sample], list(reference.requests)[:-4:-1], "newest requests")
-    reported = {name: each.reported for name, each in reference.requests.items() if each.reported is not None}
+    reported = {name: request.reported for name, request in reference.requests.items() if request.reported is not None}
     check({row.request_id: (row.response, row.cost) for row in store.outcomes_after(0, 10**9)}, reported, "outcomes")
     rows = store.corrections_after(0, 10**9)
     check([row.event_id for row in rows], reference.corrected, "corrections")
-    standing = {name: each.standing for name, each in reference.requests.items() if each.standing is not None}
+    standing = {name: request.standing for name, request in reference.requests.items() if request.standing is not None}
     check(reported | {row.request_id: (row.response, row.cost) for row in rows}, standing, "outcomes as they stand")

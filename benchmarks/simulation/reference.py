@@ -111,7 +111,7 @@ class Reference:
 
     def correct(self, corrections: Sequence[Correction], now: int) -> tuple[int, int]:
         """Return how many were new and how many were repeats."""
-        made = [each.outcome for each in corrections]
+        made = [correction.outcome for correction in corrections]
         return self._all_or_none(made, lambda place: self._change(corrections[place], now))
 
     def release(self, names: Sequence[str]) -> tuple[int, int]:
@@ -145,10 +145,10 @@ class Reference:
 
     def _all_or_none(self, outcomes: Sequence[ReportedOutcome], step: Callable[[int], bool]) -> tuple[int, int]:
         """Take the steps of a call, or leave everything as it was."""
-        before = {each.request_id: replace(self.requests[each.request_id]) for each in outcomes}
+        before = {outcome.request_id: replace(self.requests[outcome.request_id]) for outcome in outcomes}
         usage = {name: self.usage[name] for request in before.values() for name in request.sums}
         sums, corrected = self.sums.copy(), len(self.corrected)
-        events = [each.event_id for each in outcomes if each.event_id not in self.events]
+        events = [outcome.event_id for outcome in outcomes if outcome.event_id not in self.events]
         try:
             new = sum(step(place) for place in range(len(outcomes)))
         except Refused:

@@ -142,7 +142,7 @@ async def _end(world: World, faults: Faults, callers: Callers) -> None:
     for store in stores:
         assert store is not None
         compare(world.reference, store)
-    check_told(callers.told, [(name, each.given) for name, each in world.reference.requests.items()])
+    check_told(callers.told, [(name, request.given) for name, request in world.reference.requests.items()])
     # A message that was late may still come; then a whole time to live passes.
     await asyncio.sleep(3600.0 * (TTL_HOURS + 3))
     for store in stores:

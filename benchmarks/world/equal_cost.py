@@ -38,7 +38,7 @@ class Choices:
     def together(self) -> Choices:
         """All requests as one, with the sum of their values and costs at each level."""
         fields = (self.believed_value, self.believed_cost, self.value, self.cost)
-        return Choices(*(each.sum(axis=1, keepdims=True) for each in fields))
+        return Choices(*(field.sum(axis=1, keepdims=True) for field in fields))
 
 
 def value_at_cost(sides: Sequence[Choices], budget: float) -> float:

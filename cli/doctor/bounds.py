@@ -37,5 +37,5 @@ def bounds() -> list[Bound]:
 
 def table() -> str:
     """Return the bounds as text, one a line."""
-    numbers = {each: f"{each.value:,}" if isinstance(each.value, int) else f"{each.value:g}" for each in bounds()}
+    numbers = {bound: f"{bound.value:,}" if isinstance(bound.value, int) else f"{bound.value:g}" for bound in bounds()}
     return "\n".join(f"{each.name:<20} {number:>21}  {each.meaning}" for each, number in numbers.items())

@@ -70,7 +70,7 @@ def doctor(
 ) -> None:
     """Check the installation, and what is named; exit 1 where a fault is found."""
     if limits:
-        print(json.dumps([each._asdict() for each in bounds.bounds()]) if as_json else bounds.table())
+        print(json.dumps([bound._asdict() for bound in bounds.bounds()]) if as_json else bounds.table())
         return
     found = examine(Target(place=place, token_file=token_file, ports=tuple(port or ()), **given))
     faults = [each for each in found if not each.note]

@@ -66,7 +66,7 @@ def _write_source(store: Any, side: Side) -> None:
         held |= set(pa.parquet.read_schema(aggregates).names)
         newest += f' LEFT JOIN (SELECT * EXCLUDE ({EVENT_TIME}) FROM {_newest(aggregates, key)}) USING ("{key}")'
     features = {SNAPSHOT: snapshot_field(side)} | {name: feast_name(side, name) for name in names}
-    entries = ", ".join(f"'{name}': {_written(name, each)}" for name, each in features.items() if each in held)
+    entries = ", ".join(f"'{name}': {_written(name, feature)}" for name, feature in features.items() if feature in held)
     text = f"CAST(to_json({{{entries}}}) AS VARCHAR) AS {columns_field(side)}"
     with empty_database() as db, ParquetDraft(target, compression_level=9, use_dictionary=False) as draft:
         reader = db.sql(f'SELECT "{key}", {EVENT_TIME}, {text} FROM ({newest})').to_arrow_reader(BATCH)

@@ -258,8 +258,8 @@ def write_due(
     with ProgressBar(title, rows, "row", shown=bool(title)) as shown:
         for view, file in files.items():
             with pa.parquet.ParquetFile(file) as source:
-                for each in source.iter_batches(batch):
-                    part = each.to_pandas()
+                for iter_batch in source.iter_batches(batch):
+                    part = iter_batch.to_pandas()
                     chosen = part[due[view](part)]
                     if len(chosen):
                         write_rows(store, view, chosen)

@@ -43,8 +43,8 @@ def accounts_of(
         version = str(read_meta((workspace / MODEL).resolve())["model_version"])
         wanted = {OTHER[side] if partners else side for side in sides}  # type: ignore[index]
         places = [workspace / POPULATION / version / side / ACCOUNTS for side in sorted(wanted)]
-        if all(each.exists() for each in places):
-            names = [pq.read_table(each, columns=["account_id"])["account_id"].to_pandas() for each in places]
+        if all(place.exists() for place in places):
+            names = [pq.read_table(place, columns=["account_id"])["account_id"].to_pandas() for place in places]
             return pd.DataFrame({"account_id": pd.concat(names, ignore_index=True)}).drop_duplicates()
     return None if features is None else features[["account_id"]]
 

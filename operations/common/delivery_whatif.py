@@ -31,13 +31,13 @@ def ask_delivery(workspace: Path, campaign: Campaign, sizes: Mapping[str, int], 
     from shadowprice.learning.delivery_plan import read_values
 
     _, value, tolerance = read_values((workspace / MODEL).resolve())
-    known = {each.name for each in campaign.segments if not each.gives_nothing}
+    known = {segment.name for segment in campaign.segments if not segment.gives_nothing}
     for name in (*sizes, *shares):
         if name not in known:
             raise InvalidInput(f"has no segment {name!r}; it has {', '.join(sorted(known))}", field="campaign")
     changed = [
-        replace(each, demand=sizes.get(each.name, each.demand), fee=shares.get(each.name, each.fee))
-        for each in campaign.segments
+        replace(segment, demand=sizes.get(segment.name, segment.demand), fee=shares.get(segment.name, segment.fee))
+        for segment in campaign.segments
     ]
     currency = Currency.of(campaign.currency)
     return {
@@ -58,5 +58,5 @@ def _plan(value: Any, tolerance: Any, segments: Sequence[Segment], currency: Cur
     if plan.shortage is not None:
         raise InvalidInput(plan.shortage.named(names), field="sizes")
     places = places_of(left, dict(zip(names, plan.prices.tolist(), strict=True)), currency)
-    told = [asdict(each) | {"fee": segment.fee} for each, segment in zip(places, left, strict=True)]
+    told = [asdict(place) | {"fee": segment.fee} for place, segment in zip(places, left, strict=True)]
     return {"value": plan.objective, "gap": plan.gap, "places": told}

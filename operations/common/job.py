@@ -19,7 +19,9 @@ from shadowprice.files import write_whole
 COMMON = {"__main__"}
 """Modules of this package that are not jobs."""
 JOBS = tuple(
-    each.name for each in iter_modules([str(Path(__file__).parents[1])]) if not each.ispkg and each.name not in COMMON
+    module.name
+    for module in iter_modules([str(Path(__file__).parents[1])])
+    if not module.ispkg and module.name not in COMMON
 )
 """Names of the jobs. Job ``name`` is class ``<Name>Job`` in the module ``name``, imported when it is needed."""
 
@@ -38,7 +40,7 @@ def option(default: Any, text: str) -> Any:
 
 def option_of(job: type[Job], name: str) -> Any:
     """Return a field that means what an option of another job does."""
-    (found,) = (each for each in dataclasses.fields(job) if each.name == name)
+    (found,) = (field for field in dataclasses.fields(job) if field.name == name)
     return option(found.default, found.metadata["text"])
 
 
@@ -81,7 +83,7 @@ class Job:
     def option_names(cls) -> tuple[str, ...]:
         """Names of the fields that may be left out and hold no path."""
         types = cls._types()
-        optional = (each for each in dataclasses.fields(cls) if not _is_required(each))
+        optional = (field for field in dataclasses.fields(cls) if not _is_required(field))
         return tuple(each.name for each in optional if types[each.name] != Path | None)
 
     @classmethod

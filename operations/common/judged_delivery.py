@@ -57,7 +57,7 @@ def evaluate_delivery(
     write_whole(out, to_json(part))
     write_report(part, page)
     lines = [f"| {name} | {each} |" for name, each in told.items()]
-    lines += [f"| {name} | {each:.6g} |" for name, each in figures.items()]
+    lines += [f"| {name} | {figure:.6g} |" for name, figure in figures.items()]
     write_whole(summary, "\n".join([str(gate), "", "| an account | |", "|---|---|", *lines, ""]))
     gains = {f"gain_over_{name.replace(' ', '_')}": gain.value for name, gain in found.gain.items()}
     return gate.accepted, {"value": found.value.value, "predicted": found.predicted, **gains, **figures}

@@ -112,7 +112,7 @@ def _marked(
 ) -> SideAccounts:
     """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
     named = coverage.rules or coverage.caps or side in coverage.worths or partners
-    if named or any(each.condition for each in coverage.budgets):
+    if named or any(budget.condition for budget in coverage.budgets):
         listed = names.to_pylist() if isinstance(names, pa.ChunkedArray) else names
         curves = coverage.mark(SideRequests(side, listed, partners or (), context), curves)
     return SideAccounts(names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string()), curves)

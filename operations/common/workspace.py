@@ -85,7 +85,7 @@ def campaign_files(file: Path, folder: Path | None, names: str = "") -> list[Pat
     if folder is None:
         return [file]
     wanted = [name for name in names.split(",") if name]
-    found = sorted(each for each in folder.glob(f"*/{CAMPAIGN}") if not wanted or each.parent.name in wanted)
+    found = sorted(path for path in folder.glob(f"*/{CAMPAIGN}") if not wanted or path.parent.name in wanted)
     if not found:
         of = f" of {', '.join(wanted)}" if wanted else ""
         raise InvalidInput(f"has no workspace{of} with a {CAMPAIGN}", field=f"campaigns: {folder}")

@@ -77,11 +77,11 @@ class Parquet(Source):
 
         They are also put into ids of requests that contain an identifier, as those of a trial often do.
         """
-        names = erasures.match(set().union(*(pc.unique(each).to_pylist() for each in self._columns(self._own))))
+        names = erasures.match(set().union(*(pc.unique(column).to_pylist() for column in self._columns(self._own))))
         inside = {
             name: each.pseudonym
             for name, each in erasures.met.items()
-            if any(pc.any(_contains(each, name)).as_py() for each in self._columns(self._asked))
+            if any(pc.any(_contains(column, name)).as_py() for column in self._columns(self._asked))
         }
         if not names and not inside:
             return 0
@@ -110,7 +110,7 @@ class Parquet(Source):
     def mentions(self, account: str) -> int:
         """Count the rows of each text column that contain the identifier."""
         texts = [each.name for each in self._schema if _is_text(each) or each.name in IDENTIFIERS]
-        return sum(pc.sum(_contains(each, account)).as_py() or 0 for each in self._columns(texts))
+        return sum(pc.sum(_contains(column, account)).as_py() or 0 for column in self._columns(texts))
 
     def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
         with pq.ParquetFile(self._path) as file:

@@ -155,7 +155,9 @@ def pseudonym_for(account: str, experiments: Iterable[Experiment]) -> str:
     Arms are hashes of identifiers, so a lift over all assigned accounts stays as it was.
     """
     stages = [
-        replace(each, raises=each.raises[:count]) for each in experiments for count in range(len(each.raises) + 1)
+        replace(experiment, raises=experiment.raises[:count])
+        for experiment in experiments
+        for count in range(len(experiment.raises) + 1)
     ]
     while True:
         found = f"erased-{secrets.token_hex(16)}"

@@ -90,13 +90,13 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
         truth = drifted_truth(day, **dict(arguments["options"]) | {"seed": seed})
         outcomes = {
             side: NamedCurves(
-                each.account_id,
+                account.account_id,
                 Curves(
                     np.asarray(today.terms(side).levels),
-                    true_curves(truth, side, each.account_id, len(today.terms(side).levels)).astype(np.float32),
+                    true_curves(truth, side, account.account_id, len(today.terms(side).levels)).astype(np.float32),
                 ),
             )
-            for side, each in traffic.accounts.items()
+            for side, account in traffic.accounts.items()
         }
         return Setting(
             campaign=today,
@@ -146,6 +146,6 @@ def _curves(workspace: Path, traffic: Traffic) -> dict[Side, NamedCurves]:
     """Curves of the registered model for all accounts that ask; those that it did not serve get its default."""
     solver = Solver(workspace)
     return {
-        side: NamedCurves(each.account_id, solver.curves(side, each.account_id))
-        for side, each in traffic.accounts.items()
+        side: NamedCurves(account.account_id, solver.curves(side, account.account_id))
+        for side, account in traffic.accounts.items()
     }

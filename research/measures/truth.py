@@ -27,8 +27,8 @@ def true_value_at_spend(
     O(150 · N · J).
     """
     arrays = [np.asarray(each, dtype=np.float64) for each in (response, expense, value, cost)]
-    if any(each.ndim != 2 or each.shape != arrays[0].shape for each in arrays):
-        shapes = ", ".join(str(each.shape) for each in arrays)
+    if any(array.ndim != 2 or array.shape != arrays[0].shape for array in arrays):
+        shapes = ", ".join(str(array.shape) for array in arrays)
         raise InvalidInput(f"all four must have one shape (levels, rows), got {shapes}", field="response")
     curve, charge, true_value, true_cost = arrays
     rows, choices = np.arange(curve.shape[1]), Choices(curve, charge)

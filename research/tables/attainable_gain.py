@@ -81,10 +81,10 @@ def served(setting: Setting) -> float:
 def on_truth(setting: Setting, curves: Mapping[Side, Curves]) -> dict[Side, Curves]:
     """The curves after isotonic regression of the true response on the predicted one, by level: an oracle."""
     calibrated: dict[Side, Curves] = {}
-    for side, each in curves.items():
+    for side, curve in curves.items():
         truth = setting.outcomes.truth[side].curves.response
-        rows = [_isotonic(p, t) for p, t in zip(each.response, truth, strict=True)]
-        calibrated[side] = Curves(each.levels, np.stack(rows).astype(np.float32))
+        rows = [_isotonic(p, t) for p, t in zip(curve.response, truth, strict=True)]
+        calibrated[side] = Curves(curve.levels, np.stack(rows).astype(np.float32))
     return calibrated
 
 

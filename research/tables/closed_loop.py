@@ -304,9 +304,9 @@ def reading(found: Summary) -> str:
     """State the outcome in words, computed from the summary."""
 
     def of(way: str) -> str:
-        return ", ".join(f"{found.cell(f'{each.name}: {way}', GAIN).value:+.2f} %" for each in SCENARIOS)
+        return ", ".join(f"{found.cell(f'{scenario.name}: {way}', GAIN).value:+.2f} %" for scenario in SCENARIOS)
 
-    pays = [each.name for each in SCENARIOS if found.cell(f"{each.name}: {GATED}", GAIN).low > 0]
+    pays = [scenario.name for scenario in SCENARIOS if found.cell(f"{scenario.name}: {GATED}", GAIN).low > 0]
     return (
         f"More than a frozen model that explores nothing, in this order: the true curves bring {of(ORACLE)}, every "
         f"retrain {of(EVERY)}, those that pass the gate {of(GATED)}. The loop with its gate pays in "
@@ -325,9 +325,9 @@ TABLE = Table(
     reading=reading,
     primary=Primary(GAIN, f"{NAMED.name}: {GATED}", f"{NAMED.name}: {FROZEN}", effect=1.5, spread=1.3),
     compare=[
-        (GAIN, f"{each.name}: {way}", f"{each.name}: {FROZEN}")
-        for each in SCENARIOS
+        (GAIN, f"{scenario.name}: {way}", f"{scenario.name}: {FROZEN}")
+        for scenario in SCENARIOS
         for way in (EVERY, GATED, TRIED)
-        if (each, way) != (NAMED, GATED)
+        if (scenario, way) != (NAMED, GATED)
     ],
 )

@@ -145,12 +145,12 @@ def reading(found: Summary) -> str:
     def at_cuts(name: str, column: str) -> list[float]:
         return [found.cell(f"{cut}: {name}", column).value for cut in cuts]
 
-    off, other = ([abs(each) for each in at_cuts(name, POINTS)] for name in (DEFAULT, LAST_WEEK))
-    known = [abs(each) for each in at_cuts(DEFAULT, "error, known merchants")]
+    off, other = ([abs(at_cut) for at_cut in at_cuts(name, POINTS)] for name in (DEFAULT, LAST_WEEK))
+    known = [abs(at_cut) for at_cut in at_cuts(DEFAULT, "error, known merchants")]
     bounds = zip(at_cuts(DEFAULT, "known, low"), at_cuts(DEFAULT, "known, high"), strict=True)
     unsure = sum(low <= 0 <= high for low, high in bounds)
     loss = max(a - b for a, b in zip(at_cuts(DEFAULT, "log loss"), at_cuts(PLAIN, "log loss"), strict=True))
-    identified = sum(each > 0 for each in at_cuts(DEFAULT, "log's slope, low"))
+    identified = sum(at_cut > 0 for at_cut in at_cuts(DEFAULT, "log's slope, low"))
     return (
         f"The log identifies the effect of the value at {identified} of {len(cuts)} cuts; elsewhere curves are flat. "
         f"The default's mean prediction is off by {min(off):.1f} to {max(off):.1f} points, where calibration on the "

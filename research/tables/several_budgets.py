@@ -46,7 +46,7 @@ def run(seed: int, quick: bool) -> Rows:
     """Both ways on one stationary day."""
     setting = limited(market_day(seed, QUICK_REQUESTS if quick else REQUESTS), seed)
     best = solve_day(setting)
-    limits = {each.name: each.limit for each in setting.campaign.limits.budgets}
+    limits = {budget.name: budget.limit for budget in setting.campaign.limits.budgets}
     limits["budget"] = setting.campaign.budget.limit
     # A budget without a price is not meant to be used up: the others take its money.
     binding = [name for name in limits if best.prices[name] > 0]

@@ -56,7 +56,7 @@ def first_alarms(
         parts.append(rng.choice(ACCOUNTS, DAILY, p=tilt / tilt.sum() if day >= SINCE else None))
         asked = (late if day >= SINCE else columns).iloc[np.concatenate(parts)]
         findings = feature_drift(asked, "customer", known, ACCOUNTS, rate=RATE)
-        alarms = {INDEX: any(each.alarm for each in findings), TESTS: tested(asked, columns)}
+        alarms = {INDEX: any(finding.alarm for finding in findings), TESTS: tested(asked, columns)}
         found |= {way: day for way, alarm in alarms.items() if alarm and found[way] == DAYS}
     return found
 

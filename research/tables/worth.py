@@ -159,7 +159,7 @@ def run(seed: int, quick: bool) -> Rows:
                 none = estimate(without, deal(without.level.size, rng)).at(1.0).flat
                 cells.setdefault(NOTHING, []).append(_inside(none, 0.0))
     of_all: Mapping[str, dict[str, float]] = {
-        row: {name: float(np.mean(each)) for name, each in cells.items()} for row, cells in found.items()
+        row: {name: float(np.mean(cell)) for name, cell in cells.items()} for row, cells in found.items()
     }
     names = next(iter(of_all.values()))
     return {

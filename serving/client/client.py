@@ -227,7 +227,9 @@ class LedgerClient(_Client):
             NotFound: a request that was never decided; Conflict: it has another outcome; InvalidRequest: an impossible
             outcome; Unavailable: the ledger cannot write now.
         """
-        return self._report("/v1/outcomes", [_event(TYPE, source, each.request_id, each, ()) for each in outcomes])
+        return self._report(
+            "/v1/outcomes", [_event(TYPE, source, outcome.request_id, outcome, ()) for outcome in outcomes]
+        )
 
     def correct(self, corrections: Sequence[Correction], source: str) -> tuple[int, int]:
         """Correct outcomes in one call, all or none; an event id that was taken before counts nothing.
@@ -239,7 +241,7 @@ class LedgerClient(_Client):
                 cost without room, or an event id with another content.
         """
         more = ("kind", "override")
-        events = [_event(CORRECTION_TYPE, source, each.event_id, each, more) for each in corrections]
+        events = [_event(CORRECTION_TYPE, source, correction.event_id, correction, more) for correction in corrections]
         return self._report("/v1/corrections", events)
 
     def _report(self, path: str, events: list[dict[str, Any]]) -> tuple[int, int]:

@@ -285,7 +285,7 @@ class Console:
         return read_state(self._campaign, self._ledger, self._prices)
 
     def _price(self, version: int) -> PriceRecord | None:
-        return next((each for each in self._prices.records() if each.version == version), None)
+        return next((record for record in self._prices.records() if record.version == version), None)
 
     def _logged(self) -> DecisionLog:
         if self._log is None:

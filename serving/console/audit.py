@@ -57,7 +57,7 @@ def why_of(
     side = decision["side"]
     terms = campaign.sides.get(side)
     names = () if terms is None else terms.names(currency)
-    choices = [Choice(name, each["response"], each["cost"]) for name, each in zip(names, levels, strict=False)]
+    choices = [Choice(name, level["response"], level["cost"]) for name, level in zip(names, levels, strict=False)]
     weight = (1.0 if terms is None else terms.weight) * (1.0 if worth is None else float(worth[0]))
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
     control = terms is not None and bool(terms.amounts)

@@ -100,10 +100,10 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
     budget = _amount(given, "budget", currency)
     groups = []
     limits, caps, levels = {}, {}, {}
-    for each in campaign.group_budgets:
-        limit = _amount(given, f"further_{each.name}", currency)
+    for group_budget in campaign.group_budgets:
+        limit = _amount(given, f"further_{group_budget.name}", currency)
         if limit is not None:
-            limits[each.name] = float(limit)
+            limits[group_budget.name] = float(limit)
     for side in campaign.sides:
         limit, cap = _amount(given, f"limit_{side}", currency), _amount(given, f"cap_{side}", currency)
         if limit is not None:

@@ -161,12 +161,12 @@ def _seen_rates(side: Side, seen: Seen, levels: tuple[int, ...]) -> dict[int, Es
         if before is None and not first:
             continue
         ends = [each for each in (estimate, before) if each is not None]
-        if side == "customer" and any(each.value >= 1 for each in ends):
+        if side == "customer" and any(end.value >= 1 for end in ends):
             continue
-        slope = [1 / (1 - each.value) if side == "customer" else 1.0 for each in ends]
+        slope = [1 / (1 - end.value) if side == "customer" else 1.0 for end in ends]
         width = float(levels[level] - (levels[level - 1] if before is not None else 0))
         half = float(np.hypot.reduce([s * (e.high - e.low) / 2 for s, e in zip(slope, ends, strict=True)]))
-        at = [float(_scale(side, np.array(each.value))) for each in ends]
+        at = [float(_scale(side, np.array(end.value))) for end in ends]
         value = at[0] - (at[1] if before is not None else 0.0)
         found[level] = Estimate(value / width, (value - half) / width, (value + half) / width, LEVEL)
     return found

@@ -79,7 +79,7 @@ response, above the $2.00 that one is worth now.'
 def _next(choices: Sequence[Choice], chosen: int, price: float, currency: Currency) -> str:
     """Cost of each response that a dearer level adds, of the level that asks the least."""
     own = choices[chosen]
-    dearer = [each for each in choices if each.cost > own.cost]
+    dearer = [choice for choice in choices if choice.cost > own.cost]
     if not dearer:
         return "; nothing costs more" if len(choices) > 1 else ""
     more = [each for each in dearer if each.response > own.response]

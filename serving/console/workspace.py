@@ -33,12 +33,12 @@ class Workspace:
 
     def models(self) -> list[dict[str, Any]]:
         """Return models, the newest first, with the person who registered each and the one who overrode the gate."""
-        found = [_dated(each) for each in notes(self._folder / SERVED_MODELS)]
+        found = [_dated(note) for note in notes(self._folder / SERVED_MODELS)]
         return [each | {"override": override_in(self._folder, each["model_version"])} for each in found[::-1]]
 
     def canary_steps(self) -> list[dict[str, Any]]:
         """Return the steps of canaries, the newest first, with the person who ran each."""
-        return [_dated(each) for each in notes(self._folder / CANARY_LOG)[::-1]]
+        return [_dated(note) for note in notes(self._folder / CANARY_LOG)[::-1]]
 
     def features(self, side: str, account: str, at: datetime) -> dict[str, Any]:
         """Return the features of an account at a time; empty where none are kept. O(accounts)."""

@@ -37,4 +37,4 @@ def answered(answer: Any, errors: Mapping[int, str]) -> Described:
 def refused(method: str) -> dict[int, str]:
     """Return status and cause of the refusals of a guarded route."""
     classes = OF_EACH_POST if method == "POST" else OF_EACH_CALL
-    return {each.status: (each.__doc__ or "").splitlines()[0] for each in classes}
+    return {class_.status: (class_.__doc__ or "").splitlines()[0] for class_ in classes}

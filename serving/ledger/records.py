@@ -34,7 +34,7 @@ class Ceiling(NamedTuple):
     @property
     def by_name(self) -> dict[str, Bound]:
         """Bounds of the further limits."""
-        return {each.name: each for each in self.bounds}
+        return {bound.name: bound for bound in self.bounds}
 
     def room(self, committed: int) -> int:
         """Amount that may still be captured without an authorization where ``committed`` is open or spent."""

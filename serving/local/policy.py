@@ -46,7 +46,7 @@ def shares_in_words(run: Path) -> str:
     if price is None:
         raise NotFound(f"campaign {campaign.name!r} has no price in {run / PRICES}; solve and publish one")
     heads = load_heads((run / MODEL).resolve())
-    curves = {side: Curves(each.levels, each.response(each.default_embedding[None])) for side, each in heads.items()}
+    curves = {side: Curves(head.levels, head.response(head.default_embedding[None])) for side, head in heads.items()}
     shares = flat_shares(campaign, curves, price.of(campaign.priced), price.tie_share)
     currency = Currency.of(campaign.currency)
     return "; ".join(_of_side(campaign, curves[side], side, share, currency) for side, share in shares.items())

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         tokens = Tokens.of(config.token_file)
         check_exposed(config.host, tokens)
-        served = [_Served.of(config, each) for each in config.workspaces()]
+        served = [_Served.of(config, workspace) for workspace in config.workspaces()]
         if len(served) == 1:
             (only,) = served
             check_models(only.workspace.model_dir, only.campaign, PriceStore(only.workspace.prices_dir))

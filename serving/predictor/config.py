@@ -84,4 +84,6 @@ class Config(Settings, program="serving.predictor"):
         if self.campaigns is None:
             return [Workspace(self.campaign_file, self.model_dir, self.features_dir, self.prices_dir)]
         folders = [file.parent for file in campaign_files(Path(), self.campaigns, self.campaign_names)]
-        return [Workspace(each / CAMPAIGN, each / "model", each / "features", each / "prices") for each in folders]
+        return [
+            Workspace(folder / CAMPAIGN, folder / "model", folder / "features", folder / "prices") for folder in folders
+        ]

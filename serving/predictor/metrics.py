@@ -135,7 +135,10 @@ class PredictorMetrics:
             "pacing_error_ratio",
             "What was paid when the active price was solved over what had been planned by then, less one",
             "budget",
-            [self._budget, *(each.name for each in campaign.group_budgets if each.form == "total")],
+            [
+                self._budget,
+                *(group_budget.name for group_budget in campaign.group_budgets if group_budget.form == "total"),
+            ],
         )
         self._of_record = {
             field: series(Gauge, metric, text, "", [()])[()] for field, (metric, text) in OF_RECORD.items()

@@ -267,19 +267,19 @@ class Campaign:
     def priced(self) -> tuple[str, ...]:
         """Names that have a price: the budget and the further ones, or every segment of a delivery."""
         found = tuple(segment.name for segment in self.segments)
-        return found or (self.budget.name, *(each.name for each in self.group_budgets))
+        return found or (self.budget.name, *(group_budget.name for group_budget in self.group_budgets))
 
     @cached_property
     def group_budgets(self) -> tuple[GroupBudget, ...]:
         """Further budgets that have a price: all but those of one arm."""
-        return tuple(each for each in self.limits.budgets if each.arm is None)
+        return tuple(budget for budget in self.limits.budgets if budget.arm is None)
 
     def coverage(self, attributes: Mapping[Side, Attributes] | None = None) -> Coverage:
         """Return what tells which budgets count a request, and which levels rules allow it."""
         offers = {
             side: tuple(zip(names, self.sides[side].incentives, strict=True)) for side, names in self.offer_ids.items()
         }
-        of_arms = (each for each in self.limits.budgets if each.arm is not None)
+        of_arms = (budget for budget in self.limits.budgets if budget.arm is not None)
         worths = {side: terms.worth for side, terms in self.sides.items() if terms.worth}
         budgets = (*self.group_budgets, *of_arms)
         return Coverage(budgets, self.rules, offers, attributes or {}, self.limits.caps, worths=worths)
@@ -312,8 +312,8 @@ class Campaign:
             if bits is None:
                 bits = self.coverage().bits(SideRequests(side, [""] * net.shape[1]))
             own = [
-                np.where(bits >> np.uint32(place) & np.uint32(1), self.net_cost(side, response, each), 0.0)
-                for place, each in enumerate(self.group_budgets)
+                np.where(bits >> np.uint32(place) & np.uint32(1), self.net_cost(side, response, group_budget), 0.0)
+                for place, group_budget in enumerate(self.group_budgets)
             ]
             return np.stack([net, *own])
         return np.broadcast_to(np.eye(len(segments))[:, :, None], (len(segments), *np.shape(response)))
@@ -347,7 +347,7 @@ class Campaign:
             **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
             **({"limits": self.limits.to_dict()} if self.limits else {}),
-            **({"rules": [each.to_dict() for each in self.rules]} if self.rules else {}),
+            **({"rules": [rule.to_dict() for rule in self.rules]} if self.rules else {}),
             **({"objective": self.objective} if self.in_money else {}),
             **({"least_return": self.least_return} if self.least_return else {}),
             **({} if self.policy == "personal" else {"policy": self.policy}),

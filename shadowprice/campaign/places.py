@@ -33,16 +33,18 @@ def places_of(segments: Sequence[Segment], prices: Mapping[str, float], currency
     """
     if not segments:
         return []
-    free = next((each for each in segments if each.gives_nothing), min(segments, key=lambda each: prices[each.name]))
+    free = next(
+        (segment for segment in segments if segment.gives_nothing), min(segments, key=lambda each: prices[each.name])
+    )
     found = []
-    for each in segments:
-        price = prices[each.name] - prices[free.name]
+    for segment in segments:
+        price = prices[segment.name] - prices[free.name]
         told = f"{'brings' if price >= 0 else 'costs'} {currency.write(abs(price))}"
         # A dual price is the slope between one place fewer and one place more.
-        meaning = f"one more place in {each.name}, and one fewer in {free.name}, {told}"
-        if each is free:
+        meaning = f"one more place in {segment.name}, and one fewer in {free.name}, {told}"
+        if segment is free:
             meaning = "the other places are compared with this one"
-        elif not each.demand:
+        elif not segment.demand:
             meaning = "no place is left; the price keeps accounts out"
-        found.append(Place(each.name, each.demand, price, meaning))
+        found.append(Place(segment.name, segment.demand, price, meaning))
     return found

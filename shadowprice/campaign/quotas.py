@@ -22,6 +22,6 @@ def place_sums(terms: Terms, level: int, account_id: str) -> tuple[str, ...]:
 
 def place_bounds(campaign: Campaign) -> tuple[Bound, ...]:
     """Return the most that each of these sums may count; empty of a campaign without segments."""
-    segments = [each for each in campaign.segments if not each.gives_nothing]
+    segments = [segment for segment in campaign.segments if not segment.gives_nothing]
     own = [Bound(ONE_PLACE, "cap", None, 1)] if segments else []
-    return (*(Bound(each.name, "budget", None, each.demand) for each in segments), *own)
+    return (*(Bound(segment.name, "budget", None, segment.demand) for segment in segments), *own)

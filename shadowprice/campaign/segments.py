@@ -52,7 +52,10 @@ def places_left(segments: Sequence[Segment], taken: NDArray[np.int64], accounts:
 
     The segment that gives nothing takes the accounts beyond these places; it is added where there are such accounts.
     """
-    left = [replace(each, demand=max(0, each.demand - int(count))) for each, count in zip(segments, taken, strict=True)]
+    left = [
+        replace(segment, demand=max(0, segment.demand - int(count)))
+        for segment, count in zip(segments, taken, strict=True)
+    ]
     given = [each for each in left if not each.gives_nothing]
     rest = max(0, accounts - sum(each.demand for each in given))
     nothing = [Segment(name=NOTHING_GIVEN, demand=rest)] if rest or len(given) < len(left) else []
@@ -61,17 +64,19 @@ def places_left(segments: Sequence[Segment], taken: NDArray[np.int64], accounts:
 
 def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:
     """(J,): least tolerance of each segment, −inf where anybody may have it."""
-    return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
+    return np.array(
+        [-np.inf if segment.risk_level is None else segment.risk_level for segment in segments], dtype=np.float64
+    )
 
 
 def fees(segments: Sequence[Segment]) -> NDArray[np.float64]:
     """(J,): share of a transaction's value that counts."""
-    return np.array([each.fee for each in segments], dtype=np.float64)
+    return np.array([segment.fee for segment in segments], dtype=np.float64)
 
 
 def demands(segments: Sequence[Segment]) -> NDArray[np.int64]:
     """(J,): accounts that each segment is to have."""
-    return np.array([each.demand for each in segments], dtype=np.int64)
+    return np.array([segment.demand for segment in segments], dtype=np.int64)
 
 
 def may_enter(segments: Sequence[Segment], tolerance: NDArray[np.float64]) -> NDArray[np.bool_]:

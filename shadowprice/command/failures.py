@@ -79,7 +79,7 @@ def as_dict(error: ShadowpriceError) -> dict[str, object]:
         more = {"field": error.field, "rows": list(error.rows)}
         told |= {name: value for name, value in more.items() if value}
     if isinstance(error, InvalidTable) and error.problems:
-        told["problems"] = [asdict(each) for each in error.problems]
+        told["problems"] = [asdict(problem) for problem in error.problems]
     return told
 
 

@@ -90,7 +90,7 @@ def takes(*options: Iterable[inspect.Parameter]) -> Callable[[Work], Work]:
 
     def change(work: Work) -> Work:
         own = inspect.signature(work, eval_str=True)
-        kept = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        kept = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
         more = [each for group in options for each in group]
         work.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
         return work

@@ -176,7 +176,7 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
             ),
             "offer": pd.DataFrame(
                 {
-                    "offer_id": [f"coupon-{each}" for each in drawn.levels],
+                    "offer_id": [f"coupon-{level}" for level in drawn.levels],
                     "side": "customer",
                     "kind": "coupon",
                     "face_value": drawn.levels,

@@ -43,7 +43,7 @@ def worth_finding(found: SideEvidence) -> float:
     """
     base = found.lowest.response.value
     rise = WORTH_FINDING * base if base > 0 else math.inf
-    open_ = [each.difference.high for each in found.levels if each.difference is not None]
+    open_ = [level.difference.high for level in found.levels if level.difference is not None]
     if found.slope is not None:
         open_.append(found.slope.high * (found.levels[-1].incentive - found.levels[0].incentive))
     largest = max(open_, default=math.inf)

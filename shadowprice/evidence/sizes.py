@@ -26,4 +26,4 @@ def check_sizes(tables: Tables, campaign: Campaign) -> None:
             problem = SizedProblem.of(np.zeros(allowed.shape, dtype=np.float32), demands(terms.segments), allowed)
             nowhere = np.full(allowed.shape[1], NOBODY, dtype=np.int32)
             if (shortage := place_everybody(problem, nowhere)[1]) is not None:
-                raise InvalidProblem(shortage.named([each.name for each in terms.segments]), field="demands")
+                raise InvalidProblem(shortage.named([segment.name for segment in terms.segments]), field="demands")

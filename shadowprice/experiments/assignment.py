@@ -51,14 +51,14 @@ def assigned_in(accounts: pd.DataFrame, periods: Sequence[Period], columns: Colu
     O(periods · N), and a hash for each unit and period.
     """
     parts = []
-    for each in periods:
+    for period in periods:
         own = accounts
         if columns.unit == "hour":
-            first, last = f"{each.first:{HOUR}}", f"{each.last:{HOUR}}"
+            first, last = f"{period.first:{HOUR}}", f"{period.last:{HOUR}}"
             own = accounts[(accounts["hour"] >= first) & (accounts["hour"] <= last)]
-        arm = assign(each.experiment, own[columns.unit].astype(str).to_numpy())
+        arm = assign(period.experiment, own[columns.unit].astype(str).to_numpy())
         placed = own.copy()
-        placed[columns.arm], placed[PERIOD] = arm, each.number
+        placed[columns.arm], placed[PERIOD] = arm, period.number
         parts.append(placed.loc[arm != UNASSIGNED])
     found: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return found
@@ -73,9 +73,9 @@ def numbers_in(units: int, periods: Sequence[Period], columns: Columns) -> pd.Da
         columns: names of the columns.
     """
     rows = [
-        {columns.arm: arm, PERIOD: each.number, NUMBER: units * share / WHOLE}
-        for each in periods
-        for arm, share in each.experiment.shares.items()
+        {columns.arm: arm, PERIOD: period.number, NUMBER: units * share / WHOLE}
+        for period in periods
+        for arm, share in period.experiment.shares.items()
         if arm != UNASSIGNED and share
     ]
     return pd.DataFrame(rows)

@@ -163,7 +163,7 @@ class Cells:
         """Covariances (K, K) of K contrasts in each way of the rows."""
         found = []
         for number, way in enumerate(self.ways):
-            sums = np.stack([way.sums(each.influence) for each in contrasts])
+            sums = np.stack([way.sums(contrast.influence) for contrast in contrasts])
             factor = way.size / max(way.size - 1, 1) if number else 1.0
             found.append(factor * (sums @ sums.T))
         return found

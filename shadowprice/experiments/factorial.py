@@ -85,7 +85,7 @@ def factorial(
     contrasts = {name: cells.contrast(rows, signs) for name, signs in SIGNS.items()}
     means = [cells.contrast(rows, one).value for one in np.eye(4)]
     return Factorial(
-        **{name: cells.effect(each) for name, each in contrasts.items()},
+        **{name: cells.effect(contrast) for name, contrast in contrasts.items()},
         means=((means[0], means[1]), (means[2], means[3])),
         p_value=_joint(cells, list(contrasts.values())),
     )
@@ -93,7 +93,7 @@ def factorial(
 
 def _joint(cells: Cells, contrasts: list[Contrast]) -> float:
     """p-value of Wald's test that all contrasts are 0; NaN where a cell has a single cluster."""
-    degrees = min(cells.degrees(each) for each in contrasts)
+    degrees = min(cells.degrees(contrast) for contrast in contrasts)
     if not degrees > 0:
         return float("nan")
     parts = cells.variances(contrasts)
@@ -101,6 +101,6 @@ def _joint(cells: Cells, contrasts: list[Contrast]) -> float:
     if len(parts) > 1 and np.linalg.eigvalsh(covariance).min() <= 0:
         # Without the pairs the covariance is too large, and never without a direction.
         covariance = parts[0] + parts[1]
-    value = np.array([each.value for each in contrasts])
+    value = np.array([contrast.value for contrast in contrasts])
     wald = float(value @ np.linalg.pinv(covariance) @ value)
     return float(stats.f.sf(wald / len(contrasts), len(contrasts), degrees))

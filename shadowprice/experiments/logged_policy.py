@@ -228,7 +228,7 @@ def logged_rows(requests: pd.DataFrame, decisions: pd.DataFrame) -> LoggedRows:
     propensity = {}
     for side in dict.fromkeys(sides.tolist()):
         rows = decided["propensities"].to_numpy()[sides == side]
-        if len({len(each) for each in rows}) != 1 or not len(rows[0]):
+        if len({len(row) for row in rows}) != 1 or not len(rows[0]):
             raise InvalidInput("must have one number for each level", field=f"decisions.propensities of side {side}")
         propensity[side] = np.stack(rows).T.astype(np.float64)
     return LoggedRows(

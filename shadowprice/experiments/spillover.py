@@ -72,7 +72,7 @@ def effects_for_all(
     of_side = np.any([graph.is_side[end] for end in sides], axis=0)
     ties = np.concatenate([np.stack([graph.edge_index[end], unit[graph.edge_index[1 - end]]]) for end in sides], axis=1)
     node = graph.find(rows["account_id"].to_numpy(dtype=object))
-    arms = [each.experiment.arm_of(units) for each in periods]
+    arms = [period.experiment.arm_of(units) for period in periods]
     found = []
     for name in [each.name for each in experiment.arms if each.name != baseline]:
         both = [each for each, arm in enumerate(arms) if all((arm[of_side] == one).any() for one in (name, baseline))]

@@ -105,7 +105,7 @@ def judge_days(
     days = zip(by_day.index, by_day["canary"], by_day["incumbent"], by_day["value"], *ends, strict=True)
     for day, trial, others, value, *limits in days:
         usual = value / others if others else 0.0
-        gain, low, high = (each / usual if usual > 0 else float("nan") for each in limits)
+        gain, low, high = (limit / usual if usual > 0 else float("nan") for limit in limits)
         step, reason = _step(stage, low, high, int(day) + 1, most_days)
         verdicts.append(StageVerdict(step, reason, int(day) + 1, int(trial), int(others), gain, low, high))
     return verdicts

@@ -41,9 +41,9 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
         "arms": [asdict(each) for each in found.arms],
         "unlisted": found.unlisted,
         "periods": [
-            {"shares": each.experiment.shares, "first": str(each.first), "last": str(each.last)}
-            | {"requests": each.requests}
-            for each in found.periods
+            {"shares": period.experiment.shares, "first": str(period.first), "last": str(period.last)}
+            | {"requests": period.requests}
+            for period in found.periods
         ],
         "sample_ratio": {
             "mismatch": found.mismatch,
@@ -51,7 +51,7 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
             "asked": asdict(found.asked_ratio)
             | {"always_valid_p_value": found.ratio_by_day[-1], "differs": found.asked_differs},
         },
-        "lifts": [_lift(each) for each in found.lifts],
+        "lifts": [_lift(lift) for lift in found.lifts],
         "per_request": [_lift(each) for each in found.per_request],
         "daily": [
             {"arm": each.arm, "days": list(each.days), "value": _sequence(each.value), "cost": _sequence(each.cost)}
@@ -59,13 +59,13 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
         ],
         "segments": {
             arm: {
-                "different_p_value": each.different,
+                "different_p_value": segment.different,
                 "segments": [
                     {"segment": one.segment, "adjusted_p_value": one.adjusted} | _lift(one.lift)
-                    for one in each.segments
+                    for one in segment.segments
                 ],
             }
-            for arm, each in found.segments.items()
+            for arm, segment in found.segments.items()
         },
         "everybody": [asdict(each) for each in everybody],
     }
@@ -197,9 +197,9 @@ def _periods(found: Analysis) -> Iterator[str]:
     yield ""
     yield "| from | to | requests | shares |"
     yield "|---|---|---|---|"
-    for each in found.periods:
-        shares = ", ".join(f"{arm} {share / WHOLE:.1%}" for arm, share in each.experiment.shares.items() if share)
-        yield f"| {_time(each.first)} | {_time(each.last)} | {each.requests:,} | {shares} |"
+    for period in found.periods:
+        shares = ", ".join(f"{arm} {share / WHOLE:.1%}" for arm, share in period.experiment.shares.items() if share)
+        yield f"| {_time(period.first)} | {_time(period.last)} | {period.requests:,} | {shares} |"
 
 
 def _time(at: Any) -> str:

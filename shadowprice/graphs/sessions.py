@@ -173,7 +173,7 @@ def session_ends(session: pd.DataFrame) -> Index:
     collection: one graph serves all targets. :data:`NEVER` where neither instant is known.
     """
     instants = [nanoseconds(session[column]) for column in ("redeemed_at", "expires_at")]
-    return np.minimum(*(np.where(each == UNKNOWN, NEVER, each) for each in instants))
+    return np.minimum(*(np.where(instant == UNKNOWN, NEVER, instant) for instant in instants))
 
 
 def _next(at: Index) -> Index:

@@ -92,9 +92,9 @@ def kept(folder: Path, tables: Tables) -> list[TieSums]:
         return []
     names = features(tables)
     found = []
-    for each in json.loads((folder / INDEX).read_text()):
-        path, at = folder / each["file"], datetime.fromisoformat(each["at"])
-        if path.exists() and sha256(path) == each["sha256"] and digest(tables, at) == each["events"]:
+    for load in json.loads((folder / INDEX).read_text()):
+        path, at = folder / load["file"], datetime.fromisoformat(load["at"])
+        if path.exists() and sha256(path) == load["sha256"] and digest(tables, at) == load["events"]:
             found.append(TieSums(path, names, at))
     return found
 

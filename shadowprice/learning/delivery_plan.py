@@ -145,7 +145,7 @@ class DeliveryPlan:
         ).sealed()
 
     def _prices(self) -> dict[str, float]:
-        return dict(zip([each.name for each in self.segments], self.plan.prices.tolist(), strict=True))
+        return dict(zip([segment.name for segment in self.segments], self.plan.prices.tolist(), strict=True))
 
 
 def plan_delivery(
@@ -187,7 +187,7 @@ def plan_delivery(
         plans[name] = plan, time.perf_counter() - started
     plan = plans["exact"][0]
     if plan.shortage is not None:
-        raise NotCertified(plan.shortage.named([each.name for each in segments]))
+        raise NotCertified(plan.shortage.named([segment.name for segment in segments]))
     if plan.status != "optimal" or not plan.gap <= campaign.gap_limit:
         raise NotCertified(f"the plan is {plan.status} with a gap of {plan.gap:g}, over {campaign.gap_limit:g}")
     counted = audit(account_id, plan.segment, demand, tolerance=tolerance, risk_level=risk)

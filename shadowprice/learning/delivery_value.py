@@ -53,7 +53,7 @@ class PlanValue:
             meaning = "The plan must bring more than the placing that it replaces, beyond chance."
             rule = f"value of the plan on held-out deliveries above that of {name} by its lower bound"
             checks.append(Check(CAMPAIGN, rule, told, passed, name == RANDOM, meaning, "" if passed else needed))
-        return GateResult(all(each.passed or not each.required for each in checks), tuple(checks))
+        return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
 
 def plan_value(
@@ -97,7 +97,7 @@ def plan_value(
     sizes, allowed = demands(segments), may_enter(segments, tolerance)
     plan = solve_demands(value, sizes, allowed)
     if plan.shortage is not None:
-        raise NotCertified(plan.shortage.named([each.name for each in segments]))
+        raise NotCertified(plan.shortage.named([segment.name for segment in segments]))
     random = np.random.default_rng(seed)
     drawn = [solve_demands(random.random(value.shape, dtype=np.float32), sizes, allowed) for _ in range(DRAWS)]
     others = {name: [METHODS[name](value, sizes, allowed, **_more(name, rate))] for name in RIVALS}

@@ -146,7 +146,7 @@ def _worker(options: dict[str, Any]) -> None:
 def _write(found: Trained, shared: Path) -> None:
     """Write what the first worker trained; :func:`_read` is the inverse."""
     tensors = {**found.weights, RANDOM: found.random}
-    kept = {name: each.detach().clone(memory_format=torch.contiguous_format) for name, each in tensors.items()}
+    kept = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     write_whole(shared / WEIGHTS, save(kept))
     write_whole(shared / RESULT, json.dumps(asdict(found.result)))
 

@@ -317,7 +317,7 @@ def _side(
 
 def _without_order(found: SideEvaluation) -> SideEvaluation:
     """Return the figures without those that read an order of the levels."""
-    metrics = {name: each for name, each in found.metrics.items() if name != "rpr"}
+    metrics = {name: metric for name, metric in found.metrics.items() if name != "rpr"}
     return replace(found, metrics=metrics, curve_slope=None, true_hazard=None)
 
 

@@ -105,7 +105,7 @@ def write_labeled(
 
 def _profiled(first: NDArray[np.float64], at: NDArray[np.float64], times: Sequence[datetime]) -> NDArray[np.bool_]:
     """bool (n,): rows whose account had its ``first`` profile by the snapshot that they see; both in unix seconds."""
-    instants = np.array([each.timestamp() for each in times])
+    instants = np.array([time.timestamp() for time in times])
     seen = np.searchsorted(instants, at, side="right") - 1
     taken = np.where(seen >= 0, instants[np.maximum(seen, 0)], -np.inf)
     return np.asarray(first <= taken)

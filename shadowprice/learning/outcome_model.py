@@ -74,9 +74,9 @@ def fit_outcome_model(data: TrainingSet, seed: int, epochs: int = 0) -> Mapping[
     own = outcome_rows(data)
     if data.inputs.sessions is not None:
         return train(own, SESSION_RECIPE, TrainingConfig(seed=seed + SEED_OFFSET))[0].curves(data.inputs, data.serving)
-    asked = data.seeing([_alone(each) for each in data.snapshots])
+    asked = data.seeing([_alone(snapshot) for snapshot in data.snapshots])
     named = np.unique(np.concatenate([_named(rows) for rows in own.rows.values()]))
-    learnt = own.seeing([_alone(each, named) for each in data.snapshots])
+    learnt = own.seeing([_alone(snapshot, named) for snapshot in data.snapshots])
     most = min(epochs or MOST_EPOCHS, MOST_EPOCHS)
     config = TrainingConfig(epochs=most, patience=PATIENCE, seed=seed + SEED_OFFSET)
     with ProgressBar("outcome model", most, "epoch") as shown:
@@ -125,8 +125,8 @@ def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) ->
 def populations(data: TrainingSet, curves: Mapping[Side, Curves], coverage: Coverage) -> dict[Side, NamedCurves]:
     """Name the accounts of the curves of :func:`truth_of`, with their worth."""
     names = {side: data.serving[side]["account_id"].to_numpy(dtype=str) for side in curves}
-    worth = {side: coverage.worth(SideRequests(side, each.tolist())) for side, each in names.items()}
-    return {side: NamedCurves(names[side], replace(each, worth=worth[side])) for side, each in curves.items()}
+    worth = {side: coverage.worth(SideRequests(side, name.tolist())) for side, name in names.items()}
+    return {side: NamedCurves(names[side], replace(curve, worth=worth[side])) for side, curve in curves.items()}
 
 
 def truth_note(dataset: Dataset) -> str:

@@ -90,7 +90,9 @@ class TrainingSet:
 
     def digest(self) -> str:
         """Digest of everything that training reads: labeled rows, the amounts of their levels, and snapshots."""
-        found = hashlib.sha256(json.dumps({side: list(map(int, each)) for side, each in self.levels.items()}).encode())
+        found = hashlib.sha256(
+            json.dumps({side: list(map(int, level)) for side, level in self.levels.items()}).encode()
+        )
         if self.offers:
             found.update(json.dumps([dict(self.offers), self.unordered]).encode())
         for table in (*self.rows.values(), *self.inputs.tables()):
@@ -106,7 +108,7 @@ class TrainingSet:
             (float(rows["snapshot_at"].max()) for split in splits for rows in self.part(split).values() if len(rows)),
             default=-np.inf,
         )
-        seen = [each for k, each in enumerate(self.snapshots) if k == 0 or each.at.timestamp() <= latest]
+        seen = [snapshot for k, snapshot in enumerate(self.snapshots) if k == 0 or snapshot.at.timestamp() <= latest]
         return replace(self.inputs, snapshots=seen)
 
     def partner(self, side: Side) -> bool:

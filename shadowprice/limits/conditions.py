@@ -141,9 +141,9 @@ class Condition:
         texts = [text for _, text in SAMPLES] + [each[1:-1] for each in _STRING.findall(self.source)]
         dice = random.Random(0)
         for _ in range(_TRIALS):
-            drawn = [(each, dice.choice(numbers), dice.choice(texts)) for each in self.reads]
+            drawn = [(read, dice.choice(numbers), dice.choice(texts)) for read in self.reads]
             row = [side if each[0] == "side" else _typical(*each, *values) for each, *values in drawn]
-            less = [None if each in absent else value for each, value in zip(self.reads, row, strict=True)]
+            less = [None if read in absent else value for read, value in zip(self.reads, row, strict=True)]
             if self._judged(row) and not self._judged(less):
                 return True
         return False
@@ -184,7 +184,7 @@ class Condition:
         return found
 
     def _count(self, row: tuple[Any, ...]) -> None:
-        values = {".".join(filter(None, each)): value for each, value in zip(self.reads, row, strict=True)}
+        values = {".".join(filter(None, read)): value for read, value in zip(self.reads, row, strict=True)}
         absent = sorted(name for name, value in values.items() if value is None)
         if not absent:
             self._faults[0] += 1
@@ -201,7 +201,7 @@ class Condition:
 
 def columns_of(conditions: Iterable[Condition], noun: str) -> list[str]:
     """Return the columns of the noun that the conditions read, in order."""
-    return sorted({name for each in conditions for of, name in each.reads if of == noun})
+    return sorted({name for condition in conditions for of, name in condition.reads if of == noun})
 
 
 @lru_cache(REMEMBERED)

@@ -81,7 +81,7 @@ class Coverage:
     @property
     def faults(self) -> int:
         """Evaluations so far that failed although all values were known."""
-        return sum(each.faults for each in _conditions([*self.budgets, *self.rules]))
+        return sum(condition.faults for condition in _conditions([*self.budgets, *self.rules]))
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner, and of worths."""
@@ -148,11 +148,11 @@ class Coverage:
 
     def _priced(self, side: str) -> list[GroupBudget]:
         """Budgets with a price that may count requests of a side."""
-        return [each for each in self.budgets if each.side in (None, side) and each.arm is None]
+        return [budget for budget in self.budgets if budget.side in (None, side) and budget.arm is None]
 
     def reads_partner(self, side: str) -> bool:
         """Return whether rules, caps or budgets with a price tell requests of a side apart by their partner."""
-        if any(each.per == "partner" and each.side in (None, side) for each in self.caps):
+        if any(cap.per == "partner" and cap.side in (None, side) for cap in self.caps):
             return True
         priced = self._priced(side)
         conditions = _conditions([*priced, *self.rules], side)
@@ -162,16 +162,16 @@ class Coverage:
         """uint32 (n,): bit k is set where budget k counts the request. O(n · budgets)."""
         n = len(asked.account_id)
         found = np.zeros(n, dtype=np.uint32)
-        values = self._values([each.condition for each in self.budgets if each.condition], asked)
-        for place, each in enumerate(self.budgets):
-            if each.side not in (None, asked.side):
+        values = self._values([budget.condition for budget in self.budgets if budget.condition], asked)
+        for place, budget in enumerate(self.budgets):
+            if budget.side not in (None, asked.side):
                 continue
             inside = np.ones(n, dtype=np.bool_)
-            if each.partners:
-                group = each.group
+            if budget.partners:
+                group = budget.group
                 inside = np.fromiter((name in group for name in asked.partners), np.bool_, n)
-            if each.condition is not None:
-                inside &= each.condition.holds(values, n)
+            if budget.condition is not None:
+                inside &= budget.condition.holds(values, n)
             found |= inside.astype(np.uint32) << np.uint32(place)
         return found
 
@@ -184,9 +184,9 @@ class Coverage:
             return curves
         told, unknown = self, 0
         if asked.context is None:
-            told = replace(self, rules=[each for each in self.rules if not columns_of([each.condition], "context")])
-            for place, each in enumerate(self.budgets):
-                if each.condition is not None and columns_of([each.condition], "context"):
+            told = replace(self, rules=[rule for rule in self.rules if not columns_of([rule.condition], "context")])
+            for place, budget in enumerate(self.budgets):
+                if budget.condition is not None and columns_of([budget.condition], "context"):
                     unknown |= 1 << place
         bits = self.bits(asked) & ~np.uint32(unknown) if self.budgets else None
         worth = self.worth(asked)
@@ -213,22 +213,22 @@ class Coverage:
         """uint64 (2, n): hashes of account and partner of each request, 0 without a partner; None without caps."""
         if not self.caps:
             return None
-        bare = np.array([not each for each in asked.partners], dtype=np.bool_)
+        bare = np.array([not partner for partner in asked.partners], dtype=np.bool_)
         return np.stack([hashes(asked.account_id), np.where(bare, np.uint64(0), hashes(asked.partners))])
 
     def named(self, bits: NDArray[np.uint32]) -> list[str]:
         """Return the names of the budgets with a condition that count each request, joined by commas, for the
         ledger."""
-        mine = [(1 << place, each.name) for place, each in enumerate(self.budgets) if each.condition is not None]
+        mine = [(1 << place, budget.name) for place, budget in enumerate(self.budgets) if budget.condition is not None]
         return [",".join(name for bit, name in mine if value & bit) for value in bits.tolist()]
 
     def recorded(self, side: str, named: str, partner_id: str) -> NDArray[np.uint32]:
         """Return uint32 (1,), :meth:`bits` of a request with these names of budgets (:meth:`named`) and this
         partner."""
         found, names = 0, named.split(",")
-        for place, each in enumerate(self.budgets):
-            within = each.name in names if each.condition else not each.partners or partner_id in each.group
-            found |= int(each.side in (None, side) and within) << place
+        for place, budget in enumerate(self.budgets):
+            within = budget.name in names if budget.condition else not budget.partners or partner_id in budget.group
+            found |= int(budget.side in (None, side) and within) << place
         return np.array([found], dtype=np.uint32)
 
     def allowed(self, asked: SideRequests) -> NDArray[np.bool_] | None:

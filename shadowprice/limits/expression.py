@@ -187,5 +187,5 @@ def position(source: str, place: int) -> str:
 def all_true(values: object) -> bool:
     """Return whether a value, or each of the lists of a comprehension, is true or false."""
     if isinstance(values, Sequence) and not isinstance(values, str):
-        return all(all_true(each) for each in values)
+        return all(all_true(value) for value in values)
     return isinstance(values, bool)

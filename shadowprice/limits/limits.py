@@ -273,17 +273,19 @@ class Limits:
     @property
     def counted_by_owner(self) -> list[GroupBudget | Cap]:
         """Limits of which a solve reads the use by owner: caps, and totals with a price that campaigns share."""
-        totals = (each for each in self.budgets if each.form == "total" and each.arm is None)
-        return [*(each for each in totals if each.campaigns), *self.caps]
+        totals = (budget for budget in self.budgets if budget.form == "total" and budget.arm is None)
+        return [*(total for total in totals if total.campaigns), *self.caps]
 
     def partner_limit(self, side: str) -> str | None:
         """Return the first limit that stops requests of a side by their partner; None without one.
 
         A request without a partner would escape it.
         """
-        caps = [each.name for each in self.caps if each.per == "partner" and each.side in (None, side)]
-        budgets = [each for each in self.budgets if each.partners and each.enforced and each.side in (None, side)]
-        return next(iter([*caps, *(each.name for each in budgets)]), None)
+        caps = [cap.name for cap in self.caps if cap.per == "partner" and cap.side in (None, side)]
+        budgets = [
+            budget for budget in self.budgets if budget.partners and budget.enforced and budget.side in (None, side)
+        ]
+        return next(iter([*caps, *(budget.name for budget in budgets)]), None)
 
     def check_within(self, campaign: str, budget: str, sides: Collection[str], arms: Collection[str]) -> None:
         """Make sure that the limits fit a campaign with this main budget, these sides that are paid, and these arms.
@@ -322,7 +324,7 @@ class Limits:
 
     def current(self, at: datetime) -> dict[str, str]:
         """Return the sum of each budget's period that contains ``at``, by the budget's name."""
-        return {each.name: f"{each.name}|{period_of(each.period, at)}|" for each in self.budgets}
+        return {budget.name: f"{budget.name}|{period_of(budget.period, at)}|" for budget in self.budgets}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
@@ -389,7 +391,7 @@ def period_of(period: Period, at: datetime) -> str:
 
 
 def _given(item: Limit) -> dict[str, Any]:
-    defaults = {each.name: each.default for each in fields(item)}
+    defaults = {field.name: field.default for field in fields(item)}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(item).items()}
     return {name: value for name, value in values.items() if getattr(item, name) != defaults[name]}
 

@@ -73,14 +73,14 @@ def check_rules(rules: tuple[Rule, ...], offers: Mapping[Any, tuple[str, ...]]) 
     Raises:
         InvalidInput: two rules of one name, or a side or an offer that the campaign does not have.
     """
-    names = [each.name for each in rules]
+    names = [rule.name for rule in rules]
     if len(set(names)) < len(names):
         raise InvalidInput("names of rules must differ", field="rules.name")
-    for each in rules:
-        if each.side is not None and each.side not in offers:
-            raise InvalidInput(f"must be one of {sorted(offers)}, got {each.side!r}", field=f"rules.{each.name}.side")
-        known = {offer for side, own in offers.items() if each.side in (None, side) for offer in own}
-        if unknown := sorted(set(each.offers) - known):
+    for rule in rules:
+        if rule.side is not None and rule.side not in offers:
+            raise InvalidInput(f"must be one of {sorted(offers)}, got {rule.side!r}", field=f"rules.{rule.name}.side")
+        known = {offer for side, own in offers.items() if rule.side in (None, side) for offer in own}
+        if unknown := sorted(set(rule.offers) - known):
             raise InvalidInput(
-                f"there is no offer {unknown[0]!r}; there are {sorted(known)}", field=f"rules.{each.name}.offers"
+                f"there is no offer {unknown[0]!r}; there are {sorted(known)}", field=f"rules.{rule.name}.offers"
             )

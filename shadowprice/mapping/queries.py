@@ -146,7 +146,7 @@ def _results(part: Part, mapping: Mapping) -> Part:
         granted = "false"
         if "campaign" in mapping.tables:
             bases = {side: mapping.tables["campaign"][0].columns.get(f"cost_basis_{side}") for side in SIDES}
-            sides = [f"'{side}'" for side, each in bases.items() if each and each.constant == "on_grant"]
+            sides = [f"'{side}'" for side, base in bases.items() if base and base.constant == "on_grant"]
             granted = f"side IN ({', '.join(sides)})" if sides else granted
         paid = f"coalesce({', '.join(priced)})"
         selected += f", CASE WHEN TRY_CAST(redeemed AS DOUBLE) = 1 OR {granted} THEN {paid} ELSE '0' END AS cost_paid"

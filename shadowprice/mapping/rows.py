@@ -103,11 +103,11 @@ class Rows:
 
     def _places_in(self, names: tuple[str, ...]) -> list[int]:
         """Return the positions in a file of the columns that are read."""
-        for each in self._columns:
-            if names.count(each) != 1:
-                times = "stands twice" if each in names else "is missing"
-                raise ValueError(f"the column {each!r} {times}; the files of a source have the same columns")
-        return [names.index(each) for each in self._columns]
+        for column in self._columns:
+            if names.count(column) != 1:
+                times = "stands twice" if column in names else "is missing"
+                raise ValueError(f"the column {column!r} {times}; the files of a source have the same columns")
+        return [names.index(column) for column in self._columns]
 
     def _type(self, column: str) -> pa.DataType:
         if not self._schemas:

@@ -52,7 +52,7 @@ def outlook(records: Sequence[PriceRecord], limit: float = math.inf, level: floa
 
     O(steps + hours).
     """
-    window = [each for each in records if len(each.plan) > 1]
+    window = [record for record in records if len(record.plan) > 1]
     planned, paid = [], []
     for before, after in pairwise(window):
         due = before.planned(after.at) - before.plan[0]

@@ -53,7 +53,7 @@ def _fault(record: PriceRecord, campaign: Campaign, now: datetime) -> str:
     if missing := [name for name in needed if name not in record.prices]:
         return f"it holds no price of {', '.join(missing)}"
     # A segment of exact size may cost or earn; more of a budget is never worth less than nothing.
-    floors = {each.name for each in campaign.group_budgets if each.sense == "at_least"}
+    floors = {group_budget.name for group_budget in campaign.group_budgets if group_budget.sense == "at_least"}
     for name, price in zip(campaign.priced, record.of(campaign.priced), strict=True) if of_budgets else ():
         if price < 0 and name not in floors:
             return f"the price of budget {name!r} is {price:g}; that of an upper limit is never below 0"

@@ -164,7 +164,7 @@ class _Rest:
     def priced(self, samples: Mapping[Side, Curves], started: float) -> Resolution:
         """Solve, certify, and plan."""
         campaign, curves = self.state.campaign, _sampled(samples, self.ahead, self.slot)
-        caps = {side: self._caps(side, each) for side, each in curves.items()}
+        caps = {side: self._caps(side, curve) for side, curve in curves.items()}
         ratio, own = self._spend_ratio(), {side: self.ahead[side] for side in curves}
         of_rows = {name: amount / ratio for name, amount in self.in_hand_of.items()}
         shares = shares_of_budgets(campaign, self.state.spend)
@@ -175,14 +175,14 @@ class _Rest:
             self.state.newest.prices if self.state.newest else {},
             lambda few: solve_window(campaign, few, expected, money, parts, rows).prices,
         )
-        curves = {side: each.curves(counted) for side, each in caps.items()}
+        curves = {side: cap.curves(counted) for side, cap in caps.items()}
         if len(parts) > 1:
             curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
         found = solve_window(campaign, curves, expected, money, parts, rows, executor=self.state.executor)
         _certify(campaign, found.allocation, self.in_hand, lambda: ratio * least_cost(campaign, curves, expected))
         solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
         bounded = self._bounded(solved)
-        profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
+        profile = {side: cap.sample(COLUMNS).profile(solved) for side, cap in caps.items()}
         by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
         of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
         record = PriceRecord(

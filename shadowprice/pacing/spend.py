@@ -69,7 +69,7 @@ class CapUse:
         names = list(own.keys() | elsewhere.keys())
         owner = hashes(names)
         order = np.argsort(owner, kind="stable")
-        rows = [(*own.get(each, Usage()), *elsewhere.get(each, Usage())) for each in names]
+        rows = [(*own.get(name, Usage()), *elsewhere.get(name, Usage())) for name in names]
         columns = np.array(rows, dtype=np.int64).reshape(len(names), 4)[order].T
         amount, uses, amount_elsewhere, uses_elsewhere = columns
         return cls(

@@ -165,7 +165,10 @@ def able_accounts(curves: Curves) -> NDArray[np.bool_]:
 
 def undivided(campaign: Campaign, sides: Iterable[Side]) -> tuple[list[Part], list[Row]]:
     """Return one part with all requests, and a row for each further budget with its limit in all periods together."""
-    rows = [Row(each.name, each, whole_limit(campaign, each)) for each in campaign.group_budgets]
+    rows = [
+        Row(group_budget.name, group_budget, whole_limit(campaign, group_budget))
+        for group_budget in campaign.group_budgets
+    ]
     return [Part(dict.fromkeys(sides, 1.0), {row.name: place for place, row in enumerate(rows)})], rows
 
 

@@ -63,22 +63,22 @@ def further_budgets(
         used: name → minor units held and paid now; by default those at the solve, which knows budgets with a plan.
     """
     found = []
-    for each in campaign.limits.budgets:
-        plan = record.plans.get(each.name, ())
+    for budget in campaign.limits.budgets:
+        plan = record.plans.get(budget.name, ())
         known = len(plan) > 1
         found.append(
             FurtherBudget(
-                name=each.name,
-                period=each.period,
-                group=group_of(each),
-                limit=each.limit,
-                each=EACH[each.form],
-                floor=each.sense == "at_least",
-                used=float((used or {}).get(each.name, plan[0] if known else np.nan)),
+                name=budget.name,
+                period=budget.period,
+                group=group_of(budget),
+                limit=budget.limit,
+                each=EACH[budget.form],
+                floor=budget.sense == "at_least",
+                used=float((used or {}).get(budget.name, plan[0] if known else np.nan)),
                 plan=plan[-1] if known else np.nan,
-                price=record.prices.get(each.name, np.nan),
-                error=record.pacing_errors.get(each.name, np.nan),
-                status=_status(campaign, each, record),
+                price=record.prices.get(budget.name, np.nan),
+                error=record.pacing_errors.get(budget.name, np.nan),
+                status=_status(campaign, budget, record),
             )
         )
     return tuple(found)

@@ -87,7 +87,7 @@ class CampaignDay:
     @property
     def opening(self) -> PriceRecord:
         """Price of the whole window, before its first request: the one that is served."""
-        return next((each for each in reversed(self.prices) if each.slot < 0), self.prices[0])
+        return next((price for price in reversed(self.prices) if price.slot < 0), self.prices[0])
 
     @property
     def rows(self) -> dict[str, int]:

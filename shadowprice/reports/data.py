@@ -126,9 +126,9 @@ class Scenario:
     def times(self, factor: float) -> Scenario:
         """Return the same with values, and prices by them, in a unit of which one old unit is ``factor``."""
         known, policies = self.attainable, []
-        for each in self.policies:
-            price = None if each.price is None else factor * each.price
-            policies.append(replace(each, value=factor * each.value, price=price))
+        for policy in self.policies:
+            price = None if policy.price is None else factor * policy.price
+            policies.append(replace(policy, value=factor * policy.value, price=price))
         if known is not None:
             known = Attainable(lowest=factor * known.lowest, flat=factor * known.flat, best=factor * known.best)
         return replace(self, policies=tuple(policies), attainable=known)
@@ -275,11 +275,11 @@ class ReportData:
             self,
             value_unit=unit,
             worth=None if self.worth is None else self.worth.times(factor),
-            scenarios=tuple(each.times(factor) for each in self.scenarios),
-            budgets=tuple(replace(each, price=factor * each.price) for each in self.budgets),
+            scenarios=tuple(scenario.times(factor) for scenario in self.scenarios),
+            budgets=tuple(replace(budget, price=factor * budget.price) for budget in self.budgets),
             solves=tuple(
-                replace(each, price=factor * each.price, primal=factor * each.primal, dual=factor * each.dual)
-                for each in self.solves
+                replace(solve, price=factor * solve.price, primal=factor * solve.primal, dual=factor * solve.dual)
+                for solve in self.solves
             ),
         )
 

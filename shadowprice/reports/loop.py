@@ -21,15 +21,15 @@ def loop_summary(days: Sequence[LoopDay]) -> dict[str, Any]:
     return {
         "simulated": True,
         "days": len(days),
-        "models_taken": sum(each.retrained for each in days),
-        "budget": sum(each.budget for each in days),
-        "value": {name: sum(each.value[way] for each in days) for way, name in NAMES.items()},
-        "spend": {name: sum(each.spend[way] for each in days) for way, name in NAMES.items()},
+        "models_taken": sum(day.retrained for day in days),
+        "budget": sum(day.budget for day in days),
+        "value": {name: sum(day.value[way] for day in days) for way, name in NAMES.items()},
+        "spend": {name: sum(day.spend[way] for day in days) for way, name in NAMES.items()},
         "largest_overspend": {
-            name: max(max(each.spend[way] - each.budget, 0.0) for each in days) for way, name in NAMES.items()
+            name: max(max(day.spend[way] - day.budget, 0.0) for day in days) for way, name in NAMES.items()
         },
         "by_day": [
-            {name: each.value[way] for way, name in NAMES.items()} | {"retrained": each.retrained} for each in days
+            {name: day.value[way] for way, name in NAMES.items()} | {"retrained": day.retrained} for day in days
         ],
     }
 

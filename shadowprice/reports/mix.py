@@ -52,7 +52,7 @@ class Mix:
 
     def frame(self) -> pd.DataFrame:
         """One row per cell."""
-        return pd.DataFrame({each.name: getattr(self, each.name) for each in fields(self)})
+        return pd.DataFrame({field.name: getattr(self, field.name) for field in fields(self)})
 
     def sides(self) -> list[str]:
         """Sides that had requests."""

@@ -50,7 +50,7 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
 
     ``least`` names the level that responses are counted from.
     """
-    shown = [each for each in answers if np.isfinite(each.added.value)]
+    shown = [answer for answer in answers if np.isfinite(answer.added.value)]
     x = np.array([each.budget for each in shown])
     with svg.figure(10.6, 3.4, ncols=2) as (drawn, (value, price)):
         for axes, found, factor in (
@@ -91,13 +91,16 @@ def worth_curve(found: Worth, unit: str, currency: Currency, least: str = LOWEST
     Each has its band. Where the truth is known, true means are dots.
     """
     points = found.points
-    x = np.array([each.share for each in points])
-    flat, gap = (np.array([each.flat_lowest.value for each in points]), np.array([each.true_flat for each in points]))
-    truth = np.array([each.true_lowest for each in points])
+    x = np.array([point.share for point in points])
+    flat, gap = (
+        np.array([point.flat_lowest.value for point in points]),
+        np.array([point.true_flat for point in points]),
+    )
+    truth = np.array([point.true_lowest for point in points])
     with svg.figure(10.6, 3.9, ncols=2, width_ratios=[1.4, 1]) as (drawn, (lowest, over)):
-        _banded(lowest, x, [each.lowest for each in points], label="an incentive for each account")
+        _banded(lowest, x, [point.lowest for point in points], label="an incentive for each account")
         lowest.plot(x, flat, color=svg.STATIC, linestyle=svg.DASHED, label="best flat mixture at the same cost")
-        _banded(over, x, [each.flat for each in points])
+        _banded(over, x, [point.flat for point in points])
         if np.isfinite(truth).any():
             lowest.plot(x, truth, "o", color=svg.TRUTH, markersize=3.5, label="true means")
             lowest.plot(x, truth - gap, "o", color=svg.TRUTH, markersize=3.5)
@@ -106,9 +109,9 @@ def worth_curve(found: Worth, unit: str, currency: Currency, least: str = LOWEST
             axes.axvline(1.0, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
             axes.axhline(0, color=svg.MUTED, linewidth=0.8)
             axes.set_xlabel("Share of the campaign's budget")
-            for each in points:
-                value = getattr(each, name).value
-                svg.tell(axes, each.share, value, f"{money(each.budget, currency)}: {signed(value)}")
+            for point in points:
+                value = getattr(point, name).value
+                svg.tell(axes, point.share, value, f"{money(point.budget, currency)}: {signed(value)}")
             axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
             svg.ticks(axes, "y", number)
         lowest.set_title(f"Extra {clipped(unit, 30)} over {clipped(least)}")

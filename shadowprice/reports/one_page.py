@@ -78,7 +78,9 @@ def worth_it(data: ReportData) -> Answer:
     if data.evidence and all(each.verdict == "wrong way" for each in data.evidence):
         return Answer("No", "The trial shows fewer responses where the incentive is larger.")
     open_questions = [each for each in data.evidence if each.verdict != "identified"]
-    plans = " ".join(f"A trial that would tell: {each.plan}" for each in open_questions if each.plan)
+    plans = " ".join(
+        f"A trial that would tell: {open_question.plan}" for open_question in open_questions if open_question.plan
+    )
     if data.worth is None or "worth" in data.absent:
         reason = data.absent.get("worth") or "the trial does not show what incentives bring"
         told = f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip()

@@ -88,7 +88,7 @@ def _figures(data: ReportData) -> dict[str, str]:
             f"mix-{side}": money_figures.mix(data.mix, side, level_names(data, side), unit) for side in data.mix.sides()
         }
     for found in data.evidence:
-        if any(each.difference for each in found.levels):
+        if any(level.difference for level in found.levels):
             figures[f"effect-{found.side}"] = response_figures.effect(found, data.currency)
     for side in data.sides:
         name, levels = side.side, side.levels

@@ -65,13 +65,13 @@ def response_by_level(
 
 def effect(found: SideEvidence, currency: Currency) -> str:
     """Difference of each level's response to the lowest one's, with its interval, as SVG."""
-    levels = [each for each in found.levels if each.difference is not None]
+    levels = [level for level in found.levels if level.difference is not None]
     scale, label = (100.0, "percentage points") if found.side == "customer" else (1.0, "ratio to before")
-    differences = [each.difference for each in levels if each.difference is not None]
+    differences = [level.difference for level in levels if level.difference is not None]
     middle, low, high = (
-        scale * np.array([getattr(each, name) for each in differences]) for name in ("value", "low", "high")
+        scale * np.array([getattr(difference, name) for difference in differences]) for name in ("value", "low", "high")
     )
-    place = [each.incentive for each in levels] if found.ordered else range(len(levels))
+    place = [level.incentive for level in levels] if found.ordered else range(len(levels))
     x = np.array(place, dtype=np.float64)
     with svg.figure(*HALF) as (drawn, axes):
         axes.axhline(0.0, color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, zorder=0)
@@ -81,7 +81,7 @@ def effect(found: SideEvidence, currency: Currency) -> str:
             ylabel=f"More than at {found.lowest.written(currency)}, {label}",
         )
         axes.margins(x=0.12)
-        _amounts(axes, x, [each.written(currency) for each in levels], apart=0.15)
+        _amounts(axes, x, [level.written(currency) for level in levels], apart=0.15)
         svg.ticks(axes, "y", number)
         told = f"Response of {found.side}s above that at {found.lowest.written(currency)}, by incentive"
         return svg.to_svg(drawn, f"effect-{found.side}", told)

@@ -42,7 +42,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
 
 
 def _price(axes: Axes, scenario: Scenario, currency: Currency, edges: Hours) -> None:
-    prices = [(each.price, _line(each.role)) for each in scenario.policies[::-1]]
+    prices = [(policy.price, _line(policy.role)) for policy in scenario.policies[::-1]]
     seen = [(currency.unit * price, line) for price, line in prices if price is not None and np.isfinite(price).any()]
     for price, line in seen:
         svg.steps(axes, price, edges, **line)

@@ -58,16 +58,16 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
     digits = found.decimals if found.side == "customer" else None
     rows = [
         [
-            each.written(currency),
-            _shown(each.response, digits),
-            _shown(each.difference, digits, "points", sign=True),
-            _money(each.cost_each, currency),
-            number(each.accounts),
-            percent(each.planned),
-            percent(each.share),
-            _shown(each.relative, 1, sign=True),
+            level.written(currency),
+            _shown(level.response, digits),
+            _shown(level.difference, digits, "points", sign=True),
+            _money(level.cost_each, currency),
+            number(level.accounts),
+            percent(level.planned),
+            percent(level.share),
+            _shown(level.relative, 1, sign=True),
         ]
-        for each in found.levels
+        for level in found.levels
     ]
     return head, rows
 
@@ -75,9 +75,9 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
 def evidence_notes(found: SideEvidence, currency: Currency) -> list[str]:
     """Reasons why levels have no cost of one extra response, one sentence each."""
     why: dict[str, list[str]] = {}
-    for each in found.levels:
-        if each.why_no_cost:
-            why.setdefault(each.why_no_cost, []).append(each.written(currency))
+    for level in found.levels:
+        if level.why_no_cost:
+            why.setdefault(level.why_no_cost, []).append(level.written(currency))
     return [f"No cost of one extra response at {listed(at)}: {reason}." for reason, at in why.items()]
 
 

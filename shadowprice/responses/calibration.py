@@ -90,15 +90,15 @@ def agreed(offsets: Sequence[Offset], groups: Sequence[ArrayLike]) -> float:
     """
     if len(offsets) < 2:
         return 0.0
-    names, of = np.unique(np.concatenate([np.asarray(each, dtype=str) for each in groups]), return_inverse=True)
-    ends = np.cumsum([each.influence.size for each in offsets])[:-1]
+    names, of = np.unique(np.concatenate([np.asarray(group, dtype=str) for group in groups]), return_inverse=True)
+    ends = np.cumsum([offset.influence.size for offset in offsets])[:-1]
     influence = np.stack(
         [
-            np.bincount(code, each.influence, minlength=names.size)
-            for code, each in zip(np.split(of, ends), offsets, strict=True)
+            np.bincount(code, offset.influence, minlength=names.size)
+            for code, offset in zip(np.split(of, ends), offsets, strict=True)
         ]
     )
-    mean = random_effects([each.value for each in offsets], influence)
+    mean = random_effects([offset.value for offset in offsets], influence)
     return max(mean.low, 0.0) + min(mean.high, 0.0)
 
 

@@ -83,7 +83,7 @@ class Inputs:
         for name in FRAMES:
             if (table := getattr(self, name)) is not None:
                 table.to_parquet(folder / f"{name}.parquet", index=False)
-        segments = [asdict(each) for each in self.segments]
+        segments = [asdict(segment) for segment in self.segments]
         there = {"there": sorted(self.there), "snapshots": len(self.snapshots), "segments": segments}
         write_whole(folder / MANIFEST, json.dumps(there, indent=1))
 

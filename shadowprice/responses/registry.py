@@ -127,8 +127,8 @@ def wants(name: str) -> frozenset[str]:
         if "__init__" not in vars(cls):
             continue
         parameters = signature(vars(cls)["__init__"]).parameters.values()
-        found |= {each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD}
-        if not any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+        found |= {parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD}
+        if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
             break
     return frozenset(found - {"self", "levels", "seed"})
 

@@ -106,7 +106,7 @@ class SeparateModels(SidedModel):
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
-        return {side: stored_head(self.models[side].levels, each) for side, each in embeddings.items()}
+        return {side: stored_head(self.models[side].levels, embedding) for side, embedding in embeddings.items()}
 
     def describe(self) -> dict[str, Any]:
         """Model and head of each side."""

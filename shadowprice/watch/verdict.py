@@ -32,12 +32,12 @@ class Verdict:
     @property
     def model_alarms(self) -> tuple[Finding, ...]:
         """Return the alarms on the model; a mismatch of an experiment's arms is none."""
-        return tuple(each for each in self.alarms if each.check != SAMPLE_RATIO)
+        return tuple(alarm for alarm in self.alarms if alarm.check != SAMPLE_RATIO)
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
         """Return the findings with an alarm."""
-        return tuple(each for each in self.findings if each.alarm)
+        return tuple(finding for finding in self.findings if finding.alarm)
 
     def write(self, path: Path) -> None:
         """Write the verdict as JSON, whole or not at all."""

@@ -73,7 +73,9 @@ class Dense:
     @cached_property
     def capacity(self) -> Vector:
         """(K,): right-hand sides."""
-        return np.array([each.carry + (each.limit if each.form == "total" else 0.0) for each in self.resources])
+        return np.array(
+            [resource.carry + (resource.limit if resource.form == "total" else 0.0) for resource in self.resources]
+        )
 
     @cached_property
     def lower(self) -> Vector:

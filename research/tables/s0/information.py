@@ -55,7 +55,7 @@ def of_world(options: WorldOptions, seed: int, budget: float) -> dict[str, float
     _, curves = curves_by_information(options, seed)
     truth = curves[TRUTH]
     total = budget * truth.shape[1]
-    bought = {name: value_at_cost([by_response(each, truth, LEVELS)], total) for name, each in curves.items()}
+    bought = {name: value_at_cost([by_response(curve, truth, LEVELS)], total) for name, curve in curves.items()}
     between = attainable([by_response(truth, truth, LEVELS)], total)
     auc = {name: expected_auc(curves[name], truth, seed) for name in (MEANS, FULL)}
     return {

@@ -176,10 +176,10 @@ TABLE = Table(
     primary=Primary(*PRIMARY, effect=0.5, spread=0.45),
     compare=[
         *(
-            (loss(basis, each), f"{JOINT}, {ONE_PRICE}", f"{SEPARATE}, {REQUESTS}")
+            (loss(basis, budget), f"{JOINT}, {ONE_PRICE}", f"{SEPARATE}, {REQUESTS}")
             for basis in BASES
-            for each in BUDGETS
-            if loss(basis, each) != MAIN
+            for budget in BUDGETS
+            if loss(basis, budget) != MAIN
         ),
         (MAIN, *TRAINING),
         *(
@@ -192,8 +192,12 @@ TABLE = Table(
                 f"{SEPARATE}, {ONE_PRICE}",
             )
         ),
-        *((loss(basis, each), f"{TRUE}, {ONE_PRICE}", f"{TRUE}, {REQUESTS}") for basis in BASES for each in BUDGETS),
+        *(
+            (loss(basis, budget), f"{TRUE}, {ONE_PRICE}", f"{TRUE}, {REQUESTS}")
+            for basis in BASES
+            for budget in BUDGETS
+        ),
     ],
-    fewer_is_better=[loss(basis, each) for basis in BASES for each in BUDGETS],
+    fewer_is_better=[loss(basis, budget) for basis in BASES for budget in BUDGETS],
     reading=reading,
 )

@@ -68,5 +68,5 @@ TABLE = Table(
     run=run,
     reading=reading,
     primary=Primary(BOUGHT, LARGE, SMALL, effect=0.6, spread=0.5),
-    compare=[(RANKED, LARGE, SMALL), (WORTH, LARGE, SMALL), *((SHARES[each], LARGE, SMALL) for each in METHODS)],
+    compare=[(RANKED, LARGE, SMALL), (WORTH, LARGE, SMALL), *((SHARES[method], LARGE, SMALL) for method in METHODS)],
 )

@@ -81,7 +81,7 @@ def run(features: Sequence[int], seed: int, quick: bool) -> Rows:
     start = posterior_mean(learned[learned["level"] == 0], judged, levels, seed=seed)[:1]
     curves |= {ATTAINABLE: free, FROZEN: np.concatenate([start, np.maximum(free[1:], start)]), TRUTH: truth}
     return {
-        **{row: judge(each, judged, truth, levels) for row, each in curves.items()},
+        **{row: judge(curve, judged, truth, levels) for row, curve in curves.items()},
         FLAT: {"future response": flat_mixture(truth, levels)},
         LEAST: {"future response": float(truth[0].mean())},
     }

@@ -41,9 +41,9 @@ class Ledgers:
     """
 
     def __init__(self, ledgers: Sequence[Ledger]) -> None:
-        self._ledgers = {each.campaign.name: each for each in ledgers}
+        self._ledgers = {ledger.campaign.name: ledger for ledger in ledgers}
         self.registry = CollectorRegistry()
-        self.registry.register(Families([collector for each in ledgers for collector in each.collectors]))
+        self.registry.register(Families([collector for ledger in ledgers for collector in ledger.collectors]))
 
     @property
     def names(self) -> list[str]:
@@ -53,7 +53,7 @@ class Ledgers:
     @property
     def stores(self) -> list[Store]:
         """Their stores."""
-        return [each.store for each in self._ledgers.values()]
+        return [ledger.store for ledger in self._ledgers.values()]
 
     async def authorize(self, body: bytes, _: Caller) -> bytes:
         """POST /v1/authorizations."""
@@ -108,7 +108,7 @@ class Ledgers:
 
     def check_ready(self) -> dict[str, Any]:
         """Return what readiness says of every ledger, or raise ``Unavailable``."""
-        ready = [each.check_ready() for each in self._ledgers.values()]
+        ready = [ledger.check_ready() for ledger in self._ledgers.values()]
         return {"status": "ready", **(ready[0] if len(ready) == 1 else {"campaigns": ready})}
 
     def _named(self, request: Request) -> Ledger:
@@ -134,7 +134,7 @@ class Families(Collector):
     def collect(self) -> Iterator[Metric]:
         """The families of one scrape."""
         found: dict[str, Metric] = {}
-        for family in (family for each in self._collectors for family in each.collect()):
+        for family in (family for collector in self._collectors for family in collector.collect()):
             found.setdefault(family.name, family)
             if found[family.name] is not family:
                 found[family.name].samples.extend(family.samples)

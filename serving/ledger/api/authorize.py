@@ -70,14 +70,14 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     limits = campaign.limits
     return [
         Entry(
-            each,
+            decision,
             instead,
-            reserved[each.side],
+            reserved[decision.side],
             ttl,
-            limits.sums(asked_by(each), decided_at),
-            place_sums(campaign.sides[each.side], each.level, each.account_id),
+            limits.sums(asked_by(decision), decided_at),
+            place_sums(campaign.sides[decision.side], decision.level, decision.account_id),
         )
-        for each, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
+        for decision, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
     ]
 
 

@@ -61,7 +61,7 @@ def read_corrections(body: bytes, headers: Mapping[str, str]) -> list[Correction
 
 def needs_administrator(events: Sequence[CorrectionEvent]) -> bool:
     """Return whether any of the corrections may exceed the limit of the budget."""
-    return any(each.override for each in events)
+    return any(event.override for event in events)
 
 
 def corrections(
@@ -72,13 +72,13 @@ def corrections(
     Raises:
         Unprocessable: one dated before its decision, but an override: it is likely to be about another request.
     """
-    corrected = outcomes(campaign, [each.event for each in events], decided, now, caller)
-    for outcome, each in zip(corrected, events, strict=True):
+    corrected = outcomes(campaign, [event.event for event in events], decided, now, caller)
+    for outcome, event in zip(corrected, events, strict=True):
         decided_at = decided[outcome.request_id].decided_at
-        if outcome.observed_at < decided_at - TOLERANCE and not each.override:
+        if outcome.observed_at < decided_at - TOLERANCE and not event.override:
             raise Unprocessable(
                 f"is before the decision of request {outcome.request_id!r} at {time_of(decided_at):%Y-%m-%dT%H:%M:%SZ};"
                 " send the date of the correction, or let an administrator book it with override",
                 field=f"{outcome.where}.data.observed_at".lstrip("."),
             )
-    return [Correction(outcome, each.kind, each.override) for outcome, each in zip(corrected, events, strict=True)]
+    return [Correction(outcome, event.kind, event.override) for outcome, event in zip(corrected, events, strict=True)]

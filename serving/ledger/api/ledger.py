@@ -86,7 +86,7 @@ class Ledger:
     async def correct(self, events: Sequence[CorrectionEvent], caller: str) -> Counted:
         """Correct outcomes; ``caller`` is the name of the token that was shown."""
         at = self.store.date()
-        decided = await run_in_threadpool(self.store.find, [each.event.request_id for each in events])
+        decided = await run_in_threadpool(self.store.find, [event.event.request_id for event in events])
         made = corrections(self.campaign, events, decided, time_of(at), caller)
         return await asyncio.wrap_future(self.store.correct(made, self._ceiling, at))
 
@@ -123,7 +123,7 @@ class Ledger:
             "corrections_by_side": totals.corrected,
             "late_by_side": totals.late,
             "authorized_by_side": totals.authorized,
-            "limits": [asdict(each) for each in limits],
+            "limits": [asdict(limit) for limit in limits],
             "places": await run_in_threadpool(places_now, self.campaign, self.store.usage),
         }
 

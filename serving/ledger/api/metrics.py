@@ -99,14 +99,14 @@ class LedgerCollector(Collector):
             "limit_minor_units",
             "Limit of a further budget in a period",
             "budget",
-            {each.budget: each.limit for each in limits},
+            {limit.budget: limit.limit for limit in limits},
         )
         yield self._family(
             gauge,
             "limit_used_minor_units",
             "Money held and spent of a further budget in its current period",
             "budget",
-            {each.budget: each.used for each in limits},
+            {limit.budget: limit.used for limit in limits},
         )
         left = totals.money_left(self._campaign, now)
         yield self._family(

@@ -78,15 +78,15 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
         period=period,
         first=None if found.first is None else time_of(found.first),
         owners=list(found.usage),
-        amounts=[each.amount for each in rows],
-        uses=[each.uses for each in rows],
+        amounts=[row.amount for row in rows],
+        uses=[row.uses for row in rows],
         next=found.next,
     )
 
 
 def places_now(campaign: Campaign, usage: ReadUsage) -> dict[str, int]:
     """Return the accounts that each segment of a delivery has; empty of another campaign."""
-    sums = {each.name: sum_of(each) for each in campaign.segments if not each.gives_nothing}
+    sums = {segment.name: sum_of(segment) for segment in campaign.segments if not segment.gives_nothing}
     found = usage(list(sums.values())) if sums else {}
     return {name: found.get(each, Usage()).uses for name, each in sums.items()}
 
@@ -98,7 +98,7 @@ def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[Limi
         return []
     found = usage(list(sums.values()))
     return [
-        LimitUse(each.name, each.period, int(each.limit), found.get(sums[each.name], Usage()).amount)
-        for each in campaign.limits.budgets
-        if each.form == "total"
+        LimitUse(budget.name, budget.period, int(budget.limit), found.get(sums[budget.name], Usage()).amount)
+        for budget in campaign.limits.budgets
+        if budget.form == "total"
     ]

@@ -18,13 +18,13 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
     """The call of :meth:`serving.ledger.store.Store.correct`."""
     told = [
         {
-            "event": f"{each.outcome.source}\n{each.outcome.event_id}",
-            "row": values(_row(each, at)),
-            "raises": each.raises,
-            "replayed": each.replayed,
-            "outcome": values(replace(each.outcome, response=0.0, cost=0).row(at)),
+            "event": f"{correction.outcome.source}\n{correction.outcome.event_id}",
+            "row": values(_row(correction, at)),
+            "raises": correction.raises,
+            "replayed": correction.replayed,
+            "outcome": values(replace(correction.outcome, response=0.0, cost=0).row(at)),
         }
-        for each in corrections
+        for correction in corrections
     ]
     message = ceiling_message(ceiling) | {"at": at, "corrections": told}
 

@@ -28,14 +28,14 @@ def ceiling_message(ceiling: Ceiling | None) -> dict[str, Any]:
     places = {name: place for place, name in enumerate(_sharing(ceiling))}
     bounds = [
         {
-            "name": each.name,
-            "reason": reason_of(each),
-            "amount": each.most_amount,
-            "count": each.most_count,
-            "exclusive": each.exclusive,
-            "others": [places[name] for name in each.campaigns],
+            "name": bound.name,
+            "reason": reason_of(bound),
+            "amount": bound.most_amount,
+            "count": bound.most_count,
+            "exclusive": bound.exclusive,
+            "others": [places[name] for name in bound.campaigns],
         }
-        for each in ceiling.bounds
+        for bound in ceiling.bounds
     ]
     return {"limit": ceiling.limit, "late_reserve": ceiling.late_reserve, "name": ceiling.name, "bounds": bounds}
 

@@ -36,7 +36,7 @@ def unpack(kept: bytes) -> Any:
 def values(record: Decision | OutcomeRow | CorrectionRow) -> list[Any]:
     """Return the fields of a record in their order."""
     held: Iterable[Any] = (
-        (getattr(record, each.name) for each in fields(record)) if is_dataclass(record) else tuple(record)
+        (getattr(record, field.name) for field in fields(record)) if is_dataclass(record) else tuple(record)
     )
     return [False if value is None else value for value in held]
 

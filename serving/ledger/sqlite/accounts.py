@@ -120,7 +120,7 @@ def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: s
     ).fetchall()
     database.executemany(
         "UPDATE limit_share SET sums = ? WHERE request_id = ?",
-        [(orjson.dumps([renamed(each, new) for each in orjson.loads(sums)]).decode(), key) for key, sums in shares],
+        [(orjson.dumps([renamed(load, new) for load in orjson.loads(sums)]).decode(), key) for key, sums in shares],
     )
     for name, amount, count in [row for row in _sums(database) if owner_of(row[0]) in new]:
         database.execute("DELETE FROM limit_usage WHERE name = ?", (name,))

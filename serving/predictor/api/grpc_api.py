@@ -58,7 +58,7 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
         with metrics.stage("total"):
             with metrics.stage("decode"):
                 requests = decode(request, model.max_instances)
-                outputs = checked_outputs([each.name for each in request.outputs])
+                outputs = checked_outputs([output.name for output in request.outputs])
             answers = await model.predict(requests)
             access.charge(caller, answers.authorized)
             with metrics.stage("encode"):

@@ -120,7 +120,7 @@ def _joined(first: Authorization, second: Authorization, known: int) -> Authoriz
 
 def _refused(error: ShadowpriceError, calls: int) -> Authorization:
     """Return the answer that refuses each of the calls with one error."""
-    return Authorization(Authorized(**{each.name: [] for each in fields(Authorized)}), [], [error] * calls)
+    return Authorization(Authorized(**{field.name: [] for field in fields(Authorized)}), [], [error] * calls)
 
 
 def _proposals(proposals: Proposals, rows: slice) -> Proposals:
@@ -138,7 +138,7 @@ def _known(known: KnownRequests, rows: slice, first: int) -> KnownRequests:
 
 def _unauthorized(proposals: Proposals, calls: int, active: Active) -> Authorization:
     """Return the proposals as if they had been recorded; what only the ledger writes has its default."""
-    usual = {each.name: each.earlier for each in columns(Decision) if each.field.returned}
+    usual = {column.name: column.earlier for column in columns(Decision) if column.field.returned}
     usual |= {"model_version": active.model.version, "price_version": active.price.version, "repeat": False}
     n = len(proposals.request_id)
     decisions = {name: getattr(proposals, name, None) or [value] * n for name, value in usual.items()}

@@ -129,4 +129,4 @@ def _usable(value: Real, planes: tuple[Real, ...]) -> bool:
     """Return whether all numbers are finite and those of the planes not negative."""
     bounds = kernel.scan(value)
     others = [bounds if plane is value else kernel.scan(plane) for plane in planes]
-    return bounds.finite and all(each.finite and each.least >= 0 for each in others)
+    return bounds.finite and all(other.finite and other.least >= 0 for other in others)

@@ -96,7 +96,7 @@ class ShardedPopulation:
     def survey(self, starts: NDArray[np.int64], width: int) -> tuple[Tile, Tile | None]:
         """One round."""
         small = {shard: size for shard, size in enumerate(self._team.sizes) if size <= SMALL}
-        requests = [each for each in self._blocks(starts, width) if each.shard not in small]
+        requests = [block for block in self._blocks(starts, width) if block.shard not in small]
         if not small or not requests or sum(small.values()) > SMALL:
             return self.sample(starts, width), None
         sampled = len(requests)

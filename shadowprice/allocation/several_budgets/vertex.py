@@ -185,7 +185,7 @@ class Descent:
     def _basis(self) -> Matrix:
         """The conditions as columns, tied levels and then held rows, over the rows and the split accounts."""
         rows, (account, level) = self.capacity.size, self._tied()
-        position = {each: rows + at for at, each in enumerate(self.ties)}
+        position = {tie: rows + at for at, tie in enumerate(self.ties)}
         basis = np.zeros((rows + len(position), account.size + len(self.held)))
         basis[:rows, : account.size] = self.active.columns(account, level)
         basis[[position[each] for each in account.tolist()], np.arange(account.size)] = 1.0

@@ -184,7 +184,11 @@ class SideSource:
         mean, masked = self.campaign.budget.form != "total", self.masked
         own = {members_of(name) for name in self.rows}
         if self.rows:
-            own |= {earned_by(each.form) for each in self.campaign.group_budgets if each.form != "total"}
+            own |= {
+                earned_by(group_budget.form)
+                for group_budget in self.campaign.group_budgets
+                if group_budget.form != "total"
+            }
         return frozenset({"value", "cost", *own, *(["measure"] if mean else []), *(["allowed"] if masked else [])})
 
     @property

@@ -209,7 +209,7 @@ def _truth_frame(
     """Rows of :attr:`Dataset.truth` from the nodes and responses (J, N) of each side; names are stored once."""
     nodes = [np.tile(own.astype(np.int32), len(response)) for own, response in truth.values()]
     levels = [np.repeat(np.arange(len(response), dtype=np.int8), own.size) for own, response in truth.values()]
-    side = np.repeat(np.arange(len(truth), dtype=np.int8), [each.size for each in nodes])
+    side = np.repeat(np.arange(len(truth), dtype=np.int8), [node.size for node in nodes])
     return pd.DataFrame(
         {
             "account_id": pd.Categorical.from_codes(np.concatenate(nodes), pd.Index(ids, dtype=object)),

@@ -47,10 +47,10 @@ def flat_before(
         means = LoggedPolicies(trial, iter(given), levels[side], "hajek", one, allowed=may).at(np.ones((1, 1)))
         known[side] = np.flatnonzero(np.isfinite(means[0][0]))
         require(known[side].size, "earlier", f"has no row of side {side!r} with a level")
-        value[side], paid[side] = (each[0][known[side]] for each in means)
+        value[side], paid[side] = (mean[0][known[side]] for mean in means)
     lowest = sum(requests[side] * float(cost[0]) for side, cost in paid.items())
     shares, marginal = mixtures_at(flat_frontier(value, paid, requests), lowest + above)
     whole = {side: np.zeros((above.size, levels[side])) for side in earlier}
-    for side, each in shares.items():
-        whole[side][:, known[side]] = each
+    for side, share in shares.items():
+        whole[side][:, known[side]] = share
     return Flat(shares=whole, marginal=marginal)

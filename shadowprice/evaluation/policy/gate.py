@@ -112,7 +112,7 @@ class GateResult:
     @property
     def broken(self) -> tuple[Check, ...]:
         """Required rules that do not hold."""
-        return tuple(each for each in self.checks if not each.passed and each.required)
+        return tuple(check for check in self.checks if not check.passed and check.required)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -122,14 +122,14 @@ class GateResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Rules that do not hold and were not required, one sentence each."""
-        return tuple(str(each) for each in self.checks if not each.passed and not each.required)
+        return tuple(str(check) for check in self.checks if not check.passed and not check.required)
 
     def __str__(self) -> str:
         """Markdown: the verdict, a table of the rules, and the meaning and mend of each broken one."""
         verdict = "**Gate: passed.**" if self.passed else "**Gate: not passed.**"
         if self.override is not None:
             verdict += f" The model is {self.override}"
-        marks = ["✓" if each.passed else "✗" if each.required else "✗ (not required)" for each in self.checks]
+        marks = ["✓" if check.passed else "✗" if check.required else "✗ (not required)" for check in self.checks]
         rows = [f"| {mark} | {c.side} | {c.rule} | {c.found} |" for mark, c in zip(marks, self.checks, strict=True)]
         mends = [f"- {each.side}, {each.rule}: {each.meaning} {each.mend}" for each in self.broken]
         told = ["", "To mend it:", "", *mends] if mends else []

@@ -153,7 +153,7 @@ def at_budget(
 
     own, other, difference = estimates(values, sum(sizes), drawn)
     ones = {side: np.ones((1, size)) for side, size in zip(sides, sizes, strict=True)}
-    levels = {side: flats[side].at(each) for side, each in ones.items()}
+    levels = {side: flats[side].at(one) for side, one in ones.items()}
     drawn_cost = exploration * sum(requests[side] * float(levels[side][1].mean()) for side in sides)
     left = (spending.budget - drawn_cost) / (1 - exploration)
     near = [path.nearest(ones, left) for path in paths]

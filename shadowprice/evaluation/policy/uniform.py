@@ -66,7 +66,7 @@ def flat_frontier(
     steps: list[tuple[float, Side, int, float, float]] = []
     at: dict[Side, int] = {}
     total_cost, total_value = 0.0, 0.0
-    for side, (v, c) in ((side, each.values()) for side, each in columns.items()):
+    for side, (v, c) in ((side, column.values()) for side, column in columns.items()):
         hull = _envelope(v, c)
         at[side] = hull[0]
         total_cost += times[side] * c[hull[0]]
@@ -81,7 +81,8 @@ def flat_frontier(
         values.append(values[-1] + gained)
         places.append(dict(at))
     shares = {
-        side: np.eye(each[f"value.{side}"].size)[[place[side] for place in places]] for side, each in columns.items()
+        side: np.eye(column[f"value.{side}"].size)[[place[side] for place in places]]
+        for side, column in columns.items()
     }
     return FlatFrontier(np.array(costs), np.array(values), shares)
 
@@ -107,7 +108,7 @@ def best_flat(
     spent = float(np.clip(limit, path.cost[0], path.cost[-1]))
     shares, _ = mixtures_at(path, np.array([spent]))
     best = float(np.interp(spent, path.cost, path.value))
-    return FlatMixture({side: each[0] for side, each in shares.items()}, best, spent)
+    return FlatMixture({side: share[0] for side, share in shares.items()}, best, spent)
 
 
 def mixtures_at(path: FlatFrontier, cost: Array) -> tuple[dict[Side, Array], Array]:
@@ -116,11 +117,11 @@ def mixtures_at(path: FlatFrontier, cost: Array) -> tuple[dict[Side, Array], Arr
     A cost beyond an end gets the mixture of that end; money above the dearest one has no value.
     """
     if path.cost.size == 1:
-        return {side: np.repeat(each, cost.size, axis=0) for side, each in path.shares.items()}, np.zeros(cost.size)
+        return {side: np.repeat(share, cost.size, axis=0) for side, share in path.shares.items()}, np.zeros(cost.size)
     at = np.clip(np.searchsorted(path.cost, cost, side="right") - 1, 0, path.cost.size - 2)
     step = np.diff(path.cost)[at]
     further = np.clip((cost - path.cost[at]) / step, 0.0, 1.0)[:, None]
-    shares = {side: (1 - further) * each[at] + further * each[at + 1] for side, each in path.shares.items()}
+    shares = {side: (1 - further) * share[at] + further * share[at + 1] for side, share in path.shares.items()}
     return shares, np.where(cost >= path.cost[-1], 0.0, np.diff(path.value)[at] / step)
 
 

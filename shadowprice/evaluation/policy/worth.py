@@ -198,7 +198,7 @@ class _Groups:
 
     def __init__(self, stages: Sequence[Stage], requests: Mapping[Side, float]) -> None:
         self.sides: dict[Side, list[Scores]] = {
-            side: [Scores.of(each.rows[side], each.flat.shares[side], each.flat.marginal) for each in stages]
+            side: [Scores.of(stage.rows[side], stage.flat.shares[side], stage.flat.marginal) for stage in stages]
             for side in requests
         }
         self.all = [each for of in self.sides.values() for each in of]
@@ -252,7 +252,7 @@ class _Truth:
 
 def _truth(stages: Sequence[Stage], requests: Mapping[Side, float], budgets: int) -> _Truth:
     exact = [
-        Stage(rows={side: known for side, each in stage.rows.items() if (known := each.known())}, flat=stage.flat)
+        Stage(rows={side: known for side, row in stage.rows.items() if (known := row.known())}, flat=stage.flat)
         for stage in stages
     ]
     if any(set(each.rows) != set(requests) for each in exact):

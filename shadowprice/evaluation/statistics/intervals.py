@@ -104,9 +104,9 @@ def bands(
     found = _partitions(rows, interval)
     drawn = [_replicates(statistic, clusters, interval) for clusters in found]
     shape, samples = drawn[0].shape[1:], [each.reshape(len(each), -1) for each in drawn]
-    known = np.logical_and.reduce([np.isfinite(each).any(axis=0) for each in samples])
-    samples = [np.where(np.isfinite(each), each, np.nan)[:, known] for each in samples]
-    variances = [np.nanvar(each, axis=0) for each in samples]
+    known = np.logical_and.reduce([np.isfinite(sample).any(axis=0) for sample in samples])
+    samples = [np.where(np.isfinite(sample), sample, np.nan)[:, known] for sample in samples]
+    variances = [np.nanvar(sample, axis=0) for sample in samples]
     base = samples[0]
     if len(samples) > 1:
         base = np.where(variances[1] > variances[0], samples[1], samples[0])

@@ -47,7 +47,7 @@ class Means:
         """Variance of a contrast; NaN where a level has rows of one cluster only."""
         used = contrast != 0
         own = contrast[used]
-        parts = [np.asarray(own @ each[np.ix_(used, used)] @ own) for each in self.products]
+        parts = [np.asarray(own @ product[np.ix_(used, used)] @ own) for product in self.products]
         return float(combined(parts)) + float(own**2 @ self.added[used])
 
     def covariance(self, first: Array, second: Array) -> float:
@@ -121,7 +121,7 @@ class LevelMeans:
         found = partitions(self.level.size, account, partner, fields=("account", "partner"))
         self._cells = [_Cells(each, self) for each in found]
         self.clusters = min(each.size for each in found)
-        self.groups = np.min([each.groups for each in self._cells], axis=0)
+        self.groups = np.min([cell.groups for cell in self._cells], axis=0)
 
     def of(self, *measures: ArrayLike) -> Means:
         """Average measures, (N,) each.
@@ -129,17 +129,17 @@ class LevelMeans:
         The variance of a share is at least that of Wilson's center, (n·p + z²/2) / (n + z²): where a handful responded,
         or nobody, the rows alone would claim too short an interval.
         """
-        columns = [as_rows({"measure": each})["measure"] for each in measures]
-        sums = [np.bincount(self.level, self.weight * each, minlength=self.levels) for each in columns]
+        columns = [as_rows({"measure": measure})["measure"] for measure in measures]
+        sums = [np.bincount(self.level, self.weight * column, minlength=self.levels) for column in columns]
         total = np.where(self.total > 0, self.total, np.nan)
         value = np.array(sums) / total
-        residuals = [self.weight * (each - mean[self.level]) for each, mean in zip(columns, value, strict=True)]
-        products = tuple(each.product(residuals) for each in self._cells)
-        own = combined([np.diagonal(each) for each in products]).reshape(value.shape)
+        residuals = [self.weight * (column - mean[self.level]) for column, mean in zip(columns, value, strict=True)]
+        products = tuple(cell.product(residuals) for cell in self._cells)
+        own = combined([np.diagonal(product) for product in products]).reshape(value.shape)
         added = np.array(
             [
-                self._added(mean, variance) if np.isin(each, (0.0, 1.0)).all() else np.zeros(self.levels)
-                for each, mean, variance in zip(columns, value, own, strict=True)
+                self._added(mean, variance) if np.isin(column, (0.0, 1.0)).all() else np.zeros(self.levels)
+                for column, mean, variance in zip(columns, value, own, strict=True)
             ]
         )
         return Means(value, products, added.ravel(), self.groups, self.clusters)
@@ -170,7 +170,7 @@ class _Cells:
 
     def product(self, residuals: list[Array]) -> Array:
         """Return the covariance (K·J, K·J) of the means by these clusters."""
-        scores = [np.bincount(self.place, each) * self.scale for each in residuals]
+        scores = [np.bincount(self.place, residual) * self.scale for residual in residuals]
         columns = [self.level + k * self.levels for k in range(len(scores))]
         at = (np.tile(self.cluster, len(scores)), np.concatenate(columns))
         shape = (self.size, len(scores) * self.levels)

@@ -58,7 +58,9 @@ def metric(prepare: Callable[..., Statistic], *, basic: bool = False) -> Metric:
     reversed bootstrap interval.
     """
     signature = inspect.signature(prepare)
-    arrays_of = {name for name, each in signature.parameters.items() if each.kind is not inspect.Parameter.KEYWORD_ONLY}
+    arrays_of = {
+        name for name, parameter in signature.parameters.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+    }
 
     def bind(arrays: tuple[ArrayLike, ...], options: dict[str, Any]) -> tuple[dict[str, Any], int]:
         arguments = signature.bind(*arrays, **options).arguments
@@ -78,7 +80,11 @@ def metric(prepare: Callable[..., Statistic], *, basic: bool = False) -> Metric:
             return point(prepared, weights)
         return bootstrap(prepared, weights, interval, basic=basic)
 
-    extra = [each for name, each in inspect.signature(call, follow_wrapped=False).parameters.items() if name in EXTRA]
+    extra = [
+        parameter
+        for name, parameter in inspect.signature(call, follow_wrapped=False).parameters.items()
+        if name in EXTRA
+    ]
     shown = signature.replace(parameters=[*signature.parameters.values(), *extra], return_annotation="float | Estimate")
     vars(call).update(statistic=statistic, __signature__=shown)
     return cast(Metric, call)

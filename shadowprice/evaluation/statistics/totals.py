@@ -62,7 +62,7 @@ class StratifiedTotals:
     ) -> None:
         self._rows, self._requests = rows, requests
         self._clusters = partitions(sum(map(len, rows)), account, partner, fields=("account", "partner"))
-        self._least = min(each.size for each in self._clusters)
+        self._least = min(cluster.size for cluster in self._clusters)
         if self._least < 2:
             raise InvalidInput("an interval needs at least two accounts and two partners", field="account")
 

@@ -68,7 +68,7 @@ def _compare(rows: LevelMeans, column: Array) -> tuple[float, float]:
     contrasts = np.zeros((known.size - 1, rows.levels))
     contrasts[:, known[0]] = -1.0
     contrasts[np.arange(known.size - 1), known[1:]] = 1.0
-    difference = np.array([means.at(each) for each in contrasts])
+    difference = np.array([means.at(contrast) for contrast in contrasts])
     covariance = np.array([[means.covariance(one, other) for other in contrasts] for one in contrasts])
     square = float(difference @ np.linalg.pinv(covariance, hermitian=True) @ difference)
     largest = float(difference[np.argmax(np.abs(difference))]) / deviation

@@ -88,7 +88,7 @@ def side_evidence(
             why_no_cost="" if j == base else "too few rows",
         )
         levels.append(_compared(found, means, base) if j in known and j != base else found)
-    levels = _adjusted(levels, means, base) if shared.drawn else [_undrawn(each, base) for each in levels]
+    levels = _adjusted(levels, means, base) if shared.drawn else [_undrawn(level, base) for level in levels]
     trend = _trend(amounts, count, known) if ordered and known.size > 1 else None
     slope = None if trend is None or not shared.drawn else means.estimate(means.contrast(trend))
     p_value = None if trend is None or not shared.drawn else means.p_value(means.contrast(trend))
@@ -164,7 +164,7 @@ def _no_cost(difference: Estimate, cost: float) -> str:
 
 def _adjusted(levels: list[LevelEvidence], means: Means, base: int) -> list[LevelEvidence]:
     """Add the p-values of the differences, corrected by Holm."""
-    compared = [each.level for each in levels if each.difference is not None]
+    compared = [level.level for level in levels if level.difference is not None]
     raw = {}
     for j in compared:
         step = np.zeros(means.groups.size)
@@ -174,7 +174,7 @@ def _adjusted(levels: list[LevelEvidence], means: Means, base: int) -> list[Leve
     for rank, j in enumerate(sorted(compared, key=raw.__getitem__)):
         largest = max(largest, min(1.0, raw[j] * (len(compared) - rank)))
         corrected[j] = largest
-    return [replace(each, p_value=corrected.get(each.level)) for each in levels]
+    return [replace(level, p_value=corrected.get(level.level)) for level in levels]
 
 
 def _undrawn(found: LevelEvidence, base: int) -> LevelEvidence:

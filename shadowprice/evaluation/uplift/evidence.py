@@ -106,24 +106,24 @@ class SideEvidence:
     @property
     def rows(self) -> int:
         """Requests with a final outcome."""
-        return sum(each.rows for each in self.levels)
+        return sum(level.rows for level in self.levels)
 
     @property
     def lowest(self) -> LevelEvidence:
         """Lowest level that has rows."""
-        return next(each for each in self.levels if each.rows)
+        return next(level for level in self.levels if level.rows)
 
     @property
     def decimals(self) -> int:
         """Decimals with which shares of this side are written in percent: two where few respond."""
-        return 2 if max(each.response.value for each in self.levels if each.rows) < FEW else 1
+        return 2 if max(level.response.value for level in self.levels if level.rows) < FEW else 1
 
     @property
     def shown(self) -> LevelEvidence:
         """Level that decides a sentence: the surest of those that differ, else the highest that has rows."""
-        others = [each for each in self.levels if each.difference is not None]
+        others = [level for level in self.levels if level.difference is not None]
         sign = -1.0 if self.verdict == "wrong way" else 1.0
-        sure = [each for each in others if each.surely and sign * each.surely > 0]
+        sure = [other for other in others if other.surely and sign * other.surely > 0]
         if self.ordered and sure and others[-1] in sure:
             return others[-1]
         return min(sure, key=lambda each: each.p_value or 0.0) if sure else (others or [self.lowest])[-1]

@@ -184,7 +184,7 @@ def marked(
 ) -> dict[Side, Curves]:
     """Return curves (J, N) of the rows of a split with the budgets that count each and the levels that rules allow."""
     rows = data.part(split)
-    return {side: coverage.mark(side_requests(data, side, rows[side]), each) for side, each in curves.items()}
+    return {side: coverage.mark(side_requests(data, side, rows[side]), curve) for side, curve in curves.items()}
 
 
 def side_requests(data: TrainingSet, side: Side, frame: pd.DataFrame) -> SideRequests:
@@ -202,20 +202,20 @@ def caps_ahead(
         spent=0,
         responses={},
         requests={},
-        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.caps},
+        caps={cap.name: CapUse.of({}, {}) for cap in campaign.limits.caps},
         observed_at=campaign.starts_at,
     )
     found = {}
-    for side, each in curves.items():
-        assert each.owners is not None
+    for side, curve in curves.items():
+        assert curve.owners is not None
         who, pairs = traffic.accounts[side], traffic.pairs.get(side)
-        shares = [_owner_shares(each.owners[0], who.account_id.tolist(), who.activity)]
+        shares = [_owner_shares(curve.owners[0], who.account_id.tolist(), who.activity)]
         if pairs is not None:
-            shares.append(_owner_shares(each.owners[1], pairs["partner_id"].tolist(), pairs["activity"].to_numpy()))
+            shares.append(_owner_shares(curve.owners[1], pairs["partner_id"].tolist(), pairs["activity"].to_numpy()))
         else:
-            shares.append(np.zeros(each.accounts))
+            shares.append(np.zeros(curve.accounts))
         ahead = np.full(campaign.hours, float(requests.get(side, 0.0)) / campaign.hours)
-        found[side] = CapsAhead(campaign, side, each, spend, ahead, 0, shares=np.stack(shares))
+        found[side] = CapsAhead(campaign, side, curve, spend, ahead, 0, shares=np.stack(shares))
     return found
 
 
@@ -242,10 +242,10 @@ def _policies(
         NotCertified: the campaign has no price.
     """
     if coverage is None or not campaign.group_budgets:
-        return {side: _policy(campaign, side, each) for side, each in curves.items()}
+        return {side: _policy(campaign, side, curve) for side, curve in curves.items()}
     prices = solve_rows(campaign, curves, caps, requests).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
-    net = {side: Choices.marked(campaign, side, each).net_of(further) for side, each in curves.items()}
+    net = {side: Choices.marked(campaign, side, curve).net_of(further) for side, curve in curves.items()}
     least = campaign.least_return
     return {side: (each.value - least * each.charges, each.charges) for side, each in net.items()}
 
@@ -261,7 +261,7 @@ def solve_rows(
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
     if caps:
         counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, requests, limit).prices)
-        curves = {side: caps[side].curves(counted) if side in caps else each for side, each in curves.items()}
+        curves = {side: caps[side].curves(counted) if side in caps else curve for side, curve in curves.items()}
     return solve_window(campaign, curves, requests, limit)
 
 
@@ -274,7 +274,7 @@ def _flat_limits(
 ) -> list[FlatLimit]:
     """Further budgets of the campaign, with what the test rows took of each and what the curves expect."""
     tests = {side: data.part("test")[side] for side in trials}
-    tests = {side: each[able[side]] if side in able else each for side, each in tests.items()}
+    tests = {side: test[able[side]] if side in able else test for side, test in tests.items()}
     found = []
     for place, budget in enumerate(campaign.group_budgets):
         rows = {}

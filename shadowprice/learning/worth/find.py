@@ -66,6 +66,6 @@ def _asked(stages: Sequence[Stage], data: TrainingSet, requests: Mapping[Side, f
     """Requests that rules allow an incentive: the share of such rows in the last stage."""
     test = data.part("test")
     return {
-        side: requests[side] * np.asarray(each.trial.level).size / len(test[side])
-        for side, each in stages[-1].rows.items()
+        side: requests[side] * np.asarray(row.trial.level).size / len(test[side])
+        for side, row in stages[-1].rows.items()
     }

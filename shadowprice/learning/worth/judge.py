@@ -75,9 +75,9 @@ class Rows:
 
     def __init__(self, model: SidedModel, data: TrainingSet, terms: Terms, split: str) -> None:
         curves = marked(terms.coverage, data, model.curves(data.inputs, data.part(split)), split)
-        self.able = {side: able_accounts(each) for side, each in curves.items()}
-        self.curves = {side: each.take(self.able[side]) for side, each in curves.items()}
-        if not all(each.accounts for each in self.curves.values()):
+        self.able = {side: able_accounts(curve) for side, curve in curves.items()}
+        self.curves = {side: curve.take(self.able[side]) for side, curve in curves.items()}
+        if not all(curve.accounts for curve in self.curves.values()):
             raise InvalidInput(f"the rules allow no {split} row of a side an incentive", field="rules")
         trials = trials_of(data, terms.paid, self.curves, self.able, split)
         if isinstance(trials, str):
@@ -130,7 +130,7 @@ def judge(
         for found, where in ((tried, before), (chosen, rows)):
             for side, level in where.decide(campaign, policy).items():
                 found[side].append(level)
-    levels = {side: each.levels.size for side, each in rows.curves.items()}
+    levels = {side: curve.levels.size for side, curve in rows.curves.items()}
     above = np.sum([before.requests[side] * _above_lowest(before, side, tried[side]) for side in levels], axis=0)
     learned, allowed = _learned(data, terms)
     flat = flat_before(learned, levels, before.requests, above, allowed)

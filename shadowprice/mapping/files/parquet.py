@@ -90,7 +90,7 @@ def read_batches(
     with _opened(path, [name for name, own in zip(schema.names, schema.types, strict=True) if _is_text(own)]) as file:
         metadata = file.metadata
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-        told = sum(each.total_byte_size for each in groups)
+        told = sum(group.total_byte_size for group in groups)
         total = _checked(max(told, ROW_BYTES * metadata.num_rows), most, size)
         rows = max(1, min(rows, BATCH_BYTES * max(metadata.num_rows, 1) // max(told, 1)))
         total = 0
@@ -158,7 +158,7 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
     plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if pa.types.is_floating(kind) and pa.types.is_integer(plain.type):
         bounds = pc.min_max(plain).as_py()
-        if any(abs(each) > EXACT for each in bounds.values() if each is not None):
+        if any(abs(bound) > EXACT for bound in bounds.values() if bound is not None):
             raise ValueError("has whole numbers beyond 2^53 in a column that has decimals in another file")
     # Times are read to the microsecond, in one file too.
     return plain if plain.type == kind else plain.cast(kind, safe=not pa.types.is_timestamp(kind))

@@ -15,8 +15,8 @@ CONTROL = re.compile(r"\b(no|none|nothing|control|holdout|baseline|placebo|untre
 def alternatives(free: Sequence[Cells]) -> Cells | None:
     """Return the column that names the offer of each row: by its own name, or the only text of several values."""
     texts = [each for each in free if each.kind == "text" and len(each.values) > 1 and not each.unique]
-    named = [each for each in texts if hinted(each, "offer_id")]
-    several = [each for each in texts if len(each.values) > 2]
+    named = [text for text in texts if hinted(text, "offer_id")]
+    several = [text for text in texts if len(text.values) > 2]
     return next(iter(named or (several if len(several) == 1 else [])), None)
 
 

@@ -152,4 +152,4 @@ def hinted(cells: Cells, name: str) -> bool:
 
 def named(cells: Sequence[Cells], name: str) -> list[Cells]:
     """Return the columns whose names fit, or all where none does."""
-    return [each for each in cells if hinted(each, name)] or list(cells)
+    return [cell for cell in cells if hinted(cell, name)] or list(cells)

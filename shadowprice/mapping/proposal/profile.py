@@ -87,7 +87,7 @@ class Profile:
 
     def cells(self, name: str) -> Cells:
         """Return a column by name."""
-        return next(each for each in self.columns if each.name == name)
+        return next(column for column in self.columns if column.name == name)
 
     def number(self, value: str) -> float:
         """Return a number of the file."""

@@ -94,7 +94,7 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
         if "outcomes" in found:
             parts.append(_outcome(db, found["outcomes"], made))
         first, last = _window(made)
-        zoned = all(each.zoned for one in found.values() for each in one.columns if each.kind == "time")
+        zoned = all(column.zoned for one in found.values() for column in one.columns if column.kind == "time")
         day_after = last + timedelta(days=1)
         accounts = [
             _account(found[name], side, keys.get(name, ""), _day(first, zoned), alone="merchants" not in found)
@@ -113,7 +113,7 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
 def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys: Mapping[str, str]) -> Part:
     trials = found["trials"]
     columns: dict[str, Proposed] = {}
-    free = {each.name: each for each in trials.columns}
+    free = {column.name: column for column in trials.columns}
 
     def take(name: str, own: str, **more: object) -> None:
         columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
             field=trials.source.file,
         )
     sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
-    times = [each for each in times if each is not sent]
+    times = [time for time in times if time is not sent]
     take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
     offered = likely_values([each for each in free.values() if is_value(each, trials)])
     if offered:
@@ -169,7 +169,7 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
 def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
     """Columns of an outcome; those that are used are removed from ``free``."""
     answers = named([each for each in free.values() if has_two_values(each)], "redeemed")
-    known = [each for each in times if each.name in free]
+    known = [time for time in times if time.name in free]
     # A mark, such as x, stands where something was redeemed, and so does its time.
     marks = [each for each in free.values() if len(each.values) == 1 and hinted(each, "redeemed")]
     when = [each for each in known + marks if not each.full]
@@ -199,7 +199,7 @@ def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells])
 
 
 def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
-    free = {each.name: each for each in rows.columns}
+    free = {column.name: column for column in rows.columns}
     columns: dict[str, Proposed] = {}
     asked = made.columns["request_id"].own
     own = _refers(db, made.profile, asked, rows, rows.columns) if asked else ""
@@ -221,7 +221,7 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
     columns["snapshot_ts"] = Proposed(
         keys={"constant": first_day}, reason="when the other columns were true: before the first offer", check=True
     )
-    rest = [each for each in rows.columns if each.name != key]
+    rest = [column for column in rows.columns if column.name != key]
     numbers = [each.name for each in rest if each.kind == "number" and not names_rows(each)]
     texts = [each.name for each in rest if each.kind == "text" and each.values]
     return Part(
@@ -237,7 +237,7 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
 
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
-    unique = [each.name for each in rows.columns if names_rows(each)]
+    unique = [column.name for column in rows.columns if names_rows(column)]
     named = [each for each in unique if _refers(db, rows, each, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
 

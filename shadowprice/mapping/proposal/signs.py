@@ -59,7 +59,7 @@ def find_signs(columns: Sequence[Collection[str]], delimiter: str) -> Signs:
         columns: distinct cells of each column.
         delimiter: of the file.
     """
-    read = [(cells, found) for each in columns if (found := _readings(cells := [bare(cell) for cell in each]))]
+    read = [(cells, found) for column in columns if (found := _readings(cells := [bare(cell) for cell in column]))]
     # Numbers without a sign are the same by all conventions.
     telling = [(cells, found) for cells, found in read if any(not cell.lstrip("+-").isdigit() for cell in cells)]
     if not telling:
@@ -73,8 +73,8 @@ def find_signs(columns: Sequence[Collection[str]], delimiter: str) -> Signs:
     first, *others = choices.values()
     if not others:
         return Signs(*first)
-    grouped = next((each for each in choices.values() if each[1]), first)
-    plain = next(each for each in choices.values() if each != grouped)
+    grouped = next((choice for choice in choices.values() if choice[1]), first)
+    plain = next(choice for choice in choices.values() if choice != grouped)
     doubtful = [cell for cells, _ in common for cell in cells if _plain(cell, *grouped) != _plain(cell, *plain)]
     whole = [int(cell) for cells, _ in common for cell in cells if cell.isdigit()]
     mixed = bool(whole) and max(whole) < 1000

@@ -64,8 +64,8 @@ def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) ->
     yield ""
     yield "sources:"
     profiles = {part.profile.source.name: part.profile for part in proposal.parts}
-    for name, each in profiles.items():
-        yield f"  {name}: {_source(each)}" + (f" # {CHECK}: {_line(each.doubt)}" if each.doubt else "")
+    for name, profile in profiles.items():
+        yield f"  {name}: {_source(profile)}" + (f" # {CHECK}: {_line(profile.doubt)}" if profile.doubt else "")
     yield ""
     yield "campaign:"
     yield f"  campaign_id: {_scalar(campaign)}"
@@ -118,8 +118,8 @@ def _source(profile: Profile) -> str:
 def _part(part: Part) -> Iterator[str]:
     yield f"from: {part.profile.source.name}"
     yield "columns:"
-    for name, each in part.columns.items():
-        yield f"  {name}: {_origin(each)}{_comment(each)}"
+    for name, column in part.columns.items():
+        yield f"  {name}: {_origin(column)}{_comment(column)}"
     for name in part.missing:
         yield f"  # {CHECK}: no column was found for {name}, which is required"
     if part.numbers or part.texts:

@@ -98,14 +98,14 @@ class CapsAhead:
     @property
     def reads_prices(self) -> bool:
         """Return whether the grants depend on the levels that are chosen, of this account or of a partner's others."""
-        return any(each.cap.amount is not None or each.cap.per == "partner" for each in self._caps)
+        return any(cap.cap.amount is not None or cap.cap.per == "partner" for cap in self._caps)
 
     def sample(self, rows: int) -> CapsAhead:
         """Return at most ``rows`` of the columns, evenly spaced, of owners with the requests of all columns."""
         some = np.arange(self._curves.accounts)[:: max(-(-self._curves.accounts // rows), 1)]
         found = copy(self)
         found._curves = self._curves.take(some)
-        found._caps = [each.take(some) for each in self._caps]
+        found._caps = [cap.take(some) for cap in self._caps]
         return found
 
     def curves(self, prices: Mapping[str, float]) -> Curves:
@@ -189,8 +189,8 @@ def counting_prices(
     :data:`ROUNDS` times.
     """
     found = dict(prices)
-    if any(each.reads_prices for each in caps.values()):
-        small = {side: each.sample(COLUMNS) for side, each in caps.items()}
+    if any(cap.reads_prices for cap in caps.values()):
+        small = {side: cap.sample(COLUMNS) for side, cap in caps.items()}
         for _ in range(ROUNDS):
             next_prices = dict(solve({side: each.curves(found) for side, each in small.items()}))
             if not all(map(math.isfinite, next_prices.values())):

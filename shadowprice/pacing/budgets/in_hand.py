@@ -83,14 +83,14 @@ def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Sid
     """
     used, shares = used_of_budgets(campaign, spend, held), shares_of_budgets(campaign, spend)
     found: dict[str, float] = {}
-    for each in campaign.group_budgets:
-        if each.form != "total":
-            found[each.name] = 0.0
+    for group_budget in campaign.group_budgets:
+        if group_budget.form != "total":
+            found[group_budget.name] = 0.0
             continue
-        left = each.limit - used[each.name]
-        if each.campaigns:
-            left = max(left - float(spend.caps[each.name].amount_elsewhere.sum()), 0.0)
-        found[each.name] = left * shares.get(each.name, 1.0)
+        left = group_budget.limit - used[group_budget.name]
+        if group_budget.campaigns:
+            left = max(left - float(spend.caps[group_budget.name].amount_elsewhere.sum()), 0.0)
+        found[group_budget.name] = left * shares.get(group_budget.name, 1.0)
     return found
 
 
@@ -106,19 +106,21 @@ def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, 
     found: dict[str, float] = {}
     most, expected = sum(spend.outstanding.values()), sum(held.values())
     committed = spend.spent + most
-    for each in campaign.group_budgets:
-        if each.form != "total":
+    for group_budget in campaign.group_budgets:
+        if group_budget.form != "total":
             continue
-        if each.whole_side:
-            side = next(name for name in campaign.sides if name == each.side)
+        if group_budget.whole_side:
+            side = next(name for name in campaign.sides if name == group_budget.side)
             if side not in spend.spent_of:
-                raise NotCertified(f"budget {each.name!r} is of side {side!r}, but the spend is not told by side")
-            found[each.name] = spend.spent_of[side] + held.get(side, 0.0)
+                raise NotCertified(
+                    f"budget {group_budget.name!r} is of side {side!r}, but the spend is not told by side"
+                )
+            found[group_budget.name] = spend.spent_of[side] + held.get(side, 0.0)
             continue
-        if each.name not in spend.used_of:
-            raise NotCertified(f"the spend does not tell the use of budget {each.name!r}; upgrade the ledger")
-        used = spend.used_of[each.name]
-        found[each.name] = used - used * (most - expected) / max(committed, 1)
+        if group_budget.name not in spend.used_of:
+            raise NotCertified(f"the spend does not tell the use of budget {group_budget.name!r}; upgrade the ledger")
+        used = spend.used_of[group_budget.name]
+        found[group_budget.name] = used - used * (most - expected) / max(committed, 1)
     return found
 
 
@@ -132,12 +134,12 @@ def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float
         NotCertified: the spend does not tell the use of a budget by the other campaigns.
     """
     found: dict[str, float] = {}
-    for each in campaign.group_budgets:
-        if each.campaigns and each.form == "total":
-            if each.name not in spend.caps:
-                raise NotCertified(f"the state has no use of budget {each.name!r} by campaign; measure again")
-            use = spend.caps[each.name]
+    for group_budget in campaign.group_budgets:
+        if group_budget.campaigns and group_budget.form == "total":
+            if group_budget.name not in spend.caps:
+                raise NotCertified(f"the state has no use of budget {group_budget.name!r} by campaign; measure again")
+            use = spend.caps[group_budget.name]
             own, others = float(use.amount.sum()), float(use.amount_elsewhere.sum())
-            first = max(FIRST_USE * each.limit, 1.0)
-            found[each.name] = (own + first / len(each.campaigns)) / (own + others + first)
+            first = max(FIRST_USE * group_budget.limit, 1.0)
+            found[group_budget.name] = (own + first / len(group_budget.campaigns)) / (own + others + first)
     return found

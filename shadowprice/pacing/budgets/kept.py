@@ -41,11 +41,12 @@ def nothing_to_buy(campaign: Campaign, in_hand: float, expected: Mapping[Side, f
 def exhausted(campaign: Campaign, in_hand: Mapping[str, float]) -> set[str]:
     """Return the names of further totals whose money in hand, in the present period, covers no level that costs."""
     return {
-        each.name
-        for each in campaign.group_budgets
-        if each.form == "total"
-        and each.sense == "at_most"
-        and in_hand[each.name] < _cheapest(campaign, [side for side in campaign.sides if each.side in (None, side)])
+        group_budget.name
+        for group_budget in campaign.group_budgets
+        if group_budget.form == "total"
+        and group_budget.sense == "at_most"
+        and in_hand[group_budget.name]
+        < _cheapest(campaign, [side for side in campaign.sides if group_budget.side in (None, side)])
     }
 
 

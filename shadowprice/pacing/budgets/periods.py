@@ -45,8 +45,8 @@ def parts_of(
         The parts, the present one first, and the rows. The row of a budget's present period has the budget's name. A
         later period has the whole limit, or the campaign's share of it. O(slots · budgets).
     """
-    budgets = [each for each in campaign.group_budgets if each.name in in_hand]
-    periods: list[Period] = sorted({each.period for each in budgets} - {"campaign"})
+    budgets = [group_budget for group_budget in campaign.group_budgets if group_budget.name in in_hand]
+    periods: list[Period] = sorted({budget.period for budget in budgets} - {"campaign"})
     pieces = _pieces(campaign, periods, max(map(len, remaining.values())), slot, at)
     keys = list(dict.fromkeys(tuple(each.labels.values()) for each in pieces))
     part_of = [min(keys.index(tuple(each.labels.values())), MOST_PARTS) for each in pieces]
@@ -55,7 +55,7 @@ def parts_of(
     for number in range(min(len(keys), MOST_PARTS + 1)):
         inside = [piece for piece, part in zip(pieces, part_of, strict=True) if part == number]
         labels = [piece.labels for piece in inside]
-        here = {each.name: _row(rows, each, labels, pieces[0].labels, in_hand, own) for each in budgets}
+        here = {budget.name: _row(rows, budget, labels, pieces[0].labels, in_hand, own) for budget in budgets}
         shares: dict[Side, float] = {
             side: float(sum(mine[each.slot] * each.share for each in inside if each.slot < mine.size) / mine.sum())
             for side, mine in remaining.items()
@@ -125,16 +125,16 @@ def plans_of(
     """
     start, slots = campaign.starts_at + timedelta(hours=max(slot, 0)), max(map(len, remaining.values()))
     plans = {}
-    for each in campaign.group_budgets:
-        if each.name not in used:
+    for group_budget in campaign.group_budgets:
+        if group_budget.name not in used:
             continue
-        labels = [period_of(each.period, start + timedelta(hours=place)) for place in range(slots)]
-        labels[0] = period_of(each.period, max(start, campaign.starts_at + timedelta(hours=at)))
+        labels = [period_of(group_budget.period, start + timedelta(hours=place)) for place in range(slots)]
+        labels[0] = period_of(group_budget.period, max(start, campaign.starts_at + timedelta(hours=at)))
         by_slot = np.zeros(labels.count(labels[0]))
         for side, mine in remaining.items():
             ahead = mine[: by_slot.size]
-            by_slot[: ahead.size] += to_come[each.name].get(side, 0.0) * ahead / max(ahead.sum(), 1e-12)
-        plans[each.name] = (used[each.name], *(used[each.name] + np.cumsum(by_slot)).tolist())
+            by_slot[: ahead.size] += to_come[group_budget.name].get(side, 0.0) * ahead / max(ahead.sum(), 1e-12)
+        plans[group_budget.name] = (used[group_budget.name], *(used[group_budget.name] + np.cumsum(by_slot)).tolist())
     return plans
 
 

@@ -181,8 +181,8 @@ def _flat_within(campaign: Campaign, curves: Mapping[Side, Curves]) -> float:
     value: dict[Side, NDArray[np.float64]] = {}
     costs: list[dict[Side, NDArray[np.float64]]] = [{} for _ in budgets]
     requests: dict[Side, float] = {}
-    for side, each in curves.items():
-        mine = each.take(able_accounts(each))
+    for side, curve in curves.items():
+        mine = curve.take(able_accounts(curve))
         allowed = np.ones(mine.response.shape, dtype=bool) if mine.allowed is None else mine.allowed
         level, columns = flat_levels(allowed), np.arange(mine.accounts)
         choices = Choices.marked(campaign, side, mine)
@@ -195,8 +195,8 @@ def _flat_within(campaign: Campaign, curves: Mapping[Side, Curves]) -> float:
                 own = own - budget.limit * counted
             costs[place][side] = own.mean(axis=1)
     main = campaign.budget.limit if campaign.budget.form == "total" else 0.0
-    limits = [main, *(whole_limit(campaign, each) for each in campaign.group_budgets)]
-    floors = [False, *(each.sense == "at_least" for each in campaign.group_budgets)]
+    limits = [main, *(whole_limit(campaign, group_budget) for group_budget in campaign.group_budgets)]
+    floors = [False, *(group_budget.sense == "at_least" for group_budget in campaign.group_budgets)]
     return best_flat_value(value, costs, limits, floors, requests)
 
 

@@ -55,7 +55,7 @@ class SimulatedLedger:
     ) -> None:
         self.campaign = campaign
         self.coverage = coverage or campaign.coverage()
-        self.bounds = {each.name: each for each in campaign.limits.bounds}
+        self.bounds = {bound.name: bound for bound in campaign.limits.bounds}
         self.usage: dict[str, Usage] = {}
         self._noted: dict[str, tuple[Sequence[str], int]] = {}
         self._now = campaign.starts_at

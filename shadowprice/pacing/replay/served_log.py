@@ -82,6 +82,6 @@ def write_replay(
     tables: dict[RowKind, pd.DataFrame] = {"decisions": decisions, "outcomes": captured}
     for kind, table in tables.items():
         if len(table):
-            first = max((each.last for each in segments(folder, kind)), default=0) + 1
+            first = max((segment.last for segment in segments(folder, kind)), default=0) + 1
             place = Segment.named(folder, kind, first, first + len(table) - 1).path
             pq.write_table(pa.Table.from_pandas(table, SCHEMAS[kind], preserve_index=False), place)

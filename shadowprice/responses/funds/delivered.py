@@ -83,7 +83,7 @@ class DeliveryModel(SeparateModels):
         own = {
             "loss": self.model.loss_name,
             "head": DeliveryHead.kind,
-            "segments": [each.name for each in self.segments],
+            "segments": [segment.name for segment in self.segments],
             "levels": list(range(len(self.segments))),
         }
         return {**told, "sides": {SIDE: told["sides"][SIDE] | own}}
@@ -110,7 +110,7 @@ class DeliveryModel(SeparateModels):
     def save(self, folder: Path) -> None:
         """Write the fitted model; what is not in it (graph, behaviours, tolerances) is in the training set."""
         self.model.save(folder / SIDE)
-        write_whole(folder / DELIVERED, json.dumps([asdict(each) for each in self.segments]))
+        write_whole(folder / DELIVERED, json.dumps([asdict(segment) for segment in self.segments]))
 
     @classmethod
     def load(cls, folder: Path) -> DeliveryModel:
@@ -122,4 +122,4 @@ class DeliveryModel(SeparateModels):
 
 def given_levels(inputs: Inputs) -> dict[Side, tuple[int, ...]]:
     """Levels that a network learns: the segments without the one that gives nothing."""
-    return {SIDE: tuple(range(sum(not each.gives_nothing for each in inputs.segments)))}
+    return {SIDE: tuple(range(sum(not segment.gives_nothing for segment in inputs.segments)))}

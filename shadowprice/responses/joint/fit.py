@@ -73,7 +73,7 @@ def fit_network(
 
     def total(step: Step) -> Tensor:
         graph, rows = step
-        weights = {side: this_process().share(each.weight.sum()) for side, each in rows.items()}
+        weights = {side: this_process().share(row.weight.sum()) for side, row in rows.items()}
         found: Tensor = network(graph, rows, weights)
         return found
 

@@ -138,7 +138,7 @@ class JointModel(SidedModel):
     @torch.no_grad()
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
-        return {side: each.request for side, each in self.embed_parts(inputs, frames).items()}
+        return {side: embed_part.request for side, embed_part in self.embed_parts(inputs, frames).items()}
 
     @torch.no_grad()
     def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
@@ -165,8 +165,8 @@ class JointModel(SidedModel):
         """Embeddings of the requests of each side, and their rows."""
         self.network.eval()
         nodes = self._nodes.of(snapshots, self.scaling, self.network.encoder)
-        rows = {side: request_rows(each, snapshots, self.scaling, side).tensors() for side, each in frames.items()}
-        return {side: (self.network.requests(side, nodes, each), each) for side, each in rows.items()}
+        rows = {side: request_rows(frame, snapshots, self.scaling, side).tensors() for side, frame in frames.items()}
+        return {side: (self.network.requests(side, nodes, row), row) for side, row in rows.items()}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """The response heads for a server without torch; unknown accounts get the mean embedding."""

@@ -77,7 +77,7 @@ class ResponseLayer(nn.Module, ABC):
     ) -> float:
         """Correct the overall level of the response on held-out rows; returns the correction."""
         rows = [self.at(embedding, level), response, account]
-        correction = type(self).estimator(*(each.numpy() for each in rows), None if weight is None else weight.numpy())
+        correction = type(self).estimator(*(row.numpy() for row in rows), None if weight is None else weight.numpy())
         self.correct(correction)
         return correction
 
@@ -93,8 +93,8 @@ class ResponseLayer(nn.Module, ABC):
     def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
         """Export the weights as arrays, for the same response function without torch."""
         values = {
-            name: None if each is None else array(each) if each.ndim else float(each)
-            for name, each in self.head_weights().items()
+            name: None if head_weight is None else array(head_weight) if head_weight.ndim else float(head_weight)
+            for name, head_weight in self.head_weights().items()
         }
         return self.head(levels=self.levels, default_embedding=default_embedding, **values)
 

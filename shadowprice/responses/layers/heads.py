@@ -305,7 +305,7 @@ def load_heads(folder: Path) -> dict[Side, Head]:
 
 
 def _head(arrays: Arrays, kind: str) -> Head:
-    values: dict[str, Any] = {name: each.item() if each.ndim == 0 else each for name, each in arrays.items()}
+    values: dict[str, Any] = {name: array.item() if array.ndim == 0 else array for name, array in arrays.items()}
     return HEADS[kind](**values)
 
 

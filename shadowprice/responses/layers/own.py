@@ -73,12 +73,12 @@ def save_encoders(encoders: Mapping[Side, ServedEncoder], folder: Path) -> None:
         side: (
             {
                 f"{kind}.{place}": value
-                for kind, layers in (("weight", each.weights), ("bias", each.biases))
+                for kind, layers in (("weight", encoder.weights), ("bias", encoder.biases))
                 for place, value in enumerate(layers)
             },
-            {"features": each.features.to_dict(), "layers": len(each.weights)},
+            {"features": encoder.features.to_dict(), "layers": len(encoder.weights)},
         )
-        for side, each in encoders.items()
+        for side, encoder in encoders.items()
     }
     save_sides(parts, folder / FILE)
 

@@ -202,8 +202,8 @@ class RepairedModel(SidedModel):
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
-        own = self.inner.heads({side: each for side, each in embeddings.items() if side not in self.repairs})
-        stored = {side: each for side, each in embeddings.items() if side in self.repairs}
+        own = self.inner.heads({side: embedding for side, embedding in embeddings.items() if side not in self.repairs})
+        stored = {side: embedding for side, embedding in embeddings.items() if side in self.repairs}
         return own | {side: stored_head(self.levels[side], each) for side, each in stored.items()}
 
     def describe(self) -> dict[str, Any]:
@@ -217,10 +217,10 @@ class RepairedModel(SidedModel):
     def save(self, folder: Path) -> None:
         """Write the inner model, then the repairs, so that a reader finds all or nothing."""
         self.inner.save(folder / INNER)
-        write_whole(folder / REPAIRED, json.dumps({side: each.to_dict() for side, each in self.repairs.items()}))
+        write_whole(folder / REPAIRED, json.dumps({side: repair.to_dict() for side, repair in self.repairs.items()}))
 
     @classmethod
     def load(cls, folder: Path) -> RepairedModel:
         """Read what :meth:`save` wrote."""
         repairs = json.loads((folder / REPAIRED).read_text())
-        return cls(load_sided(folder / INNER), {side: SideRepair.from_dict(each) for side, each in repairs.items()})
+        return cls(load_sided(folder / INNER), {side: SideRepair.from_dict(repair) for side, repair in repairs.items()})

@@ -238,7 +238,7 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             train,
             validation,
             objective=Objective(judge=lambda rows: weighted_logloss(network, rows), loss=loss),
-            parameters=[each for each in network.parameters() if each.requires_grad],
+            parameters=[parameter for parameter in network.parameters() if parameter.requires_grad],
             best=replace(BEST, least_epochs=self.training.epochs // 2 if self.smooth_from > self.smooth_to else 0),
         )
         network.bias.requires_grad_(True)

@@ -42,7 +42,7 @@ def _placed(value: Any, device: str) -> Any:
     if isinstance(value, tuple):
         return tuple(_placed(each, device) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**{each.name: _placed(getattr(value, each.name), device) for each in fields(value)})
+        return type(value)(**{field.name: _placed(getattr(value, field.name), device) for field in fields(value)})
     return value
 
 

@@ -67,13 +67,17 @@ class Processes:
         """Replace the gradients by their mean over the processes; one that no process has stays away."""
         if self.count == 1:
             return
-        known = torch.tensor([float(each.grad is not None) for each in parameters], device=parameters[0].device)
-        parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        known = torch.tensor(
+            [float(parameter.grad is not None) for parameter in parameters], device=parameters[0].device
+        )
+        parts = [torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters]
         flat = torch.cat([known, *(part.reshape(-1) for part in parts)])
         self.add(flat)
-        known, *means = torch.split(flat / self.count, [known.numel(), *(each.numel() for each in parameters)])
-        for each, some, mean in zip(parameters, known.tolist(), means, strict=True):
-            each.grad = mean.view_as(each).to(each.dtype) if some else None
+        known, *means = torch.split(
+            flat / self.count, [known.numel(), *(parameter.numel() for parameter in parameters)]
+        )
+        for parameter, some, mean in zip(parameters, known.tolist(), means, strict=True):
+            parameter.grad = mean.view_as(parameter).to(parameter.dtype) if some else None
 
 
 ALONE = Processes()

@@ -152,7 +152,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         """Weighted mean over rows of the loss at the assigned level, summed over outcomes."""
         assigned = raw.gather(2, rows.level[:, None, None].expand(-1, raw.shape[1], 1)).squeeze(2)
         losses = (kind.loss(assigned[:, k], rows.outcomes[:, k]) for k, kind in enumerate(self.kinds))
-        total = sum(((each * rows.weight).sum() for each in losses), raw.new_zeros(()))
+        total = sum(((loss * rows.weight).sum() for loss in losses), raw.new_zeros(()))
         return total / this_process().share(rows.weight.sum())
 
     def expected(self, raw: Tensor) -> tuple[Tensor, Tensor]:

@@ -196,7 +196,7 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
                 # What is kept of one row is read with others.
                 by_row=memo is None,
             ),
-            parameters=[each for each in network.parameters() if each not in fixed],
+            parameters=[parameter for parameter in network.parameters() if parameter not in fixed],
             carried=[random, *(() if memo is None else (*memo.past, *memo.target))],
         )
 
