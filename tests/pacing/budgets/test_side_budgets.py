@@ -39,7 +39,7 @@ def paid(setting: Setting, pacer: Pacer) -> tuple[dict[str, float], float]:
     """Minor units paid on each side, and the value within the budgets."""
     run = run_pacer(setting, pacer, hard_stop=True)
     spent = {side: float(run.outcomes.cost[run.outcomes.side == side].sum()) for side in setting.campaign.sides}
-    return spent, value_within_budget(setting.campaign, run)
+    return spent, value_within_budget(run)
 
 
 @dataclass
