@@ -113,11 +113,11 @@ def model_class(name: str) -> type[ResponseModel]:
         raise NotFound(f"response model {name!r} is unknown; choose one of {names()}")
     entry = MODELS[name]
     try:
-        found: type[ResponseModel] = getattr(import_module(f"shadowprice.responses.{entry.module}"), entry.cls)
+        model: type[ResponseModel] = getattr(import_module(f"shadowprice.responses.{entry.module}"), entry.cls)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(str(error.name), "learn")
         raise MissingExtra(f"response model {name!r} needs {error.name}; install shadowprice[{extra}]") from error
-    return found
+    return model
 
 
 def wants(name: str) -> frozenset[str]:

@@ -119,10 +119,10 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
 
     def state(self) -> State:
         """Weights, features, vouchers and items."""
-        found = super().state()
+        inherited = super().state()
         assert self.items is not None
         tokens = {column: list(values) for column, values in self.items.tokens.items()}
-        return State({**found.arrays, ITEMS: self.items.vectors}, {**found.meta, "items": tokens})
+        return State({**inherited.arrays, ITEMS: self.items.vectors}, {**inherited.meta, "items": tokens})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
@@ -239,8 +239,8 @@ class _Memo:
         past = Past.of(rows.past)
         session, of = np.unique(past.session, return_inverse=True)
         at = torch.from_numpy(session)
-        known = Encoded(*(each[at] for each in self.past))
-        return Memory(past, session, of, known), Encoded(*(each[rows.position] for each in self.target))
+        known = Encoded(*(part[at] for part in self.past))
+        return Memory(past, session, of, known), Encoded(*(part[rows.position] for part in self.target))
 
 
 class DmbgnPretrainedModel(DmbgnModel):
