@@ -41,7 +41,7 @@ def shown_means(found: SideEvidence, rows: LevelMeans) -> Array:
 
     O(J²). Source: Barlow, Bartholomew, Bremner and Brunk (1972) for the regression.
     """
-    means = np.array([each.response.value for each in found.levels])
+    means = np.array([measured.response.value for measured in found.levels])
     # A level whose rows are of one account is compared with no other.
     known = np.flatnonzero((rows.groups > 1) & np.isfinite(means))
     if not known.size:

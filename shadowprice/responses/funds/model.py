@@ -231,8 +231,8 @@ class FundModel(ModuleModel[FundNetwork]):
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
         self.acted = any(key.startswith("behaviour.") for key in state.arrays)
         spread = "last.own.weight" in state.arrays
-        told = f"the model was fitted {'with' if spread else 'without'} it"
-        require(spread == self.offer_spread, "offer_spread", told)
+        problem = f"the model was fitted {'with' if spread else 'without'} it"
+        require(spread == self.offer_spread, "offer_spread", problem)
         super().restore(state)
 
     def build(self, inputs: TabularInputs) -> FundNetwork:

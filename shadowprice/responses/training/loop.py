@@ -161,11 +161,11 @@ class GradientDescent(Generic[Step]):
             return this_process().mean(loss)
 
         carried = [optimizer, schedule, *self.carried]
-        found = train_epochs(
+        outcome = train_epochs(
             self.module, run_epoch, self.measure, config, carried=carried, progress=progress, best=best
         )
         self.module.to("cpu")
-        return found
+        return outcome
 
     def _epoch(self, epoch: int, optimizer: AdamW, config: TrainingConfig) -> float:
         """Return the mean loss of the steps of an epoch."""

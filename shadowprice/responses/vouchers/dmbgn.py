@@ -174,10 +174,10 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
                 memo.keep(rows, memory, target)
             read, auxiliary = network.read(memory, target)
             logits = network.decide(rows, rows.level, read)
-            found = binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
+            entropy = binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
             if anew and alpha:
-                found = found + alpha * auxiliary
-            return weighted_mean(found, rows.weight)
+                entropy = entropy + alpha * auxiliary
+            return weighted_mean(entropy, rows.weight)
 
         def part(rows: SessionRows) -> Tensor:
             read, _ = network.read(*embed(rows, anew=fine_tuning > 0))
@@ -230,8 +230,8 @@ class _Memo:
     def keep(self, rows: SessionRows, memory: Memory, target: Encoded) -> None:
         """Store the embeddings that a step has computed."""
         session = torch.from_numpy(memory.session)
-        for kept, at, found in ((self.past, session, memory.encoded), (self.target, rows.position, target)):
-            for to, values in zip(kept, found, strict=True):
+        for kept, at, source in ((self.past, session, memory.encoded), (self.target, rows.position, target)):
+            for to, values in zip(kept, source, strict=True):
                 to[at] = values
 
     def recall(self, rows: SessionRows) -> tuple[Memory, Encoded]:

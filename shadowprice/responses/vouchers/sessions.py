@@ -150,8 +150,8 @@ class TargetAttention(nn.Module):
     def weights(self, keys: Tensor, target: Tensor, past: Past) -> Tensor:
         """(P, 1) of keys (P, D) to targets (n, D)."""
         query = target.index_select(0, torch.from_numpy(past.row))
-        found: Tensor = self.unit(torch.cat([query, keys, query - keys, query * keys], dim=1))
-        return found
+        relevance: Tensor = self.unit(torch.cat([query, keys, query - keys, query * keys], dim=1))
+        return relevance
 
     def forward(self, keys: Tensor, target: Tensor, past: Past) -> Tensor:
         """(n, D): zeros where there is no past."""
