@@ -76,12 +76,16 @@ def write_bundle(
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
-    heads = model.heads({side: each.request for side, each in embedded.items()})
+    heads = model.heads({side: embedding.request for side, embedding in embedded.items()})
     served = {
         side: Served(
-            data.serving[side]["account_id"].to_numpy(dtype=str), each.request, heads[side], each.own, each.tower
+            data.serving[side]["account_id"].to_numpy(dtype=str),
+            embedding.request,
+            heads[side],
+            embedding.own,
+            embedding.tower,
         )
-        for side, each in embedded.items()
+        for side, embedding in embedded.items()
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
@@ -112,8 +116,8 @@ def write_served(
     All sides have embeddings of one width.
     """
     computed_at = datetime.now(UTC)
-    save_heads({side: each.head for side, each in served.items()}, folder)
-    towers = {side: each.tower for side, each in served.items() if each.tower is not None}
+    save_heads({side: entry.head for side, entry in served.items()}, folder)
+    towers = {side: entry.tower for side, entry in served.items() if entry.tower is not None}
     save_towers(towers, folder)
     save_encoders(encoders or {}, folder)
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
@@ -146,7 +150,7 @@ def write_embeddings(
 
     ``own`` is empty on a side without one. The time is now where none is given; ``digest`` takes in all numbers.
     """
-    (width,) = {each.embedding.shape[1] for each in served.values()}
+    (width,) = {entry.embedding.shape[1] for entry in served.values()}
     schema = pa.schema(
         {
             "account_id": pa.string(),
@@ -165,19 +169,19 @@ def write_embeddings(
 
     # A registered model may share the file: it is replaced, never written into.
     with whole_file(path) as draft, pq.ParquetWriter(draft, schema) as table:
-        for side, each in served.items():
-            for start in range(0, len(each.account_id), ROWS):
+        for side, entry in served.items():
+            for start in range(0, len(entry.account_id), ROWS):
                 part = slice(start, start + ROWS)
-                names = each.account_id[part]
+                names = entry.account_id[part]
                 columns = [
                     pa.array(names.tolist(), pa.string()),
                     pa.array([side] * len(names), pa.string()),
                     pa.array([at] * len(names), schema.field("computed_at").type),
-                    vectors(each.embedding[part]),
+                    vectors(entry.embedding[part]),
                 ]
                 if own:
                     missing = pa.nulls(len(names), schema.field("own").type)
-                    columns.append(missing if each.own is None else vectors(each.own[part]))
+                    columns.append(missing if entry.own is None else vectors(entry.own[part]))
                 table.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 

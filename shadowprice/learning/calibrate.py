@@ -65,16 +65,16 @@ def past_weeks(data: TrainingSet) -> list[Origin]:
     Every side has a row a week before the cut or earlier, and one in the week after it.
     """
     decided = [frame["snapshot_at"].to_numpy(dtype=np.float64) for frame in _learnable(data).rows.values()]
-    first = max(float(each.min(initial=np.inf)) for each in decided)
-    last = max(float(each.max(initial=-np.inf)) for each in decided)
+    first = max(float(times.min(initial=np.inf)) for times in decided)
+    last = max(float(times.max(initial=-np.inf)) for times in decided)
     end = datetime.fromtimestamp((last // DAY + 1) * DAY, UTC)
     week = timedelta(days=WEEK)
-    found = [Origin(end - week * k, end - week * (k - 1)) for k in range(PAST_WEEKS, 0, -1)]
+    weeks = [Origin(end - week * k, end - week * (k - 1)) for k in range(PAST_WEEKS, 0, -1)]
     return [
-        each
-        for each in found
-        if each.at.timestamp() - first >= WEEK * DAY
-        and all(((rows >= each.at.timestamp()) & (rows < each.until.timestamp())).any() for rows in decided)
+        origin
+        for origin in weeks
+        if origin.at.timestamp() - first >= WEEK * DAY
+        and all(((rows >= origin.at.timestamp()) & (rows < origin.until.timestamp())).any() for rows in decided)
     ]
 
 

@@ -135,12 +135,12 @@ def _worker(options: dict[str, Any]) -> None:
     task, part = ray.get(options["task"]), ray.get(options["parts"][rank])
     with together(here):
         try:
-            found = task.run(part)
+            result = task.run(part)
         except ShadowpriceError as error:
             write_refusal(error, shared / REFUSED)
             raise
     if here.leads:
-        _write(found, shared)
+        _write(result, shared)
 
 
 def _write(found: Trained, shared: Path) -> None:
@@ -159,17 +159,17 @@ def _read(shared: Path) -> Trained:
 
 def write_refusal(error: ShadowpriceError, path: Path) -> None:
     """Write an error for the process that started the workers; :func:`read_refusal` is the inverse."""
-    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+    refusal: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, InvalidInput):
-        told |= {"message": error.reason, "field": error.field, "rows": [int(row) for row in error.rows]}
-    write_whole(path, json.dumps(told))
+        refusal |= {"message": error.reason, "field": error.field, "rows": [int(row) for row in error.rows]}
+    write_whole(path, json.dumps(refusal))
 
 
 def read_refusal(path: Path) -> ShadowpriceError:
     """Return the error that a worker wrote."""
-    told = json.loads(path.read_text())
-    kind: type[ShadowpriceError] = getattr(errors, told.pop("kind"))
-    return kind(told.pop("message"), **told)
+    refusal = json.loads(path.read_text())
+    kind: type[ShadowpriceError] = getattr(errors, refusal.pop("kind"))
+    return kind(refusal.pop("message"), **refusal)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def outcome_rows(data: TrainingSet) -> TrainingSet:
         split = np.where(held_out[place], "validation", "train")
         rows[side] = test.assign(split=split)[kept].reset_index(drop=True)
         if names.size == 1:
-            rows[side] = pd.concat([rows[side].assign(split=each) for each in ("train", "validation")])
+            rows[side] = pd.concat([rows[side].assign(split=part) for part in ("train", "validation")])
     return replace(data, rows=rows)
 
 

@@ -74,8 +74,8 @@ class Training:
             check_recipe(self.recipe, about)
         steps = RepairSteps.named(self.curve_repair or NONE)
         allowed = ("", NONE) if about else ("", VALIDATION, ROLLING, NONE)
-        told = f"must be {' or '.join(allowed[1:])}, got {self.calibration!r}"
-        require(self.calibration in allowed, "calibration", told)
+        problem = f"must be {' or '.join(allowed[1:])}, got {self.calibration!r}"
+        require(self.calibration in allowed, "calibration", problem)
         require(not steps or about != "segments", "curve_repair", "values of segments are no curves to repair")
         require(not self.loss or about == "segments", "loss", "is that of a model of funds, and these rows have none")
         if self.calibration == ROLLING and steps.calibration != "none":
@@ -207,8 +207,8 @@ def check_recipe(name: str, about: str = "") -> None:
         return
     require(about or name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
     if name in MODELS:
-        told = f"{name!r} is trained by `python -m pipelines run {PIPELINES[MODELS[name].about]}`"
-        raise InvalidInput(f"{told}; choose one of {recipe_names(about)}" if about else told, field="recipe")
+        hint = f"{name!r} is trained by `python -m pipelines run {PIPELINES[MODELS[name].about]}`"
+        raise InvalidInput(f"{hint}; choose one of {recipe_names(about)}" if about else hint, field="recipe")
     raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names(about)}")
 
 
@@ -228,14 +228,14 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
             reads one.
     """
     check_recipe(name, data.inputs.about)
-    found = _named(name, data)
+    choice = _named(name, data)
     for side in data.unordered:
         reason = (
             f"{name!r} reads an order of levels, and the offers of {side}s have none ({', '.join(data.offers[side])}); "
             f"use one of {', '.join(WITHOUT_ORDER)}, or order the levels in the tables (ordered_{side})"
         )
-        require(not _reads_order(found, side, data), "recipe", reason)
-    return found
+        require(not _reads_order(choice, side, data), "recipe", reason)
+    return choice
 
 
 def _named(name: str, data: TrainingSet) -> JointSpec | Separate:

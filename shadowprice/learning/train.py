@@ -133,9 +133,9 @@ def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> S
         def progress(row: dict[str, float]) -> None:  # models are copied, and a function is shared by the copies
             bar.epoch(row)
 
-        given = {"training": config, "progress": progress, **spec.options}
+        options = {"training": config, "progress": progress, **spec.options}
         made, levels = (DeliveryModel, given_levels(inputs)) if inputs.segments else (SeparateModels, data.levels)
-        model = made.prepare(spec.models, levels, seed=config.seed, **given)
+        model = made.prepare(spec.models, levels, seed=config.seed, **options)
         model.fit(inputs, data.part(*spec.learned))
     return model
 

@@ -85,7 +85,7 @@ def baselines(
     own = metrics.auc.statistic(y, at_level(curves, level))
     other = metrics.auc.statistic(y, theirs)
     gain = bootstrap(lambda weight: own(weight) - other(weight), np.ones(rows), interval)
-    auc, brier = (each(y, theirs, interval=interval) for each in (metrics.auc, metrics.mse))
+    auc, brier = (metric(y, theirs, interval=interval) for metric in (metrics.auc, metrics.mse))
     return Baselines(one, greedy, auc, brier, gain)
 
 

@@ -41,4 +41,4 @@ def earlier_stages(data: TrainingSet) -> Iterator[TrainingSet]:
 def _places(account: pd.Series, purpose: str) -> NDArray[np.float64]:
     """Place of each row's account in [0, 1)."""
     code, unique = pd.factorize(account.astype(str))
-    return np.array([uniform(f"{purpose}/{each}") for each in unique])[code]
+    return np.array([uniform(f"{purpose}/{name}") for name in unique])[code]
