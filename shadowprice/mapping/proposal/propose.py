@@ -240,7 +240,7 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
     unique = [column.name for column in rows.columns if names_rows(column)]
-    named = [unit for unit in unique if _refers(db, rows, unit, trials, trials.columns)]
+    named = [candidate for candidate in unique if _refers(db, rows, candidate, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
 
 
