@@ -40,8 +40,9 @@ class Served:
     """Served parts of one side.
 
     embedding  (n, WIDTH), of each account's current request
-    head       reads it
-    own, tower (n, WIDTH) of each account alone and what joins it with a request; None where nothing of it is read
+    head       response head, which reads the embedding
+    own, tower (n, WIDTH) of each account alone, and the layers that join it with a request; None where a model has
+               no such layers
     """
 
     account_id: NDArray[np.str_]
@@ -65,8 +66,8 @@ def write_bundle(
 
     network.safetensors, or a folder per side   the whole model, to embed accounts again later
     heads.safetensors, model.json               the response heads, for a server without torch
-    towers.safetensors                          what reads a request's context and partner, where the model does
-    encoders.safetensors                        what reads the features of an account without an embedding, where it can
+    towers.safetensors                          layers that read a request's context and partner, where the model does
+    encoders.safetensors                        layers for an account without an embedding, where the model has them
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
@@ -110,9 +111,9 @@ def write_served(
     metrics: Mapping[str, Any],
     encoders: Mapping[Side, ServedEncoder] | None = None,
 ) -> str:
-    """Write what is served of a model, everything of :func:`write_bundle` but the model itself.
+    """Write the served parts of a model: every file of :func:`write_bundle` but the model itself.
 
-    Embeddings are written by row groups of 65,536 accounts: the memory beyond ``served`` is that of one group.
+    Embeddings are written by row groups of 65,536 accounts: memory beyond ``served`` holds one group.
     All sides have embeddings of one width.
     """
     computed_at = datetime.now(UTC)
@@ -148,7 +149,7 @@ def write_embeddings(
 ) -> None:
     """Write account_id, side, computed_at and embedding of each account, and with ``own`` its own embedding.
 
-    ``own`` is empty on a side without one. The time is now where none is given; ``digest`` takes in all numbers.
+    ``own`` is empty on a side without one. The time defaults to now; ``digest`` is updated with all numbers.
     """
     (width,) = {entry.embedding.shape[1] for entry in served.values()}
     schema = pa.schema(
@@ -198,6 +199,6 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def version_in(folder: str | Path) -> dict[str, str]:
-    """Return the ``model_version`` of the bundle in ``folder``; nothing where the model there is not served itself."""
+    """Return the ``model_version`` of the bundle in ``folder``; an empty mapping where that model is not served."""
     place = Path(folder)
     return {"model_version": read_meta(place)["model_version"]} if (place / META).exists() else {}

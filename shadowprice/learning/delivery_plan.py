@@ -1,4 +1,4 @@
-"""From what deliveries are worth to a plan: exact sizes, prices, an audit, and the other methods beside it (S2)."""
+"""Plan of a delivery from predicted values: exact sizes, prices, an audit, and a comparison of methods (S2)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class DeliveryPlan:
-    """A certified plan, its audit, and what other methods would have made of it."""
+    """A certified plan, its audit, and the results of other methods on the same values."""
 
     account_id: NDArray[np.str_]
     value: NDArray[np.float32]
@@ -98,7 +98,7 @@ class DeliveryPlan:
         }
 
     def markdown(self, campaign: Campaign) -> str:
-        """The report for a reader."""
+        """Report in Markdown."""
         currency = Currency.of(campaign.currency)
         places = places_of(self.segments, self._prices(), currency)
         lines = [
@@ -162,7 +162,7 @@ def plan_delivery(
 
     Args:
         account_id: N accounts.
-        value: float32 (J, N), what each segment is worth for each account.
+        value: float32 (J, N), value of each segment for each account.
         tolerance: (N,), risk tolerance; NaN where it is not known.
         campaign: whose segments are delivered.
         model_version: of the values.
@@ -215,7 +215,7 @@ def deliver(
 
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
     the tables. Nothing is written where there is no certified plan. ``placed`` are the decisions so far, account_id and
-    level: the accounts that have a place are left out, and the plan fills what is left of the segments.
+    level: the accounts that have a place are left out, and the plan fills the remaining places.
 
     Returns:
         The plan, and the sealed price record of its segments, of the given version.
@@ -266,7 +266,7 @@ def _remainder(
 
 
 def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:
-    """Accounts (N,), what each segment is worth for them (J, N), and their tolerances (N,), as a bundle stores them.
+    """Accounts (N,), value of each segment for them (J, N), and their tolerances (N,), as a bundle stores them.
 
     Raises:
         InvalidInput: the bundle is not one of a delivery.
@@ -304,7 +304,7 @@ def _conversion(tables: Tables, segments: int) -> NDArray[np.float64]:
 
 
 def metrics_of(plan: DeliveryPlan) -> Mapping[str, float]:
-    """One number each, for a table of runs."""
+    """Figures of a plan by name, for a table of runs."""
     figures = {"accounts": float(plan.account_id.size), "objective": plan.plan.objective, "gap": plan.plan.gap}
     figures["ineligible"] = float(plan.audit.ineligible.size)
     for method in plan.compared:

@@ -69,8 +69,8 @@ def plan_value(
 
     Every method fills the same segments with all accounts. A held-out delivery of account i in segment a with
     propensity p counts for a method that places i in a with chance π: π / p · (y − m_a) + Σ_j π_j · m_j, where m_j is
-    the mean amount of segment j among the rows that were learned from. The estimate has no bias if the propensities
-    are right, whatever m is; the interval is over accounts.
+    the mean amount of segment j among the learned rows. The estimate has no bias if the propensities are right,
+    whatever m is; the interval is over accounts.
 
     Args:
         account_id: N accounts.

@@ -1,4 +1,4 @@
-"""Judging a trained model on the test split: metrics with intervals, calibration, curves, change points."""
+"""Evaluation of a trained model on the test split: metrics with intervals, calibration, curves, change points."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class Facts:
     truth        account_id, side, level, response: the true expected response, where known
     confounders  side → columns whose crossing holds the reasons for the incentive's value fixed. Where the log does not
                  identify the effect within them, a first model need not beat uniform dosing
-    evidence     side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
-                 as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the
-                 log that the served policy leaves may be too small to show the effect again
+    evidence     side → evidence of its trial. The gate requires that the trial identifies the effect, and that the
+                 curves rise as it shows. A model that replaces one in use is refused only for an effect in the wrong
+                 direction: the log that the served policy leaves may be too small to show the effect again
     """
 
     truth: Source | None = None
@@ -155,17 +155,17 @@ def evaluate(
     """Evaluate on the test split.
 
     Where the rows have balancing weights, every metric and the value of every policy is judged with them. A flat policy
-    has rules of its own (:func:`~shadowprice.evaluation.policy.flat_gate.flat_gate`) and is compared with nobody.
+    has rules of its own (:func:`~shadowprice.evaluation.policy.flat_gate.flat_gate`) and is compared with no rival.
 
     Args:
         model: the trained model.
         data: its training set.
-        facts: what is known beside the rows.
+        facts: about the data set, beside its rows.
         window: whose budget the model is to spend; without it only the metrics are judged. Merchants paid on
             response get the metric ``paid_units``: the share of their units that these terms pay for.
         against: rival that the model must beat.
-        limits: what the gate asks for.
-        corrections: what calibration added to each side, to show the model without it too.
+        limits: requirements of the gate.
+        corrections: amount that calibration added to each side, to show the model without it too.
         replications: of the bootstrap.
 
     Raises:

@@ -53,13 +53,13 @@ def label_rates(
 
 
 def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
-    """The model with its curves repaired as ``name`` says, or the model itself for ``none``.
+    """Return the model with its curves repaired by the steps of ``name``, or the model itself for ``none``.
 
     Args:
         model: trained, and calibrated if it is to be.
-        data: its training set. The validation split, the latest labeled rows that the model was not fitted on, is
-            what the repair is fitted on, and its training split besides for the effect. Sessions have no such split,
-            and their repair is fitted on the test split (decision record 90).
+        data: its training set. The repair is fitted on the validation split, the latest labeled rows that the model
+            was not fitted on; ``effect`` reads the training split too. Sessions have no such split: their repair is
+            fitted on the test split (decision record 90).
         name: ``none``, or of effect, pooled, by_level, monotone, joined by ``+``.
     """
     steps = RepairSteps.named(name)
@@ -87,7 +87,7 @@ def check_repair(steps: RepairSteps, data: TrainingSet) -> None:
 def fit_bundle(
     training: Path, out: Path, how: Training, config: TrainingConfig, *, workers: int = 1
 ) -> tuple[str, FitResult]:
-    """Train, calibrate, repair and export; returns the model's version and what training did.
+    """Train, calibrate, repair and export; return the model's version and the figures of training.
 
     Args:
         training: folder of a saved :class:`TrainingSet`.
@@ -134,7 +134,7 @@ def fit_bundle(
 def fit_model(
     data: TrainingSet, how: Training, config: TrainingConfig, *, checkpoint: Path | None = None
 ) -> tuple[SidedModel, FitResult, dict[Side, float]]:
-    """Train in this process, calibrate and repair; returns the model, what training did, and the corrections.
+    """Train in this process, calibrate and repair; return the model, the result of training, and the corrections.
 
     The flat policy is fitted on train and validation together. With ``rolling`` the model is trained on both too, and
     the validation loss is the mean over the past weeks that calibration predicts. Arguments are those of
@@ -169,7 +169,7 @@ def fit_model(
 
 
 def training_figures(model: SidedModel, data: TrainingSet, result: FitResult) -> dict[str, float]:
-    """Figures of a training: of values of segments those of the test split, else losses and epochs."""
+    """Figures of a training: those of the test split for values of segments, else losses and epochs."""
     if data.inputs.segments:
         return model.figures(data.inputs, data.part("test"))
     if data.inputs.sessions is None:

@@ -51,7 +51,7 @@ def shape_of(curves: Curves) -> tuple[float, float]:
 def identification(
     side: Side, rows: pd.DataFrame, levels: Sequence[int], slope: Slope | None, curve_slope: float
 ) -> Check:
-    """Check of the gate: curves claim no other effect than the log identifies.
+    """Check of the gate that curves claim no other effect than the log identifies.
 
     The text says where the effect is not identified, and which trial would identify it. Flat curves pass then; curves
     that rise by more than the interval do not.

@@ -20,7 +20,7 @@ Weighting = Literal["none", "known", "fitted"]
 
 
 def check_weighting(how: str) -> Weighting:
-    """``how``, refused unless it is one of :data:`Weighting`."""
+    """Return ``how``, or raise :class:`InvalidInput` unless it is one of :data:`Weighting`."""
     require_one_of(how, get_args(Weighting), "weighting")
     return cast(Weighting, how)
 

@@ -1,4 +1,4 @@
-"""Rolling origin: a recipe trained as of several cut dates, each time judged on the days that follow."""
+"""Rolling origin: a recipe is trained as of several cut dates, and judged each time on the days that follow."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def roll(
     hold_out_days: float = WEEK,
     label_delay_days: float = 0.0,
 ) -> list[Cut]:
-    """Train with ``fit`` as of every cut and judge what follows; see :func:`as_of` for the other arguments."""
+    """Train with ``fit`` as of every cut and judge the days after it; see :func:`as_of` for the other arguments."""
     judgments = []
     for origin in cuts:
         then = as_of(data, origin, hold_out_days=hold_out_days, label_delay_days=label_delay_days)
@@ -146,7 +146,7 @@ def roll(
 
 
 def as_markdown(cuts: Sequence[Cut]) -> str:
-    """One line per cut and side."""
+    """Markdown table with one line per cut and side."""
     head = ["trained to", "judged to", "side", "rows", "predicted", "observed", "AUC", "log loss", "squared error"]
     head += ["curve slope", "offset", "offset, known partners", "offset, new partners", "share of new partners"]
     head += ["slope of the log", "reversed pairs"]

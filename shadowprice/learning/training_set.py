@@ -127,9 +127,9 @@ class TrainingSet:
 
     @classmethod
     def load(cls, folder: Path, accounts: int = 0) -> TrainingSet:
-        """Read what :meth:`save` wrote, or :class:`NotFound`; learning does not read the names of requests.
+        """Read a folder that :meth:`save` wrote, or raise :class:`NotFound`; the names of requests are not read.
 
-        With ``accounts`` the labeled rows are those of about so many accounts of each side at most, in that memory.
+        ``accounts`` limits, about, the accounts of each side whose labeled rows are read, and with them the memory.
         Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
         """
         meta = read_manifest(folder, FILE)
@@ -147,7 +147,7 @@ class TrainingSet:
 
 
 def labeled(folder: Path) -> dict[Side, int]:
-    """Labeled rows of each side of the training set in ``folder``; nothing but their number is read."""
+    """Number of labeled rows of each side of the training set in ``folder``; no row is read."""
     return {side: _length(file_of(folder, "rows", side)) for side in SIDES if file_of(folder, "rows", side).exists()}
 
 
@@ -199,7 +199,7 @@ def write_meta(
     unordered: Sequence[Side],
     dataset: str,
 ) -> None:
-    """Write what a training set is besides its rows and inputs, which must be there: without it there is none."""
+    """Write the facts of a training set, last: a folder with rows and inputs alone is no training set."""
     meta = {"levels": levels, "context": context, "confounders": confounders, "offers": offers}
     more = {"unordered": list(unordered), "dataset": dataset}
     write_whole(folder / FILE, json.dumps({**meta, **more}, indent=1))
@@ -213,6 +213,6 @@ def digest_of(table: pd.DataFrame) -> bytes:
 
 
 def remove_meta(folder: Path) -> None:
-    """Take a training set away before its files are written anew: an interruption leaves none, and no mixture."""
+    """Remove a training set's facts before its files are written anew, so that an interruption leaves no mixture."""
     for name in (FILE, MANIFEST):
         (folder / name).unlink(missing_ok=True)

@@ -65,10 +65,11 @@ def compare_value(
     prices of its further budgets beside that of the main one. The prices are those of the window on the model's own
     curves of the test rows. Uniform dosing keeps the rules and all these budgets.
 
-    With a least return every value is net of so much of each unit of cost: no policy spends what returns less.
+    With a least return, that return on each unit of cost is taken off every value: no policy spends money that
+    returns less.
 
-    With traffic every policy also keeps the caps: what it would give a row is given to the share of such requests that
-    the caps of its account and partner grant in the window, and the others get the level without incentive.
+    With traffic every policy also keeps the caps. The caps of a row's account and partner grant the incentive to a
+    share of such requests in the window; the other requests get the level without incentive.
 
     Args:
         data: the training set.
@@ -77,7 +78,8 @@ def compare_value(
         replications: of the bootstrap.
 
     Returns:
-        The comparison, values of a campaign for money in major units, or why there is none.
+        The comparison, with values in major units where the campaign's value is money; or the reason why there is
+        none.
     """
     campaign, requests, coverage, traffic = window.campaign, window.requests, window.coverage, window.traffic
     able: dict[Side, NDArray[np.bool_]] = {}
@@ -125,7 +127,7 @@ def compare_value_at_every_look(
     incumbent: Mapping[Side, Curves],
     window: CampaignWindow,
 ) -> Compared | str:
-    """Compare both net of money at the price that the candidate would be served at, solved on the validation split.
+    """Compare both policies net of money at the price that the validation split gives the candidate.
 
     Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
     """
@@ -272,7 +274,7 @@ def _flat_limits(
     curves: Mapping[Side, Curves],
     able: Mapping[Side, NDArray[np.bool_]],
 ) -> list[FlatLimit]:
-    """Further budgets of the campaign, with what the test rows took of each and what the curves expect."""
+    """Further budgets of the campaign, with the amounts that test rows took of each and that the curves expect."""
     tests = {side: data.part("test")[side] for side in trials}
     tests = {side: test[able[side]] if side in able else test for side, test in tests.items()}
     limits = []

@@ -115,7 +115,7 @@ def judge(
     The price of each budget is solved on the curves of the validation rows, which count for all requests of the
     window. A budget that does not pay for the cheapest levels buys these. The flat mixture is chosen by training and
     validation rows, at the cost that the outcomes of the validation rows show (doubly robust): expected costs would
-    err downwards, as the policy chooses what the curves overrate.
+    err downwards, as the policy chooses the levels that the curves overrate.
 
     Raises:
         InvalidInput: rows without propensities, or no row of a side that rules allow an incentive.

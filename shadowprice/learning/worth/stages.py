@@ -14,8 +14,8 @@ from shadowprice.decision import uniform
 from shadowprice.learning.training_set import TrainingSet
 
 EDGES = (0.4, 0.7, 1.0)
-"""Shares of the accounts outside the test split: those before the first learn only; each later part judges, then
-learns."""
+"""Shares of the accounts outside the test split: accounts before the first share only learn; each later part
+judges, then learns."""
 HELD_OUT = 0.18
 """Share of the accounts that a model learns from on which it is stopped and calibrated, and its price is found."""
 
