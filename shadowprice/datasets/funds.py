@@ -262,7 +262,7 @@ def deliver_again(drawn: Funds, deliveries: int, seed: int = 0) -> pd.DataFrame:
     """Draw ``times`` more deliveries to each of the same users, independent of ``drawn``."""
     ids, may = drawn.users["account_id"].to_numpy(dtype=str), drawn.allowed.sum(axis=0)
     click, convert, mu, sigma = (
-        each.astype(np.float64) for each in (drawn.click, drawn.convert, drawn.mu, drawn.sigma)
+        values.astype(np.float64) for values in (drawn.click, drawn.convert, drawn.mu, drawn.sigma)
     )
     return _deliveries(ids, may, click, convert, mu, sigma, deliveries, np.random.default_rng([seed, 0xA6A1]))
 

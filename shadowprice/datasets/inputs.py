@@ -73,15 +73,15 @@ def _given(data: str, kind: str) -> str:
 
 def _of_mapping(data: str) -> list[Path]:
     mapping = read_mapping(data)
-    found = {Path(data)}
+    paths = {Path(data)}
     for part in (part for parts in mapping.tables.values() for part in parts):
-        found.update(_of_source(mapping.folder, part.source))
-    return sorted(found)
+        paths.update(_of_source(mapping.folder, part.source))
+    return sorted(paths)
 
 
 def _of_source(folder: Path, source: Source) -> Sequence[Path]:
     if source.file:
-        files = [folder / each for each in iglob(source.file, root_dir=folder, recursive=True)]
+        files = [folder / path for path in iglob(source.file, root_dir=folder, recursive=True)]
         if not files:
             raise NotFound(f"sources.{source.name}.file: there is no file {folder / source.file}; correct its name")
         return files

@@ -48,10 +48,10 @@ def read_meta(folder: Path) -> dict[str, Any]:
     if not (folder / META).exists():
         raise NotFound(f"no data set in {folder}; run the prepare step first")
     try:
-        found: dict[str, Any] = read_json(folder / META)
+        meta: dict[str, Any] = read_json(folder / META)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {error}; run the prepare step again", field=str(folder / META)) from error
-    return found
+    return meta
 
 
 def _whole(value: Any) -> Any:

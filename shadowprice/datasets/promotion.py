@@ -121,10 +121,10 @@ def rising(low: NDArray[np.float64], center: NDArray[np.float64], width: NDArray
 
 def draw_curves(combinations: int, random: np.random.Generator) -> NDArray[np.float64]:
     """Draw curves (101, combinations) over incentives 0 … 100."""
-    found = np.full((101, combinations), np.nan)
-    while (empty := np.isnan(found[0])).any():
-        found[:, empty] = curves_at(random.random((int(empty.sum()), PARAMETERS)))
-    return found
+    curves = np.full((101, combinations), np.nan)
+    while (empty := np.isnan(curves[0])).any():
+        curves[:, empty] = curves_at(random.random((int(empty.sum()), PARAMETERS)))
+    return curves
 
 
 def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
@@ -154,7 +154,7 @@ def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
             "propensity": chance[level, rows],
         }
     )
-    return Promotion(frame, response, tuple(int(each) for each in levels))
+    return Promotion(frame, response, tuple(int(amount) for amount in levels))
 
 
 def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
@@ -187,7 +187,7 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
                     "request_id": request_id,
                     "account_id": frame["account_id"],
                     "side": "customer",
-                    "offer_id": [f"coupon-{each}" for each in amount],
+                    "offer_id": [f"coupon-{value}" for value in amount],
                     "decided_at": decided_at,
                     "propensity": frame["propensity"],
                     "policy_version": "trial" if not chosen.bias else "by-activity",

@@ -33,6 +33,6 @@ def true_curves(truth: Source, side: Side, accounts: AccountIds, levels: int) ->
             db.register("truth", truth)
         query = "SELECT place, level, response FROM truth JOIN wanted USING (account_id) WHERE side = ?"
         rows = db.execute(query, [side]).fetchnumpy()
-    found = np.full((levels, names.size), np.nan)
-    found[rows["level"], rows["place"]] = rows["response"]
-    return found[:, place]
+    curves = np.full((levels, names.size), np.nan)
+    curves[rows["level"], rows["place"]] = rows["response"]
+    return curves[:, place]

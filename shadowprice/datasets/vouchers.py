@@ -147,16 +147,16 @@ def load(
 
     The campaign is that of :func:`~shadowprice.datasets.session_requests.request_tables`.
     """
-    found = read(data, test_from=test_from, **options) if data else generate(seed=seed, **options)
-    session = found.tables.session
+    simulation = read(data, test_from=test_from, **options) if data else generate(seed=seed, **options)
+    session = simulation.tables.session
     known_after = (session["expires_at"] - session["collected_at"]).max() / pd.Timedelta(days=1)
     split = Split.between(
-        found.test_from, found.test_from, label_delay_days=min(known_after, MOST_DELAY_DAYS), purge=True
+        simulation.test_from, simulation.test_from, label_delay_days=min(known_after, MOST_DELAY_DAYS), purge=True
     )
-    tables = request_tables(found.tables, name=campaign, budget=budget, requests=requests, starts_at=starts_at)
-    notes = found.notes | {"propensity": "fitted, not logged: the share of the voucher in all sessions"}
-    truth = None if found.truth is None else _truth_now(session, found.truth)
-    return Dataset(name="vouchers", tables=tables, split=split, truth=truth, notes=notes, sessions=found.tables)
+    tables = request_tables(simulation.tables, name=campaign, budget=budget, requests=requests, starts_at=starts_at)
+    notes = simulation.notes | {"propensity": "fitted, not logged: the share of the voucher in all sessions"}
+    truth = None if simulation.truth is None else _truth_now(session, simulation.truth)
+    return Dataset(name="vouchers", tables=tables, split=split, truth=truth, notes=notes, sessions=simulation.tables)
 
 
 def latest_sessions(session: pd.DataFrame) -> NDArray[np.int64]:

@@ -130,7 +130,7 @@ def without_ties(nodes: int, edge_inputs: int) -> GraphTensors:
 
 def layers_of(module: nn.Module) -> Dense:
     """Return the weights and biases of the linear layers in a module, in their order."""
-    return [layer_of(each) for each in module.modules() if isinstance(each, nn.Linear)]
+    return [layer_of(layer) for layer in module.modules() if isinstance(layer, nn.Linear)]
 
 
 def layer_of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
@@ -204,8 +204,8 @@ class EdgeGate(nn.Module):
         """Scores (E,): the logit of half the gate; 0 where nothing is known."""
         if self.net is None:
             return features.new_zeros(features.shape[0])
-        found: Tensor = self.net(features).squeeze(-1)
-        return found
+        logits: Tensor = self.net(features).squeeze(-1)
+        return logits
 
     def forward(self, features: Tensor) -> Tensor:
         """Gates (E,)."""

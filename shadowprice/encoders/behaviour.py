@@ -60,7 +60,7 @@ class BehaviourEncoder(nn.Module):
         token = torch.cat([self.account.expand(n, 1, hidden), token], dim=1)
         there = torch.cat([events.there.new_ones(n, 1), events.there], dim=1)
         query, key, value = (
-            each.view(n, -1, HEADS, hidden // HEADS).transpose(1, 2) for each in self.attend(token).chunk(3, dim=2)
+            part.view(n, -1, HEADS, hidden // HEADS).transpose(1, 2) for part in self.attend(token).chunk(3, dim=2)
         )
         score = (query * (hidden // HEADS) ** -0.5) @ key.transpose(2, 3)
         seen = short_softmax(score.masked_fill_(~there[:, None, None, :], -torch.inf)) @ value

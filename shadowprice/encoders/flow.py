@@ -61,8 +61,8 @@ class Flow:
         """left_target · right_source of every edge (E,), for (N, D) each."""
         _, _, order = self._by_target
         pattern = self.matrix(left.new_zeros(self._ends.shape[1]))
-        found = torch.sparse.sampled_addmm(pattern, left, right.t(), beta=0.0).values()
-        return found if order is None else torch.empty_like(found).index_copy_(0, order, found)
+        products = torch.sparse.sampled_addmm(pattern, left, right.t(), beta=0.0).values()
+        return products if order is None else torch.empty_like(products).index_copy_(0, order, products)
 
     @cached_property
     def _by_target(self) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -70,8 +70,8 @@ def embed_items(log: SessionLog, until: int, *, width: int = WIDTH, window: int 
     for action in range(len(SESSION_ACTIONS)):
         own = order[first] == bool(action)
         vectors[action] = _factorize(_counts(index[first[own]], index[second[own]], size), width)
-    found = ItemEmbedding(tokens, vectors)
-    deviation = found.rows(past).std(axis=0)
+    embedding = ItemEmbedding(tokens, vectors)
+    deviation = embedding.rows(past).std(axis=0)
     scale = np.where(deviation > 1e-6, deviation, np.float32(1.0))
     return ItemEmbedding(tokens, np.asarray(vectors / scale, dtype=np.float32))
 
@@ -107,8 +107,8 @@ def _pairs(log: SessionLog, seen: NDArray[np.bool_], window: int) -> tuple[Index
 
 def _counts(first: Index, second: Index, size: int) -> csr_matrix:
     """(T, T) symmetric counts of token pairs."""
-    found = _incidence(first, size).T @ _incidence(second, size)
-    return csr_matrix(found + found.T)
+    counts = _incidence(first, size).T @ _incidence(second, size)
+    return csr_matrix(counts + counts.T)
 
 
 def _incidence(tokens: Index, size: int) -> csr_matrix:

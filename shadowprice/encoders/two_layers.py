@@ -67,14 +67,14 @@ class TwoLayerEncoder(GraphEncoder):
 
     def hop(self, number: int, hidden: Tensor, /, *edges: Any) -> Tensor:
         """(N, WIDTH): one convolution."""
-        found = self._convolve(number, hidden, *edges)
-        return torch.relu(found) if number == 0 else found
+        convolved = self._convolve(number, hidden, *edges)
+        return torch.relu(convolved) if number == 0 else convolved
 
     def _convolve(self, number: int, hidden: Tensor, *edges: Any) -> Tensor:
         layer, own = ((self.near, self.near_self), (self.far, self.far_self))[number]
         # A layer that adds what its neighbors are, before it projects the sum, would add in bfloat16.
-        found: Tensor = layer(hidden.float(), *edges)
-        return found if own is None else found + own(hidden)
+        convolved: Tensor = layer(hidden.float(), *edges)
+        return convolved if own is None else convolved + own(hidden)
 
     def readout(self, hidden: Sequence[Tensor]) -> Tensor:
         """Embeddings (N, WIDTH): the last hop."""

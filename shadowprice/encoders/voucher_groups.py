@@ -36,8 +36,8 @@ class GroupEncoder(nn.Module, ABC):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """Return e_b (B, outputs) of node features (N, F)."""
-        found: Tensor = self.out(self.readout(x, batch))
-        return found
+        output: Tensor = self.out(self.readout(x, batch))
+        return output
 
     def both(self, x: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return e_b (B, outputs) of the behaviour before the collection, and e_b of the whole.

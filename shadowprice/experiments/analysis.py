@@ -149,14 +149,14 @@ def analyze(
 
 
 def _totals(frame: pd.DataFrame, arms: Sequence[str], listed: SampleRatio | None, columns: Columns) -> list[ArmTotals]:
-    found = []
+    totals = []
     for arm in arms:
         rows = frame[frame[columns.arm] == arm]
         if len(rows):
             value, cost = float(rows[columns.value].sum()), round(float(rows[columns.cost].sum()))
             assigned = None if listed is None else int(listed.observed.get(arm, 0))
-            found.append(ArmTotals(arm, assigned, int(rows[columns.unit].nunique()), len(rows), value, cost))
-    return found
+            totals.append(ArmTotals(arm, assigned, int(rows[columns.unit].nunique()), len(rows), value, cost))
+    return totals
 
 
 def _listed_ratio(accounts: pd.DataFrame, experiment: Experiment, columns: Columns) -> SampleRatio:

@@ -60,8 +60,8 @@ def assigned_in(accounts: pd.DataFrame, periods: Sequence[Period], columns: Colu
         placed = own.copy()
         placed[columns.arm], placed[PERIOD] = arm, period.number
         parts.append(placed.loc[arm != UNASSIGNED])
-    found: pd.DataFrame = pd.concat(parts, ignore_index=True)
-    return found
+    assigned: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return assigned
 
 
 def numbers_in(units: int, periods: Sequence[Period], columns: Columns) -> pd.DataFrame:

@@ -36,15 +36,15 @@ def adjusted(cells: Cells, plain: Contrast, covariates: ArrayLike, coefficients:
         return plain
     rows = [cells.contrast(as_rows({"covariates": row})["covariates"], coefficients) for row in np.asarray(covariates)]
     units = cells.ways[0]
-    x = np.stack([units.sums(each.influence) for each in rows], axis=1)
+    x = np.stack([units.sums(covariate.influence) for covariate in rows], axis=1)
     if 10 * len(rows) > units.size:
         raise InvalidInput(f"must be at most a tenth of the {units.size} units", field="covariates")
     inverse = np.linalg.pinv(x.T @ x)
     multiple = inverse @ x.T @ units.sums(plain.influence)
-    away = np.array([each.value for each in rows])
+    away = np.array([covariate.value for covariate in rows])
     part = np.einsum("gp,pq,gq->g", x, inverse, x)
     factor = (1.0 - x @ inverse @ away) / np.sqrt(np.maximum(1.0 - part, 1e-9))
-    residual = plain.influence - multiple @ np.stack([each.influence for each in rows])
+    residual = plain.influence - multiple @ np.stack([covariate.influence for covariate in rows])
     return replace(
         plain,
         value=plain.value - float(multiple @ away),
@@ -58,16 +58,16 @@ def with_missing(columns: Sequence[ArrayLike]) -> Array:
 
     New accounts have no past: their rows stay in the comparison.
     """
-    found: list[Array] = []
+    stacked: list[Array] = []
     for column in columns:
         values = np.asarray(column, dtype=np.float64)
         missing = ~np.isfinite(values)
         if missing.all():
             continue
-        found.append(np.where(missing, values[~missing].mean(), values))
+        stacked.append(np.where(missing, values[~missing].mean(), values))
         if missing.any():
-            found.append(missing.astype(np.float64))
-    return np.stack(found) if found else np.zeros((0, 0))
+            stacked.append(missing.astype(np.float64))
+    return np.stack(stacked) if stacked else np.zeros((0, 0))
 
 
 def predicted(y: ArrayLike, features: ArrayLike, unit: ArrayLike, *, folds: int = 5, seed: int = 0) -> Array:

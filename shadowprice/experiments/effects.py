@@ -140,12 +140,12 @@ class Cells:
         if not self.weight.any():
             seen = np.bincount(place, self.visits > 0, minlength=shares.size).reshape(shares.shape)
             shares = np.minimum(seen, 1.0)
-        found = []
+        sizes = []
         for arm in range(int(self.arm.max()) + 1):
             part = shares[:, self.arm == arm].sum(axis=1)
             part = part[part > 0] / max(part.sum(), 1e-300)
-            found.append(max(1.0 / float(part @ part) - 1.0, 1.0) if part.size > 1 else 0.0)
-        return np.array(found)
+            sizes.append(max(1.0 / float(part @ part) - 1.0, 1.0) if part.size > 1 else 0.0)
+        return np.array(sizes)
 
     def contrast(self, y: ArrayLike, coefficients: ArrayLike = DIFFERENCE) -> Contrast:
         """Sum of the cells' means of ``y`` (N,), each times its coefficient (C,). O(N)."""
@@ -161,29 +161,29 @@ class Cells:
 
     def variances(self, contrasts: Sequence[Contrast]) -> list[Array]:
         """Covariances (K, K) of K contrasts in each way of the rows."""
-        found = []
+        matrices = []
         for number, way in enumerate(self.ways):
             sums = np.stack([way.sums(contrast.influence) for contrast in contrasts])
             factor = way.size / max(way.size - 1, 1) if number else 1.0
-            found.append(factor * (sums @ sums.T))
-        return found
+            matrices.append(factor * (sums @ sums.T))
+        return matrices
 
     def degrees(self, contrast: Contrast) -> float:
         """Degrees of freedom of a contrast: Welch's over the arms, and fewer than the partners of any arm."""
         arms = self.arm[self.cell]
-        each = [self.ways[0].sums(np.where(arms == arm, contrast.influence, 0.0)) for arm in range(self._units.size)]
-        parts = np.array([float(one @ one) for one in each])
+        sums = [self.ways[0].sums(np.where(arms == arm, contrast.influence, 0.0)) for arm in range(self._units.size)]
+        parts = np.array([float(one @ one) for one in sums])
         used = parts > 0
         if not self._units[used].all() or not self._units.all():
             return 0.0
-        found = float(parts.sum() ** 2 / (parts[used] ** 2 @ (1.0 / self._units[used]))) if used.any() else np.inf
+        freedom = float(parts.sum() ** 2 / (parts[used] ** 2 @ (1.0 / self._units[used]))) if used.any() else np.inf
         for way in self.ways[1:2]:
             requests = self.visits >= 0
             counts = [
                 np.count_nonzero(np.bincount(way.of[requests & (arms == arm)])) for arm in range(self._units.size)
             ]
-            found = min(found, float(min(counts)) - 1.0)
-        return max(min(found, float(self._units.sum())) - contrast.spent, 0.0)
+            freedom = min(freedom, float(min(counts)) - 1.0)
+        return max(min(freedom, float(self._units.sum())) - contrast.spent, 0.0)
 
     def effect(self, contrast: Contrast) -> Effect:
         """Effect with the standard error of dependent rows; NaN limits where an arm has a single unit."""
@@ -207,7 +207,7 @@ class Cells:
         first, second = np.diagonal(combined(parts))
         mixed = parts[0][0, 1] if len(parts) == 1 else parts[0][0, 1] + parts[1][0, 1] - parts[2][0, 1]
         bound = float(np.sqrt(first * second))
-        found = fieller(
+        bounds = fieller(
             numerator.value,
             denominator.value,
             (float(first), float(second)),
@@ -215,7 +215,7 @@ class Cells:
             level=self.level,
             degrees=delta.degrees,
         )
-        low, high = (-np.inf, np.inf) if found is None else (found.low, found.high)
+        low, high = (-np.inf, np.inf) if bounds is None else (bounds.low, bounds.high)
         return Effect(value, delta.error, low, high, self.level, delta.degrees, top.p_value)
 
     def _sum(self, values: Array) -> Array:

@@ -97,7 +97,7 @@ def effect_of_all(
         >>> round(effect_of_all([one], np.arange(20), np.stack([np.arange(20), 20 + np.arange(20)])).value, 6)
         3.0
     """
-    value, influence = sum(each.value for each in parts), np.sum([each.influence for each in parts], axis=0)
+    value, influence = sum(effect.value for effect in parts), np.sum([effect.influence for effect in parts], axis=0)
     account, drawn = np.concatenate([np.stack([np.arange(unit.size), unit]), ties], axis=1)
     most = int(drawn.max()) + 1
     account, drawn = np.divmod(np.unique((account * most + drawn)[influence[account] != 0]), most)

@@ -75,7 +75,7 @@ def factorial(
         (2.0, 3.0, 2.0)
     """
     rows = as_rows({"y": y})["y"]
-    a, b = (np.asarray(each, dtype=np.bool_) for each in (customer_on, merchant_on))
+    a, b = (np.asarray(on, dtype=np.bool_) for on in (customer_on, merchant_on))
     if a.shape != rows.shape or b.shape != rows.shape:
         raise InvalidInput(f"must have one entry per row, {rows.size}", field="customer_on, merchant_on")
     cell = 2 * a.astype(np.intp) + b

@@ -175,24 +175,24 @@ def daily_lift(
             table.assign(**{named.unit: part})
             for table, part in ((frame, code[: len(frame)]), (assigned, code[len(frame) :]))
         )
-    found = []
+    daily = []
     for arm, two in _pairs(frame, baseline, named, arms):
-        days = tuple(sorted({int(each) for each in two[day]}))
-        lifts = [_so_far(frame, assigned, day, each, (arm, baseline), named, level) for each in days]
+        days = tuple(sorted({int(number) for number in two[day]}))
+        lifts = [_so_far(frame, assigned, day, until, (arm, baseline), named, level) for until in days]
         whole = assigned is not None and day not in assigned
-        scale = np.array([each - first + 1 if whole else 1 for each in days], dtype=np.float64)
+        scale = np.array([until - first + 1 if whole else 1 for until in days], dtype=np.float64)
         sequences = [
             always_valid(
-                [float("nan") if each is None else getattr(each, name).value for each in lifts] / scale,
-                [float("nan") if each is None else getattr(each, name).error for each in lifts] / scale,
+                [float("nan") if so_far is None else getattr(so_far, name).value for so_far in lifts] / scale,
+                [float("nan") if so_far is None else getattr(so_far, name).error for so_far in lifts] / scale,
                 level=level,
                 planned=planned,
                 constant=False,
             )
             for name in ("value", "cost")
         ]
-        found.append(DailyLift(arm, baseline, days, *sequences))
-    return found
+        daily.append(DailyLift(arm, baseline, days, *sequences))
+    return daily
 
 
 def _pairs(

@@ -154,7 +154,7 @@ class LoggedRows:
             requests=int(inside.sum()),
             effective_rows=effective,
             outside=int((~inside).sum()),
-            outside_value=None if any(each.value is None for each in policies.values()) else float(outside[0]),
+            outside_value=None if any(result.value is None for result in policies.values()) else float(outside[0]),
         )
 
     def mean_cost(self, target: Callable[[str], Target], estimator: str = "dr") -> float:
@@ -207,8 +207,8 @@ class LoggedRows:
 def _shares(expected: Array, rows: NDArray[np.bool_]) -> Array:
     """(2,): share of expected (2, N) value and cost that is of some requests; 0 where nothing is expected."""
     total = expected.sum(axis=1)
-    found: Array = np.divide(expected[:, rows].sum(axis=1), total, out=np.zeros(2), where=total > 0)
-    return found
+    mean: Array = np.divide(expected[:, rows].sum(axis=1), total, out=np.zeros(2), where=total > 0)
+    return mean
 
 
 def logged_rows(requests: pd.DataFrame, decisions: pd.DataFrame) -> LoggedRows:

@@ -56,23 +56,23 @@ def in_periods(
 
     O(N log N).
     """
-    given = asked[columns.arm].astype(str).to_numpy()
+    logged = asked[columns.arm].astype(str).to_numpy()
     unit, size = codes(asked[columns.unit].astype(str).to_numpy(), field=columns.unit)
     names = np.empty(size, dtype=object)
     names[unit] = asked[columns.unit].astype(str).to_numpy()
     place = experiment.places(names.tolist())
     expected = experiment.arm_of(names.tolist())[unit]
-    wrong = (given != expected) & (given != UNASSIGNED) & (given != CANARY)
+    wrong = (logged != expected) & (logged != UNASSIGNED) & (logged != CANARY)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise InvalidTable(
-            f"{int(wrong.sum())} rows have another arm than the hash gives, the first {given[at]!r} instead of "
+            f"{int(wrong.sum())} rows have another arm than the hash gives, the first {logged[at]!r} instead of "
             f"{expected[at]!r}: analyze with the experiment that was served",
             field=columns.arm,
             rows=[at],
         )
     time = asked["decided_at" if "decided_at" in asked else "day"]
-    stages = [replace(experiment, raises=experiment.raises[:each]) for each in range(len(experiment.raises) + 1)]
+    stages = [replace(experiment, raises=experiment.raises[:raised]) for raised in range(len(experiment.raises) + 1)]
     # Places that have an arm after each raise.
     ends = [WHOLE - stage.shares[UNASSIGNED] for stage in stages]
     period = np.full(len(asked), len(stages) - 1)
@@ -80,10 +80,10 @@ def in_periods(
     for number, (start, end) in reversed(list(enumerate(zip([0, *ends], ends, strict=False)))):
         own = ((place >= start) & (place < end))[unit]
         if own.any():
-            after = _after(time, own & (given == UNASSIGNED), own & (given == expected), first=not number)
+            after = _after(time, own & (logged == UNASSIGNED), own & (logged == expected), first=not number)
         # A raise whose units did not ask comes with the next one.
         period[~after] = number - 1
-    found = asked.assign(**{PERIOD: period, columns.arm: _arms(stages, names.tolist(), unit, period)})
+    marked = asked.assign(**{PERIOD: period, columns.arm: _arms(stages, names.tolist(), unit, period)})
     periods = []
     for number, stage in enumerate(stages):
         rows = period == number
@@ -94,7 +94,7 @@ def in_periods(
             "the log was answered without the experiment until its end; restart predictor and ledger with it, and wait",
             field=columns.arm,
         )
-    return found, tuple(periods)
+    return marked, tuple(periods)
 
 
 def _after(time: pd.Series, before: NDArray[np.bool_], since: NDArray[np.bool_], *, first: bool) -> NDArray[np.bool_]:

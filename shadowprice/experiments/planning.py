@@ -138,7 +138,7 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
         raise InvalidInput("must lie between 0 and 1", field="level")
     z = float(stats.norm.ppf((1 + level) / 2))
     lift = None if wanted.lift is None else wanted.lift / max(prior.requests_per_account, 1e-300)
-    narrow = min((each for each in (lift, wanted.curve) if each is not None), default=z / accounts)
+    narrow = min((width for width in (lift, wanted.curve) if width is not None), default=z / accounts)
     design = _Design(terms, prior, z, least=min(narrow / z, 0.25))
     problem: InvalidInput | None = None
     for tried in dict.fromkeys([tuple(range(len(terms.levels))), design.useful]):
@@ -200,8 +200,8 @@ class _Design:
 
     def level_rows(self, accounts: float, tried: NDArray[np.intp]) -> float:
         """Independent requests per level that exploring accounts are worth."""
-        each = self.requests / tried.size
-        return accounts * each / self.spread(each)
+        per_level = self.requests / tried.size
+        return accounts * per_level / self.spread(per_level)
 
     def exploring(self, wanted: Precision, tried: NDArray[np.intp]) -> int:
         """Accounts of the exploring arm that curve and price need."""
@@ -238,8 +238,8 @@ class _Design:
         """Standard error of the lift per account with so many accounts."""
         if not (holdout > 0 and policy > 0):
             return float("nan")
-        held, given = self.sums
-        return math.sqrt(held / holdout + given / policy)
+        held, treated = self.sums
+        return math.sqrt(held / holdout + treated / policy)
 
     def holdout(self, accounts: float, half_width: float) -> float:
         """Return the fewest accounts of a holdout for the half-width of the lift when the policy gets the rest; NaN
@@ -279,7 +279,7 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
     if shares["policy"] <= 0:
         raise InvalidInput("leaves no accounts to the policy; name a wider one", field="precision")
     number = {arm: round(accounts * shares[arm] / WHOLE) for arm in ("holdout", "policy", "explore")}
-    requests = {arm: each * design.requests for arm, each in number.items()}
+    requests = {arm: accounts_of * design.requests for arm, accounts_of in number.items()}
     drawn_value, drawn_cost = float(design.value[tried].mean()), float(design.cost[tried].mean())
     paid = {"holdout": float(design.cost[0]), "policy": design.policy_cost, "explore": drawn_cost}
     net = design.policy_value - design.price * design.policy_cost
@@ -293,7 +293,7 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
         half_widths["curve"] = design.z * math.sqrt(float(design.variance[tried].max()) / rows)
         half_widths["price"] = design.z * math.sqrt(design.price_variance / rows) / design.price
     return ExperimentPlan(
-        levels=tuple(design.terms.levels[each] for each in tried),
+        levels=tuple(design.terms.levels[place] for place in tried),
         shares={arm: shares[arm] for arm in number},
         accounts=number,
         money={arm: requests[arm] * paid[arm] for arm in number},

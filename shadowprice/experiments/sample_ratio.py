@@ -52,7 +52,7 @@ def sample_ratio(counts: Mapping[str, int], shares: Mapping[str, float], *, leve
     observed, share = _checked(counts, shares)
     expected = share * observed.sum()
     p_value = float(stats.chisquare(observed, expected).pvalue) if observed.sum() and share.size > 1 else 1.0
-    named = [arm for arm, each in shares.items() if each > 0]
+    named = [arm for arm, planned in shares.items() if planned > 0]
     return SampleRatio(dict(counts), dict(zip(named, expected.tolist(), strict=True)), p_value, p_value < level)
 
 
@@ -96,12 +96,12 @@ def _checked(counts: Mapping[str, int], shares: Mapping[str, float]) -> tuple[Ar
     unknown = set(counts) - set(shares)
     if unknown:
         raise InvalidInput(f"have no share: {sorted(unknown)}", field="counts")
-    given = np.array(list(shares.values()), dtype=np.float64)
-    if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+    weights = np.array(list(shares.values()), dtype=np.float64)
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise InvalidInput("must be finite, not negative, and not all 0", field="shares")
     units = np.array([counts.get(arm, 0) for arm in shares], dtype=np.float64)
     if (units < 0).any():
         raise InvalidInput("must not be negative", field="counts")
-    if units[given == 0].any():
+    if units[weights == 0].any():
         raise InvalidInput("has units in an arm whose share is 0; correct the shares or the log", field="counts")
-    return units[given > 0], given[given > 0] / given.sum()
+    return units[weights > 0], weights[weights > 0] / weights.sum()

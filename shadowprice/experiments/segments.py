@@ -82,8 +82,8 @@ def by_segment(
         lift(frame[text == name], baseline, assigned[listed == name], columns=named, arms=[arm], level=level)[0]
         for name in names
     ]
-    values, errors = (np.array([getattr(each.value, part) for each in lifts]) for part in ("value", "error"))
-    p_values = [each.value.p_value for each in lifts]
+    values, errors = (np.array([getattr(own.value, part) for own in lifts]) for part in ("value", "error"))
+    p_values = [own.value.p_value for own in lifts]
     sound = np.isfinite(p_values)
     adjusted = np.full(len(lifts), np.nan)
     different = float("nan")
@@ -93,5 +93,5 @@ def by_segment(
         weight = 1.0 / errors[sound] ** 2
         mean = float(weight @ values[sound] / weight.sum())
         different = float(stats.chi2.sf(weight @ (values[sound] - mean) ** 2, np.count_nonzero(sound) - 1))
-    found = zip(names, lifts, p_values, adjusted.tolist(), strict=True)
-    return Heterogeneity(tuple(SegmentLift(*each) for each in found), different)
+    pieces = zip(names, lifts, p_values, adjusted.tolist(), strict=True)
+    return Heterogeneity(tuple(SegmentLift(*piece) for piece in pieces), different)

@@ -110,5 +110,5 @@ def asked_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
 
 def mature(requests: pd.DataFrame, log: ServedLog, hours: float) -> pd.DataFrame:
     """Return the requests whose outcome is :func:`~shadowprice.pacing.decision_log.served.final`."""
-    found: pd.DataFrame = requests.loc[final(log, requests["decided_at"], hours)].reset_index(drop=True)
-    return found
+    kept: pd.DataFrame = requests.loc[final(log, requests["decided_at"], hours)].reset_index(drop=True)
+    return kept

@@ -73,21 +73,21 @@ def effects_for_all(
     ties = np.concatenate([np.stack([graph.edge_index[end], unit[graph.edge_index[1 - end]]]) for end in sides], axis=1)
     node = graph.find(rows["account_id"].to_numpy(dtype=object))
     arms = [period.experiment.arm_of(units) for period in periods]
-    found = []
-    for name in [each.name for each in experiment.arms if each.name != baseline]:
-        both = [each for each, arm in enumerate(arms) if all((arm[of_side] == one).any() for one in (name, baseline))]
-        if not both:
+    entries = []
+    for name in [option.name for option in experiment.arms if option.name != baseline]:
+        shared = [at for at, arm in enumerate(arms) if all((arm[of_side] == one).any() for one in (name, baseline))]
+        if not shared:
             continue
         kept = [of_side & ((arm == name) | (arm == baseline)) for arm in arms]
         effects: dict[str, Effect] = {}
         for column in ("value", "cost"):
             parts = []
-            for each in both:
-                mine = ((rows[PERIOD] == periods[each].number) & (node >= 0)).to_numpy()
+            for at in shared:
+                mine = ((rows[PERIOD] == periods[at].number) & (node >= 0)).to_numpy()
                 sums = np.bincount(node[mine], rows[column].to_numpy(dtype=np.float64)[mine], minlength=unit.size)
-                treated = arms[each] == name
+                treated = arms[at] == name
                 share = np.max([exposure_of(graph.edge_index, treated, end) for end in sides], axis=0)
-                parts.append(exposed(sums, treated, share, kept[each]))
+                parts.append(exposed(sums, treated, share, kept[at]))
             effects[column] = effect_of_all(parts, unit, ties, level)
-        found.append(ForAll(name, effects["value"], effects["cost"], int(kept[both[-1]].sum())))
-    return found
+        entries.append(ForAll(name, effects["value"], effects["cost"], int(kept[shared[-1]].sum())))
+    return entries

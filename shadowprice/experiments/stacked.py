@@ -60,14 +60,14 @@ def per_assigned(
     members = assigned[assigned[columns.arm].isin([arm, baseline])]
     number = np.ones(len(members)) if listed else members[NUMBER].to_numpy(dtype=np.float64)
     of, treated = _period(members), (members[columns.arm] == arm).to_numpy()
-    both = np.array(sorted(set(of[treated & (number > 0)]) & set(of[~treated & (number > 0)])), dtype=np.int64)
-    requests = requests[np.isin(_period(requests), both)]
+    shared = np.array(sorted(set(of[treated & (number > 0)]) & set(of[~treated & (number > 0)])), dtype=np.int64)
+    requests = requests[np.isin(_period(requests), shared)]
     if not len(requests):
         raise InvalidInput(f"has no time in which both {arm!r} and {baseline!r} have accounts", field="assigned")
-    cell = _cell(requests, arm, both, columns)
-    inside = np.isin(of, both)
-    members, placed = members[inside], _cell(members[inside], arm, both, columns)
-    size: Array = np.bincount(placed, number[inside], minlength=2 * both.size).astype(np.float64)
+    cell = _cell(requests, arm, shared, columns)
+    inside = np.isin(of, shared)
+    members, placed = members[inside], _cell(members[inside], arm, shared, columns)
+    size: Array = np.bincount(placed, number[inside], minlength=2 * shared.size).astype(np.float64)
     if not listed:
         members = requests[[columns.unit]].assign(cell=cell).drop_duplicates()
         placed = members["cell"].to_numpy()
@@ -92,35 +92,35 @@ def per_assigned(
     cells = Cells(
         cell=np.concatenate([cell, placed]),
         ways=_ways(code, partner),
-        arm=np.tile(np.arange(2), both.size),
+        arm=np.tile(np.arange(2), shared.size),
         weight=np.concatenate([np.zeros(n), np.full(none.size, float(listed))]),
         visits=np.concatenate([known.astype(np.float64), -visits[at[n:]] / rows[at[n:]]]),
         size=size,
         level=level,
     )
     covariates = np.concatenate([np.zeros((len(past), n)), past], axis=1) if len(past) else np.zeros((0, 0))
-    signs = np.tile([-1.0, 1.0], both.size)
+    signs = np.tile([-1.0, 1.0], shared.size)
     return Stacked(cells, signs, code, value, cost, covariates, np.arange(code.size) < n)
 
 
 def per_request(requests: pd.DataFrame, every: pd.DataFrame, arm: str, columns: Columns, level: float) -> Stacked:
     """Return the requests of two arms in the periods that have both; each counts by its part of ``every`` request."""
     of, treated = _period(requests), (requests[columns.arm] == arm).to_numpy()
-    both = np.array(sorted(set(of[treated]) & set(of[~treated])), dtype=np.int64)
-    requests = requests[np.isin(of, both)]
+    shared = np.array(sorted(set(of[treated]) & set(of[~treated])), dtype=np.int64)
+    requests = requests[np.isin(of, shared)]
     if not len(requests):
         raise InvalidInput("has no period with requests of both arms", field="frame")
-    cell = _cell(requests, arm, both, columns)
+    cell = _cell(requests, arm, shared, columns)
     code, _ = _codes(requests[columns.unit], columns.unit)
     partner = _codes(requests[columns.partner], columns.partner)[0] if columns.partner else None
-    size = np.bincount(cell, minlength=2 * both.size).astype(np.float64)
+    size = np.bincount(cell, minlength=2 * shared.size).astype(np.float64)
     traffic = _period(every)
-    part = np.array([np.count_nonzero(traffic == each) for each in both], dtype=np.float64)
+    part = np.array([np.count_nonzero(traffic == period) for period in shared], dtype=np.float64)
     ways, one = _ways(code, partner), np.ones(code.size)
-    cells = Cells(cell, ways, np.tile(np.arange(2), both.size), one, np.zeros(code.size), size, level)
+    cells = Cells(cell, ways, np.tile(np.arange(2), shared.size), one, np.zeros(code.size), size, level)
     value, cost = (as_rows({name: requests[name].to_numpy()})[name] for name in (columns.value, columns.cost))
     past = with_missing([requests[name].to_numpy() for name in columns.covariates])
-    signs = np.repeat(part / part.sum(), 2) * np.tile([-1.0, 1.0], both.size)
+    signs = np.repeat(part / part.sum(), 2) * np.tile([-1.0, 1.0], shared.size)
     return Stacked(cells, signs, code, value, cost, past, one > 0)
 
 
@@ -140,6 +140,6 @@ def _cell(table: pd.DataFrame, arm: str, periods: NDArray[np.int64], columns: Co
 
 def _codes(ids: pd.Series, field: str) -> tuple[NDArray[np.intp], int]:
     """Codes of identifiers in order of appearance, and their number. O(N), where sorting text is slow."""
-    found, names = pd.factorize(ids)
-    InvalidInput.refuse_rows(found < 0, "is missing", field=field)
-    return found.astype(np.intp, copy=False), len(names)
+    code, names = pd.factorize(ids)
+    InvalidInput.refuse_rows(code < 0, "is missing", field=field)
+    return code.astype(np.intp, copy=False), len(names)

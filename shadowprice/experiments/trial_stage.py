@@ -80,8 +80,8 @@ def judge_stage(
         >>> judge_stage(rows, Stage(100, 0.0), level=0.95, most_days=7).step
         'grow'
     """
-    found = judge_days(rows, stage, level=level, most_days=most_days, columns=columns)
-    return found[-1] if found else StageVerdict("wait", WAITS, 0, 0, 0, *[float("nan")] * 3)
+    verdicts = judge_days(rows, stage, level=level, most_days=most_days, columns=columns)
+    return verdicts[-1] if verdicts else StageVerdict("wait", WAITS, 0, 0, 0, *[float("nan")] * 3)
 
 
 def judge_days(
@@ -99,8 +99,8 @@ def judge_days(
     ends = [np.full(len(by_day), np.nan)] * 3
     if on_trial.any() and not on_trial.all():
         two = rows.assign(**{named.arm: np.where(on_trial, CANARY, INCUMBENT)})
-        (found,) = daily_lift(two, INCUMBENT, None, columns=replace(named, value=NET), level=level, planned=most_days)
-        ends = [found.value.value, found.value.low, found.value.high]
+        (lift,) = daily_lift(two, INCUMBENT, None, columns=replace(named, value=NET), level=level, planned=most_days)
+        ends = [lift.value.value, lift.value.low, lift.value.high]
     verdicts = []
     days = zip(by_day.index, by_day["canary"], by_day["incumbent"], by_day["value"], *ends, strict=True)
     for day, trial, others, value, *limits in days:

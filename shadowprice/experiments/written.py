@@ -38,7 +38,7 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
         "per": per,
         "baseline": found.baseline,
         "level": found.level,
-        "arms": [asdict(each) for each in found.arms],
+        "arms": [asdict(totals) for totals in found.arms],
         "unlisted": found.unlisted,
         "periods": [
             {"shares": period.experiment.shares, "first": str(period.first), "last": str(period.last)}
@@ -52,10 +52,15 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
             | {"always_valid_p_value": found.ratio_by_day[-1], "differs": found.asked_differs},
         },
         "lifts": [_lift(lift) for lift in found.lifts],
-        "per_request": [_lift(each) for each in found.per_request],
+        "per_request": [_lift(measured) for measured in found.per_request],
         "daily": [
-            {"arm": each.arm, "days": list(each.days), "value": _sequence(each.value), "cost": _sequence(each.cost)}
-            for each in found.daily
+            {
+                "arm": series.arm,
+                "days": list(series.days),
+                "value": _sequence(series.value),
+                "cost": _sequence(series.cost),
+            }
+            for series in found.daily
         ],
         "segments": {
             arm: {
@@ -67,7 +72,7 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
             }
             for arm, segment in found.segments.items()
         },
-        "everybody": [asdict(each) for each in everybody],
+        "everybody": [asdict(effect) for effect in everybody],
     }
     return {name: _plain(value) for name, value in content.items()}
 
@@ -138,9 +143,9 @@ def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str
     yield ""
     yield "| arm | value | cost | accounts |"
     yield "|---|---|---|---|"
-    for each in found:
-        cost, low, high = map(currency.write_mean, (each.cost.value, each.cost.low, each.cost.high))
-        yield f"| {each.arm} | {each.value} | {cost} [{low}, {high}] | {each.accounts:,} |"
+    for effect in found:
+        cost, low, high = map(currency.write_mean, (effect.cost.value, effect.cost.low, effect.cost.high))
+        yield f"| {effect.arm} | {effect.value} | {cost} [{low}, {high}] | {effect.accounts:,} |"
 
 
 def _arm(lift: Lift, request: Lift, per: str, currency: Currency) -> Iterator[str]:
@@ -186,7 +191,7 @@ def _by_day(found: Analysis, per: str) -> Iterator[str]:
         yield "| day | incremental value | low | high |"
         yield "|---|---|---|---|"
         for day, *row in zip(daily.days, daily.value.value, daily.value.low, daily.value.high, strict=True):
-            yield f"| {day} | " + " | ".join(f"{each:.4g}" if math.isfinite(each) else "" for each in row) + " |"
+            yield f"| {day} | " + " | ".join(f"{figure:.4g}" if math.isfinite(figure) else "" for figure in row) + " |"
 
 
 def _periods(found: Analysis) -> Iterator[str]:
@@ -237,7 +242,7 @@ def _sequence(found: ConfidenceSequence) -> dict[str, list[float]]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

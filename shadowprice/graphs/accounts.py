@@ -27,9 +27,9 @@ class AccountIndex:
 
     def find(self, account_id: AccountIds) -> NDArray[np.int64]:
         """Position (n,) of each account, −1 where it is not in the list; a part of them is text objects at a time."""
-        found = np.empty(len(account_id), dtype=np.int64)
-        for start in range(0, found.size, PART):
+        nodes = np.empty(len(account_id), dtype=np.int64)
+        for start in range(0, nodes.size, PART):
             part = np.asarray(account_id[start : start + PART], dtype=object)
             wanted = pd.Index(part, dtype=object).astype(str)
-            found[start : start + PART] = self._table.get_indexer(wanted)
-        return found
+            nodes[start : start + PART] = self._table.get_indexer(wanted)
+        return nodes

@@ -43,15 +43,15 @@ class Adjacency:
 
         # A column an edge: scipy would add up edges between the same two nodes.
         number = np.arange(source.size, dtype=np.int32 if source.size < SHORT else np.int64)
-        found = coo_matrix((source, (target, number)), shape=(nodes, source.size)).tocsr()
-        return cls(found.indptr.astype(np.int64), found.data, found.indices)
+        matrix = coo_matrix((source, (target, number)), shape=(nodes, source.size)).tocsr()
+        return cls(matrix.indptr.astype(np.int64), matrix.data, matrix.indices)
 
     @classmethod
     def both_ways(cls, ends: NDArray[np.integer], nodes: int) -> Adjacency:
         """Ties ``ends`` (2, E), each leading both ways under one number. O(E)."""
         ends = ends.astype(np.int32 if nodes < SHORT else np.int64)
-        found = cls.of(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), nodes)
-        return cls(found.start, found.source, (found.edge % max(ends.shape[1], 1)).astype(np.int32))
+        adjacency = cls.of(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), nodes)
+        return cls(adjacency.start, adjacency.source, (adjacency.edge % max(ends.shape[1], 1)).astype(np.int32))
 
     @classmethod
     def side_by_side(cls, parts: Sequence[Adjacency]) -> Adjacency:

@@ -50,8 +50,8 @@ def interactions(tables: Tables, at: datetime, ties: TieSums | None = None) -> p
     together = pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
     columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
     numbers = {name: float for name in columns if name.startswith("h_")}
-    found: pd.DataFrame = together.reindex(columns=columns).astype({"snapshot_ts": "datetime64[ns, UTC]", **numbers})
-    return found
+    history: pd.DataFrame = together.reindex(columns=columns).astype({"snapshot_ts": "datetime64[ns, UTC]", **numbers})
+    return history
 
 
 def interactions_queries(tables: Tables, at: datetime, ties: TieSums | None = None) -> list[str]:
@@ -71,7 +71,7 @@ def _query(tables: Tables, side: Side, at: datetime, pairs: str) -> str:
     partner_means = "".join(f', favg(newest."{name}") AS "h_partner_mean_{name[2:]}"' for name in partner)
     means = ["h_amount_mean", "h_days_since_last", *(f"h_edge_mean_{name[2:]}" for name in edge)]
     means += [f"h_partner_mean_{name[2:]}" for name in partner]
-    found = ", ".join(f'"{name}"' for name in means)
+    listed = ", ".join(f'"{name}"' for name in means)
     return f"""
         WITH pair AS (
             SELECT {own} AS account_id, {other} AS partner_id, * EXCLUDE (src, dst) FROM ({pairs})
@@ -92,7 +92,7 @@ def _query(tables: Tables, side: Side, at: datetime, pairs: str) -> str:
         )
         SELECT account_id, '{side}' AS side, {now} AS snapshot_ts,
             CAST(coalesce(events, 0) AS DOUBLE) AS h_events, CAST(coalesce(partners, 0) AS DOUBLE) AS h_partners,
-            CAST(coalesce(amount, 0) AS DOUBLE) AS h_amount_sum, {found}
+            CAST(coalesce(amount, 0) AS DOUBLE) AS h_amount_sum, {listed}
         FROM everyone LEFT JOIN sums USING (account_id) LEFT JOIN partners USING (account_id)
         ORDER BY account_id"""
 

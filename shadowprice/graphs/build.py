@@ -20,8 +20,8 @@ from shadowprice.tables.database import Tables
 def snapshot_times(tables: Tables, most: int = 4) -> list[datetime]:
     """Instants to take graph snapshots at: the distinct profile times, thinned to ``most``, first and last kept."""
     with tables.connect() as db:
-        found = db.sql("SELECT DISTINCT epoch_us(snapshot_ts) FROM account ORDER BY 1").fetchall()
-    times = np.array([at for (at,) in found], dtype=np.int64)
+        rows = db.sql("SELECT DISTINCT epoch_us(snapshot_ts) FROM account ORDER BY 1").fetchall()
+    times = np.array([at for (at,) in rows], dtype=np.int64)
     if times.size > most:
         times = times[np.unique(np.linspace(0, times.size - 1, most).round().astype(int))]
     return [pd.Timestamp(at, unit="us", tz="UTC").to_pydatetime() for at in times.tolist()]

@@ -95,10 +95,10 @@ def communities(
                 pull[group[other]] = pull.get(group[other], 0.0) + strength
             best = own = group[node]
             strongest = pull.get(own, 0.0)
-            for label, found in pull.items():
-                first = found == strongest and best != own and label < best
-                if (found > strongest or first) and size[label] < most:
-                    best, strongest = label, found
+            for label, attraction in pull.items():
+                first = attraction == strongest and best != own and label < best
+                if (attraction > strongest or first) and size[label] < most:
+                    best, strongest = label, attraction
             if best != own:
                 size[own] -= 1
                 size[best] += 1

@@ -28,9 +28,11 @@ def check_history(log: SessionLog, account: pd.Series[Any], at: Index, past: Ind
         InvalidInput: with the first such rows.
     """
     row, column = np.nonzero(past >= 0)
-    found = log.tables.session.iloc[past[row, column]]
-    later = ~(nanoseconds(found["redeemed_at"]) < at[row]) | (found["label"] != 1).fillna(True).to_numpy(dtype=bool)
-    other = found["user_id"].to_numpy() != account.to_numpy()[row]
+    sessions = log.tables.session.iloc[past[row, column]]
+    later = ~(nanoseconds(sessions["redeemed_at"]) < at[row]) | (sessions["label"] != 1).fillna(True).to_numpy(
+        dtype=bool
+    )
+    other = sessions["user_id"].to_numpy() != account.to_numpy()[row]
     _refuse(row[later], "holds a session that was not redeemed when the voucher was collected", "history")
     _refuse(row[other], "holds a session of another person", "history")
 

@@ -75,13 +75,13 @@ def pairs_of(sums: TieSums, account_id: NDArray[np.str_], is_side: NDArray[np.bo
     means = "".join(f', "{name}" / nullif("n_{name}", 0)' for name in names)
     with empty_database() as db:
         db.register("node", nodes)
-        found = db.sql(f"""
+        batches = db.sql(f"""
             SELECT s.node, t.node, n, weight, last{means}
             FROM read_parquet({quoted(sums.path)}) AS e
             JOIN node AS s ON s.account_id = e.src AND s.customer
             JOIN node AS t ON t.account_id = e.dst AND t.merchant
             ORDER BY 1, 2""").to_arrow_reader(BATCH)
-        parts = [_pairs(batch, at) for batch in found]
+        parts = [_pairs(batch, at) for batch in batches]
     ends = [ends for ends, _ in parts] or [np.zeros((2, 0), dtype=np.int32)]
     features = [values for _, values in parts] or [np.zeros((0, len(names) + 3), dtype=np.float32)]
     return Pairs(

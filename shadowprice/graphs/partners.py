@@ -54,5 +54,5 @@ def row_partners(frame: pd.DataFrame, side: Side, snapshots: Sequence[GraphSnaps
     if "partner_id" in frame:
         named = frame["partner_id"].notna().to_numpy(dtype=bool)
         partner[named] = frame["partner_id"].to_numpy(dtype=object)[named]
-    found = partner.astype(str)
-    return found if np.unique(found).size > 1 else None
+    names = partner.astype(str)
+    return names if np.unique(names).size > 1 else None

@@ -48,7 +48,7 @@ class NeighborSampler:
         """
         place = np.full(self._nodes, -1, dtype=np.int64)
         place[seeds] = np.arange(seeds.size)
-        found, frontier = [seeds], seeds
+        layers, frontier = [seeds], seeds
         kept, targets = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for fanout in fanouts:
             edges, row = self._incoming(frontier, fanout, random)
@@ -56,12 +56,12 @@ class NeighborSampler:
             targets.append(frontier[row])
             fresh = np.unique(self._source[edges]).astype(np.int64)
             fresh = fresh[place[fresh] < 0]
-            place[fresh] = sum(part.size for part in found) + np.arange(fresh.size)
-            found.append(fresh)
+            place[fresh] = sum(part.size for part in layers) + np.arange(fresh.size)
+            layers.append(fresh)
             frontier = fresh
         edges = np.concatenate(kept)
         return Neighborhood(
-            nodes=np.concatenate(found),
+            nodes=np.concatenate(layers),
             edge_index=np.stack([place[self._source[edges]], place[np.concatenate(targets)]]),
             edges=self._edge[edges],
         )

@@ -85,10 +85,10 @@ class SessionLog:
         """(S,): nanoseconds of the latest behaviour in each session's graphs, :data:`UNKNOWN` without any."""
         graphs = self.graphs
         session = np.repeat(np.arange(graphs.sessions * len(GROUPS)) // len(GROUPS), np.diff(graphs.start))
-        found = np.full(graphs.sessions, UNKNOWN)
+        read_at = np.full(graphs.sessions, UNKNOWN)
         item = graphs.row != VOUCHER
-        np.maximum.at(found, session[item], nanoseconds(self.tables.behaviour["ts"])[graphs.row[item]])
-        return found
+        np.maximum.at(read_at, session[item], nanoseconds(self.tables.behaviour["ts"])[graphs.row[item]])
+        return read_at
 
     def requests(self, session: NDArray[Any] | None = None) -> pd.DataFrame:
         """The sessions at positions or a mask, as the training frame of a response model.
@@ -128,8 +128,8 @@ class SessionLog:
         if "session_id" in frame:
             place = pd.Index(session["session_id"]).get_indexer(pd.Index(frame["session_id"])).astype(np.int64)
         else:
-            found = _last_before(session["user_id"], collected, frame["account_id"], _next(at))
-            place = found(1)[:, 0]
+            before = _last_before(session["user_id"], collected, frame["account_id"], _next(at))
+            place = before(1)[:, 0]
         if "snapshot_at" not in frame:
             at = np.where(place >= 0, collected[place], NEVER)
         return place, at
@@ -145,20 +145,20 @@ class SessionLog:
         own = session.iloc[redeemed]
         last = _last_before(own["user_id"], nanoseconds(own["redeemed_at"]), account, at)
         if not redeemed.size or apart_from is None:
-            found = last(most)
-            return np.where(found >= 0, redeemed[found] if redeemed.size else -1, -1)
+            sessions = last(most)
+            return np.where(sessions >= 0, redeemed[sessions] if redeemed.size else -1, -1)
         campaign = pd.factorize(session["campaign"])[0]
         other = np.where(apart_from >= 0, campaign[apart_from], -1)
         asked = most
         while True:
-            found = last(asked)
-            found = np.where(found >= 0, redeemed[found], -1)
-            counts = (found >= 0) & (campaign[found] != other[:, None])
-            if ((counts.sum(axis=1) >= most) | (found[:, -1] < 0)).all():
+            sessions = last(asked)
+            sessions = np.where(sessions >= 0, redeemed[sessions], -1)
+            counts = (sessions >= 0) & (campaign[sessions] != other[:, None])
+            if ((counts.sum(axis=1) >= most) | (sessions[:, -1] < 0)).all():
                 break
             asked *= 2
         first = np.argsort(~counts, axis=1, kind="stable")[:, :most]
-        return np.where(np.take_along_axis(counts, first, axis=1), np.take_along_axis(found, first, axis=1), -1)
+        return np.where(np.take_along_axis(counts, first, axis=1), np.take_along_axis(sessions, first, axis=1), -1)
 
 
 def nanoseconds(times: pd.Series[Any]) -> Index:

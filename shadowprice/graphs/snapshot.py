@@ -140,7 +140,7 @@ class GraphSnapshot:
                 raise InvalidInput("is not the file that was written; run the featurize step again", field=str(path))
             arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
         sides: list[Side] = [side for side in SIDES if f"features-{side}" in arrays]
-        found = cls(
+        snapshot = cls(
             **{name: arrays[name] for name in ARRAYS},
             names={side: tuple(meta["names"][side]) for side in sides},
             features={side: arrays[f"features-{side}"] for side in sides},
@@ -148,9 +148,9 @@ class GraphSnapshot:
             at=datetime.fromisoformat(meta["at"]),
         )
         # The property is computed once; here it was stored.
-        vars(found)["adjacency"] = Adjacency(**{name: arrays[name] for name in INTO})
-        vars(found)[FOLDER] = folder.resolve()
-        return found
+        vars(snapshot)["adjacency"] = Adjacency(**{name: arrays[name] for name in INTO})
+        vars(snapshot)[FOLDER] = folder.resolve()
+        return snapshot
 
 
 def rename(folder: Path, names: Mapping[str, str]) -> int:

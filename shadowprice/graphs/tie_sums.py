@@ -72,18 +72,18 @@ def keep(sums: Sequence[TieSums], folder: Path, tables: Tables) -> list[TieSums]
     """Write sums to ``folder``, in place of others, for the next call of :func:`kept`; return those there."""
     folder.mkdir(parents=True, exist_ok=True)
     index = []
-    for each in sums:
-        name = f"{each.at:%Y%m%dT%H%M%S%f}.parquet"
-        if each.path != folder / name:
+    for part in sums:
+        name = f"{part.at:%Y%m%dT%H%M%S%f}.parquet"
+        if part.path != folder / name:
             with whole_file(folder / name) as draft:
-                shutil.copyfile(each.path, draft)
-        checks = {"events": digest(tables, each.at), "sha256": sha256(folder / name)}
-        index.append({"file": name, "at": each.at.isoformat(), **checks})
+                shutil.copyfile(part.path, draft)
+        checks = {"events": digest(tables, part.at), "sha256": sha256(folder / name)}
+        index.append({"file": name, "at": part.at.isoformat(), **checks})
     write_whole(folder / INDEX, json.dumps(index, indent=1))
     for path in folder.glob("*.parquet"):
-        if path.name not in {each["file"] for each in index}:
+        if path.name not in {record["file"] for record in index}:
             path.unlink()
-    return [replace(each, path=folder / entry["file"]) for each, entry in zip(sums, index, strict=True)]
+    return [replace(part, path=folder / entry["file"]) for part, entry in zip(sums, index, strict=True)]
 
 
 def kept(folder: Path, tables: Tables) -> list[TieSums]:
@@ -91,17 +91,17 @@ def kept(folder: Path, tables: Tables) -> list[TieSums]:
     if not (folder / INDEX).exists():
         return []
     names = features(tables)
-    found = []
+    parts = []
     for load in json.loads((folder / INDEX).read_text()):
         path, at = folder / load["file"], datetime.fromisoformat(load["at"])
         if path.exists() and sha256(path) == load["sha256"] and digest(tables, at) == load["events"]:
-            found.append(TieSums(path, names, at))
-    return found
+            parts.append(TieSums(path, names, at))
+    return parts
 
 
 def latest(sums: Sequence[TieSums], at: datetime) -> TieSums | None:
     """Return the last sums that have no event after ``at``."""
-    return max((each for each in sums if each.at <= at), key=lambda each: each.at, default=None)
+    return max((part for part in sums if part.at <= at), key=lambda each: each.at, default=None)
 
 
 def features(tables: Tables) -> tuple[str, ...]:
@@ -114,8 +114,8 @@ def digest(tables: Tables, at: datetime) -> str:
     columns = ", ".join(f'"{name}"' for name in sorted(tables.columns("edge")))
     with tables.connect() as db:
         query = f"SELECT count(*), sum(hash({columns})) FROM edge WHERE ts <= {instant(at)}"
-        ((count, found),) = db.sql(query).fetchall()
-    return f"{count} {found}"
+        ((count, hash_sum),) = db.sql(query).fetchall()
+    return f"{count} {hash_sum}"
 
 
 def sha256(path: Path) -> str:

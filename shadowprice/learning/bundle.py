@@ -40,8 +40,9 @@ class Served:
     """Served parts of one side.
 
     embedding  (n, WIDTH), of each account's current request
-    head       reads it
-    own, tower (n, WIDTH) of each account alone and what joins it with a request; None where nothing of it is read
+    head       response head, which reads the embedding
+    own, tower (n, WIDTH) of each account alone, and the layers that join it with a request; None where a model has
+               no such layers
     """
 
     account_id: NDArray[np.str_]
@@ -65,8 +66,8 @@ def write_bundle(
 
     network.safetensors, or a folder per side   the whole model, to embed accounts again later
     heads.safetensors, model.json               the response heads, for a server without torch
-    towers.safetensors                          what reads a request's context and partner, where the model does
-    encoders.safetensors                        what reads the features of an account without an embedding, where it can
+    towers.safetensors                          layers that read a request's context and partner, where the model does
+    encoders.safetensors                        layers for an account without an embedding, where the model has them
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
@@ -76,12 +77,16 @@ def write_bundle(
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
-    heads = model.heads({side: each.request for side, each in embedded.items()})
+    heads = model.heads({side: embedding.request for side, embedding in embedded.items()})
     served = {
         side: Served(
-            data.serving[side]["account_id"].to_numpy(dtype=str), each.request, heads[side], each.own, each.tower
+            data.serving[side]["account_id"].to_numpy(dtype=str),
+            embedding.request,
+            heads[side],
+            embedding.own,
+            embedding.tower,
         )
-        for side, each in embedded.items()
+        for side, embedding in embedded.items()
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
@@ -106,14 +111,14 @@ def write_served(
     metrics: Mapping[str, Any],
     encoders: Mapping[Side, ServedEncoder] | None = None,
 ) -> str:
-    """Write what is served of a model, everything of :func:`write_bundle` but the model itself.
+    """Write the served parts of a model: every file of :func:`write_bundle` but the model itself.
 
-    Embeddings are written by row groups of 65,536 accounts: the memory beyond ``served`` is that of one group.
+    Embeddings are written by row groups of 65,536 accounts: memory beyond ``served`` holds one group.
     All sides have embeddings of one width.
     """
     computed_at = datetime.now(UTC)
-    save_heads({side: each.head for side, each in served.items()}, folder)
-    towers = {side: each.tower for side, each in served.items() if each.tower is not None}
+    save_heads({side: entry.head for side, entry in served.items()}, folder)
+    towers = {side: entry.tower for side, entry in served.items() if entry.tower is not None}
     save_towers(towers, folder)
     save_encoders(encoders or {}, folder)
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
@@ -144,9 +149,9 @@ def write_embeddings(
 ) -> None:
     """Write account_id, side, computed_at and embedding of each account, and with ``own`` its own embedding.
 
-    ``own`` is empty on a side without one. The time is now where none is given; ``digest`` takes in all numbers.
+    ``own`` is empty on a side without one. The time defaults to now; ``digest`` is updated with all numbers.
     """
-    (width,) = {each.embedding.shape[1] for each in served.values()}
+    (width,) = {entry.embedding.shape[1] for entry in served.values()}
     schema = pa.schema(
         {
             "account_id": pa.string(),
@@ -165,19 +170,19 @@ def write_embeddings(
 
     # A registered model may share the file: it is replaced, never written into.
     with whole_file(path) as draft, pq.ParquetWriter(draft, schema) as table:
-        for side, each in served.items():
-            for start in range(0, len(each.account_id), ROWS):
+        for side, entry in served.items():
+            for start in range(0, len(entry.account_id), ROWS):
                 part = slice(start, start + ROWS)
-                names = each.account_id[part]
+                names = entry.account_id[part]
                 columns = [
                     pa.array(names.tolist(), pa.string()),
                     pa.array([side] * len(names), pa.string()),
                     pa.array([at] * len(names), schema.field("computed_at").type),
-                    vectors(each.embedding[part]),
+                    vectors(entry.embedding[part]),
                 ]
                 if own:
                     missing = pa.nulls(len(names), schema.field("own").type)
-                    columns.append(missing if each.own is None else vectors(each.own[part]))
+                    columns.append(missing if entry.own is None else vectors(entry.own[part]))
                 table.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
@@ -194,6 +199,6 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def version_in(folder: str | Path) -> dict[str, str]:
-    """Return the ``model_version`` of the bundle in ``folder``; nothing where the model there is not served itself."""
+    """Return the ``model_version`` of the bundle in ``folder``; an empty mapping where that model is not served."""
     place = Path(folder)
     return {"model_version": read_meta(place)["model_version"]} if (place / META).exists() else {}

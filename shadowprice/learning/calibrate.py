@@ -1,4 +1,4 @@
-"""Calibrating a trained model, on its validation split or by rolling origin, and taking the correction off again."""
+"""Calibration of a trained model on its validation split or by rolling origin, and removal of the correction."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PAST_WEEKS = 4
 
 
 def calibrate(model: SidedModel, data: TrainingSet) -> dict[Side, float]:
-    """Correct the overall level of each side's response on the validation split; returns the corrections.
+    """Correct the overall level of each side's response on the validation split, and return the corrections.
 
-    The validation split is the latest labeled data before the test, so this is also what follows a drift.
+    The validation split is the latest labeled data before the test, so the correction also follows a drift.
     """
     return model.calibrate(data.inputs, data.part("validation"))
 
@@ -32,7 +32,7 @@ def calibrate(model: SidedModel, data: TrainingSet) -> dict[Side, float]:
 def calibrate_by_weeks(
     model: SeparateModels, data: TrainingSet, fit: Callable[[TrainingSet], SeparateModels]
 ) -> dict[Side, float]:
-    """Correct each side's response by what past weeks agree on; returns the corrections.
+    """Correct each side's response by the offset that past weeks agree on, and return the corrections.
 
     Each of the last weeks before the test is predicted by a model trained on the rows before it. The correction is
     the end nearer to 0 of the interval of the weeks' mean offset (:func:`~shadowprice.responses.calibration.agreed`):
@@ -65,16 +65,16 @@ def past_weeks(data: TrainingSet) -> list[Origin]:
     Every side has a row a week before the cut or earlier, and one in the week after it.
     """
     decided = [frame["snapshot_at"].to_numpy(dtype=np.float64) for frame in _learnable(data).rows.values()]
-    first = max(float(each.min(initial=np.inf)) for each in decided)
-    last = max(float(each.max(initial=-np.inf)) for each in decided)
+    first = max(float(times.min(initial=np.inf)) for times in decided)
+    last = max(float(times.max(initial=-np.inf)) for times in decided)
     end = datetime.fromtimestamp((last // DAY + 1) * DAY, UTC)
     week = timedelta(days=WEEK)
-    found = [Origin(end - week * k, end - week * (k - 1)) for k in range(PAST_WEEKS, 0, -1)]
+    weeks = [Origin(end - week * k, end - week * (k - 1)) for k in range(PAST_WEEKS, 0, -1)]
     return [
-        each
-        for each in found
-        if each.at.timestamp() - first >= WEEK * DAY
-        and all(((rows >= each.at.timestamp()) & (rows < each.until.timestamp())).any() for rows in decided)
+        origin
+        for origin in weeks
+        if origin.at.timestamp() - first >= WEEK * DAY
+        and all(((rows >= origin.at.timestamp()) & (rows < origin.until.timestamp())).any() for rows in decided)
     ]
 
 

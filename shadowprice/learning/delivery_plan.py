@@ -1,4 +1,4 @@
-"""From what deliveries are worth to a plan: exact sizes, prices, an audit, and the other methods beside it (S2)."""
+"""Plan of a delivery from predicted values: exact sizes, prices, an audit, and a comparison of methods (S2)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class DeliveryPlan:
-    """A certified plan, its audit, and what other methods would have made of it."""
+    """A certified plan, its audit, and the results of other methods on the same values."""
 
     account_id: NDArray[np.str_]
     value: NDArray[np.float32]
@@ -94,11 +94,11 @@ class DeliveryPlan:
                 "repeated": int(self.audit.repeated.size),
                 "missing": self.audit.missing.tolist(),
             },
-            "methods": [asdict(each) for each in self.compared],
+            "methods": [asdict(method) for method in self.compared],
         }
 
     def markdown(self, campaign: Campaign) -> str:
-        """The report for a reader."""
+        """Report in Markdown."""
         currency = Currency.of(campaign.currency)
         places = places_of(self.segments, self._prices(), currency)
         lines = [
@@ -110,16 +110,16 @@ class DeliveryPlan:
             "| segment | risk level | demand | accounts | price of a place | meaning |",
             "|---|---|---|---|---|---|",
         ]
-        for each, place in zip(self.report()["segments"], places, strict=True):
-            risk = "anybody" if each["risk_level"] is None else each["risk_level"]
+        for segment, place in zip(self.report()["segments"], places, strict=True):
+            risk = "anybody" if segment["risk_level"] is None else segment["risk_level"]
             priced = f"{currency.write(place.price)} | {place.meaning}"
-            lines.append(f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {priced} |")
+            lines.append(f"| {segment['name']} | {risk} | {segment['demand']:,} | {segment['accounts']:,} | {priced} |")
         lines += ["", "| method | status | predicted value | of exact | seconds | ineligible | off quota |"]
         lines.append("|---|---|---|---|---|---|---|")
         lines += [
-            f"| {each.method} | {each.status} | {currency.write(each.objective)} | {each.of_exact:.4f} | "
-            f"{each.seconds:.4f} | {each.ineligible} | {each.misplaced} |"
-            for each in self.compared
+            f"| {method.method} | {method.status} | {currency.write(method.objective)} | {method.of_exact:.4f} | "
+            f"{method.seconds:.4f} | {method.ineligible} | {method.misplaced} |"
+            for method in self.compared
         ]
         return "\n".join([*lines, ""])
 
@@ -162,7 +162,7 @@ def plan_delivery(
 
     Args:
         account_id: N accounts.
-        value: float32 (J, N), what each segment is worth for each account.
+        value: float32 (J, N), value of each segment for each account.
         tolerance: (N,), risk tolerance; NaN where it is not known.
         campaign: whose segments are delivered.
         model_version: of the values.
@@ -215,7 +215,7 @@ def deliver(
 
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
     the tables. Nothing is written where there is no certified plan. ``placed`` are the decisions so far, account_id and
-    level: the accounts that have a place are left out, and the plan fills what is left of the segments.
+    level: the accounts that have a place are left out, and the plan fills the remaining places.
 
     Returns:
         The plan, and the sealed price record of its segments, of the given version.
@@ -231,7 +231,7 @@ def deliver(
     rest = campaign
     if placed is not None:
         rest, account_id, value = _remainder(campaign, account_id, value, placed)
-    found = plan_delivery(
+    plan = plan_delivery(
         account_id,
         value,
         tolerances(tables).reindex(account_id).to_numpy(),
@@ -240,11 +240,11 @@ def deliver(
         conversion=_conversion(tables, len(segments_of(rest))),
     )
     out.mkdir(parents=True, exist_ok=True)
-    table = found.table()
+    table = plan.table()
     table.to_parquet(out / PLAN, index=False)
     table.to_csv(out / LIST, index=False)
-    write_whole(out / REPORT, json.dumps(found.report(), indent=1))
-    return found, found.price(campaign, version, datetime.now(UTC))
+    write_whole(out / REPORT, json.dumps(plan.report(), indent=1))
+    return plan, plan.price(campaign, version, datetime.now(UTC))
 
 
 def _remainder(
@@ -252,21 +252,21 @@ def _remainder(
 ) -> tuple[Campaign, NDArray[np.str_], NDArray[np.float32]]:
     """The campaign with the places that are left, and the accounts without one with their values."""
     terms = campaign.sides[SIDE]
-    given = [level for level, each in enumerate(segments_of(campaign)) if not each.gives_nothing]
-    seated = placed[placed["level"].isin(given)]
+    spending = [level for level, segment in enumerate(segments_of(campaign)) if not segment.gives_nothing]
+    seated = placed[placed["level"].isin(spending)]
     waiting = ~np.isin(account_id, seated["account_id"].to_numpy(dtype=str))
     if not waiting.any():
         raise Conflict("every account of the plan has a place; there is nothing left to solve")
     taken = np.bincount(seated["level"].to_numpy(dtype=np.int64), minlength=len(terms.segments))
     left = places_left(terms.segments, taken, int(waiting.sum()))
     values = np.zeros((len(left), int(waiting.sum())), dtype=np.float32)
-    values[: len(given)] = value[given][:, waiting]
+    values[: len(spending)] = value[spending][:, waiting]
     sides = {SIDE: replace(terms, levels=tuple(range(len(left))), segments=left)}
     return replace(campaign, sides=sides), account_id[waiting], values
 
 
 def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:
-    """Accounts (N,), what each segment is worth for them (J, N), and their tolerances (N,), as a bundle stores them.
+    """Accounts (N,), value of each segment for them (J, N), and their tolerances (N,), as a bundle stores them.
 
     Raises:
         InvalidInput: the bundle is not one of a delivery.
@@ -304,11 +304,11 @@ def _conversion(tables: Tables, segments: int) -> NDArray[np.float64]:
 
 
 def metrics_of(plan: DeliveryPlan) -> Mapping[str, float]:
-    """One number each, for a table of runs."""
-    found = {"accounts": float(plan.account_id.size), "objective": plan.plan.objective, "gap": plan.plan.gap}
-    found["ineligible"] = float(plan.audit.ineligible.size)
-    for each in plan.compared:
-        found[f"{each.method}_seconds"] = each.seconds
-        if np.isfinite(each.of_exact):
-            found[f"{each.method}_of_exact"] = each.of_exact
-    return found
+    """Figures of a plan by name, for a table of runs."""
+    figures = {"accounts": float(plan.account_id.size), "objective": plan.plan.objective, "gap": plan.plan.gap}
+    figures["ineligible"] = float(plan.audit.ineligible.size)
+    for method in plan.compared:
+        figures[f"{method.method}_seconds"] = method.seconds
+        if np.isfinite(method.of_exact):
+            figures[f"{method.method}_of_exact"] = method.of_exact
+    return figures

@@ -46,13 +46,13 @@ class PlanValue:
         """Require that the plan is shown to bring more than random eligible placing; report the other rivals."""
         checks = []
         for name, gain in self.gain.items():
-            told = (
+            text = (
                 f"{written(gain, currency)} an account, plan {written(self.value, currency)}, {self.rows:,} deliveries"
             )
             passed, needed = gain.low > 0, mend("value", gain, 0.0, self.rows)
             meaning = "The plan must bring more than the placing that it replaces, beyond chance."
             rule = f"value of the plan on held-out deliveries above that of {name} by its lower bound"
-            checks.append(Check(CAMPAIGN, rule, told, passed, name == RANDOM, meaning, "" if passed else needed))
+            checks.append(Check(CAMPAIGN, rule, text, passed, name == RANDOM, meaning, "" if passed else needed))
         return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
 
@@ -69,8 +69,8 @@ def plan_value(
 
     Every method fills the same segments with all accounts. A held-out delivery of account i in segment a with
     propensity p counts for a method that places i in a with chance π: π / p · (y − m_a) + Σ_j π_j · m_j, where m_j is
-    the mean amount of segment j among the rows that were learned from. The estimate has no bias if the propensities
-    are right, whatever m is; the interval is over accounts.
+    the mean amount of segment j among the learned rows. The estimate has no bias if the propensities are right,
+    whatever m is; the interval is over accounts.
 
     Args:
         account_id: N accounts.
@@ -105,7 +105,7 @@ def plan_value(
     excess = share[level] * rows[amount].to_numpy(dtype=np.float64) - means[level]
 
     def score(plans: Sequence[Plan]) -> NDArray[np.float64]:
-        placed = np.stack([each.segment[at] for each in plans]).astype(np.int64)
+        placed = np.stack([candidate.segment[at] for candidate in plans]).astype(np.int64)
         chance = (placed == level).mean(axis=0)
         return np.asarray(chance / propensity * excess + means[placed].mean(axis=0))
 
@@ -122,7 +122,7 @@ def plan_value(
 
 def written(found: Estimate, currency: Currency) -> str:
     """Return an amount of minor units with its interval."""
-    value, low, high = (currency.write(each) for each in (found.value, found.low, found.high))
+    value, low, high = (currency.write(amount) for amount in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]"
 
 

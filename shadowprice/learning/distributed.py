@@ -25,7 +25,7 @@ from shadowprice.responses.training.processes import Processes, together
 from shadowprice.responses.training.team import Task, Trained, trained_by
 
 RAY = "ray"
-"""Folder of what the workers share, beside the model."""
+"""Folder, beside the model, of the files that the workers share."""
 RESULT, WEIGHTS, PROGRESS, REFUSED = "result.json", "weights.safetensors", "progress.json", "refused.json"
 RANDOM = "state of the random generator"
 """Name of torch's random state among the weights."""
@@ -50,7 +50,7 @@ def ray_workers(out: Path, *, workers: int, label: str, epochs: int, device: str
 
     Raises:
         MissingExtra: Ray is not installed.
-        ShadowpriceError: the one that a loss raised on a worker. It is not tried again.
+        ShadowpriceError: an error that a loss raised on a worker. The training is not tried again.
     """
     if not workers:
         yield
@@ -70,7 +70,7 @@ def ray_workers(out: Path, *, workers: int, label: str, epochs: int, device: str
 
 
 class RayTeam:
-    """Workers of Ray Train: each network that is trained is a run of them.
+    """Workers of Ray Train; each network is trained in one run of all workers.
 
     Args:
         shared: folder that all workers reach, for what they report.
@@ -85,7 +85,7 @@ class RayTeam:
         self._shared, self._label, self._epochs = shared, label, epochs
 
     def train(self, task: Task, parts: Sequence[Any]) -> Trained:
-        """Send each worker the task and its own part, and return what the first one trained."""
+        """Send each worker the task and its own part, and return the result of the first."""
         import ray
         from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.torch import TorchConfig, TorchTrainer
@@ -135,16 +135,16 @@ def _worker(options: dict[str, Any]) -> None:
     task, part = ray.get(options["task"]), ray.get(options["parts"][rank])
     with together(here):
         try:
-            found = task.run(part)
+            result = task.run(part)
         except ShadowpriceError as error:
             write_refusal(error, shared / REFUSED)
             raise
     if here.leads:
-        _write(found, shared)
+        _write(result, shared)
 
 
 def _write(found: Trained, shared: Path) -> None:
-    """Write what the first worker trained; :func:`_read` is the inverse."""
+    """Write the result of the first worker; :func:`_read` is the inverse."""
     tensors = {**found.weights, RANDOM: found.random}
     kept = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     write_whole(shared / WEIGHTS, save(kept))
@@ -159,17 +159,17 @@ def _read(shared: Path) -> Trained:
 
 def write_refusal(error: ShadowpriceError, path: Path) -> None:
     """Write an error for the process that started the workers; :func:`read_refusal` is the inverse."""
-    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+    refusal: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, InvalidInput):
-        told |= {"message": error.reason, "field": error.field, "rows": [int(row) for row in error.rows]}
-    write_whole(path, json.dumps(told))
+        refusal |= {"message": error.reason, "field": error.field, "rows": [int(row) for row in error.rows]}
+    write_whole(path, json.dumps(refusal))
 
 
 def read_refusal(path: Path) -> ShadowpriceError:
     """Return the error that a worker wrote."""
-    told = json.loads(path.read_text())
-    kind: type[ShadowpriceError] = getattr(errors, told.pop("kind"))
-    return kind(told.pop("message"), **told)
+    refusal = json.loads(path.read_text())
+    kind: type[ShadowpriceError] = getattr(errors, refusal.pop("kind"))
+    return kind(refusal.pop("message"), **refusal)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Judging a trained model on the test split: metrics with intervals, calibration, curves, change points."""
+"""Evaluation of a trained model on the test split: metrics with intervals, calibration, curves, change points."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class Facts:
     truth        account_id, side, level, response: the true expected response, where known
     confounders  side → columns whose crossing holds the reasons for the incentive's value fixed. Where the log does not
                  identify the effect within them, a first model need not beat uniform dosing
-    evidence     side → what its trial shows. The gate requires that it identifies the effect, and that the curves rise
-                 as it says. Of a model that replaces one in use only an effect of the wrong way is refused, because the
-                 log that the served policy leaves may be too small to show the effect again
+    evidence     side → evidence of its trial. The gate requires that the trial identifies the effect, and that the
+                 curves rise as it shows. A model that replaces one in use is refused only for an effect in the wrong
+                 direction: the log that the served policy leaves may be too small to show the effect again
     """
 
     truth: Source | None = None
@@ -155,17 +155,17 @@ def evaluate(
     """Evaluate on the test split.
 
     Where the rows have balancing weights, every metric and the value of every policy is judged with them. A flat policy
-    has rules of its own (:func:`~shadowprice.evaluation.policy.flat_gate.flat_gate`) and is compared with nobody.
+    has rules of its own (:func:`~shadowprice.evaluation.policy.flat_gate.flat_gate`) and is compared with no rival.
 
     Args:
         model: the trained model.
         data: its training set.
-        facts: what is known beside the rows.
+        facts: about the data set, beside its rows.
         window: whose budget the model is to spend; without it only the metrics are judged. Merchants paid on
             response get the metric ``paid_units``: the share of their units that these terms pay for.
         against: rival that the model must beat.
-        limits: what the gate asks for.
-        corrections: what calibration added to each side, to show the model without it too.
+        limits: requirements of the gate.
+        corrections: amount that calibration added to each side, to show the model without it too.
         replications: of the bootstrap.
 
     Raises:
@@ -212,13 +212,13 @@ def evaluate(
             sides[side] = replace(
                 sides[side], hazard=_mean_hazard(labeled.response, labeled.levels), change_points=points
             )
-    found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
-    rows = {str(side): each.rows for side, each in sides.items()}
+    metrics_of: dict[str, Mapping[str, Estimate]] = {side: evaluation.metrics for side, evaluation in sides.items()}
+    rows = {str(side): evaluation.rows for side, evaluation in sides.items()}
     if not model.personal:
         confounded = [side for side, reasons in known.confounders.items() if reasons]
-        return Evaluation(sides, flat_gate(found, limits, confounded=confounded, rows=rows))
+        return Evaluation(sides, flat_gate(metrics_of, limits, confounded=confounded, rows=rows))
     money = None if campaign is None else Currency.of(campaign.currency)
-    judge = partial(gate, found, limits=limits, extra=checks, rows=rows, unordered=data.unordered, currency=money)
+    judge = partial(gate, metrics_of, limits=limits, extra=checks, rows=rows, unordered=data.unordered, currency=money)
     if window is None:
         return Evaluation(sides, judge())
     if not window.requests:
@@ -230,8 +230,8 @@ def evaluate(
             if worth is None
             else worth.at(1.0).times(window.campaign.told_in)
         )
-        told = Against(value=shown, rival="uniform dosing", required=rival.required and identified)
-        return Evaluation(sides, judge(against=told), shown)
+        comparison = Against(value=shown, rival="uniform dosing", required=rival.required and identified)
+        return Evaluation(sides, judge(against=comparison), shown)
     theirs = _incumbents(rival.incumbent, data, test, curves)
     if isinstance(theirs, str):
         return Evaluation(sides, judge(against=Against(value=theirs, required=rival.required)), theirs)
@@ -241,8 +241,8 @@ def evaluate(
         shown = compare_value(data, curves, theirs, window, replications)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
     predicted = compare_prediction(data, curves, theirs, replications) if allowed.value_margin > 0 else None
-    told = Against(value=shown, required=rival.required, baseline=baseline, prediction=predicted)
-    return Evaluation(sides, judge(against=told), shown)
+    comparison = Against(value=shown, required=rival.required, baseline=baseline, prediction=predicted)
+    return Evaluation(sides, judge(against=comparison), shown)
 
 
 def _incumbents(
@@ -282,25 +282,25 @@ def _side(
     interval = Interval(replications=replications, cluster=account, partner=partner)
     judged: dict[str, Any] = {"weight": weight, "interval": interval}
     table = partial(calibration_table, weight=weight, interval=interval)
-    found: dict[str, Estimate] = {
+    estimates: dict[str, Estimate] = {
         "mae": metrics.mae(y, p, **judged),
         "mse": metrics.mse(y, p, **judged),
         "ece": metrics.ece(y, p, groups=level, **judged),
         "base_rate": mean(y, weight, account, interval.level, partner=partner),
     }
     if side == "customer":
-        found["auc"] = metrics.auc(y, p, **judged)
-        found["logloss"] = metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6), **judged)
+        estimates["auc"] = metrics.auc(y, p, **judged)
+        estimates["logloss"] = metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6), **judged)
     if side == "merchant" and terms is not None and terms.cost_basis == "on_response":
         paid = float(terms.paid_units(y).sum() / y.sum()) if y.sum() > 0 else 1.0
-        found["paid_units"] = Estimate(paid, paid, paid)
+        estimates["paid_units"] = Estimate(paid, paid, paid)
     distinct = bool(np.all(np.diff(curves.levels)))
     reversed_pairs, curve_slope = shape_of(curves) if distinct else (np.nan, np.nan)
-    found["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
+    estimates["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
     return SideEvaluation(
         rows=len(frame),
         accounts=int(np.unique(account).size),
-        metrics=found,
+        metrics=estimates,
         by_level=response_by_level(y, p, level, curves.levels, truth=truth, **judged),
         curve=curves.response.mean(axis=1, dtype=np.float64),
         true_curve=None if known is None else known.mean(axis=1),

@@ -39,27 +39,27 @@ def label_rates(
     The weights are those of the loss (:func:`shadowprice.responses.weights.row_weights`), so the mean stands for all
     accounts where propensities are known. A level without rows has 0 rows and mean 0.
     """
-    found: dict[Side, list[list[float]]] = {}
+    rates: dict[Side, list[list[float]]] = {}
     for side, frame in rows.items():
         level, response = labels(frame)
         weight = row_weights(frame, len(levels[side])) if len(frame) else np.ones(0)
-        found[side] = []
+        rates[side] = []
         for at in range(len(levels[side])):
             own = level == at
             total = float(weight[own].sum())
             mean = float(weight[own] @ response[own]) / total if total > 0 else 0.0
-            found[side].append([effective_rows(weight[own]), mean])
-    return found
+            rates[side].append([effective_rows(weight[own]), mean])
+    return rates
 
 
 def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
-    """The model with its curves repaired as ``name`` says, or the model itself for ``none``.
+    """Return the model with its curves repaired by the steps of ``name``, or the model itself for ``none``.
 
     Args:
         model: trained, and calibrated if it is to be.
-        data: its training set. The validation split, the latest labeled rows that the model was not fitted on, is
-            what the repair is fitted on, and its training split besides for the effect. Sessions have no such split,
-            and their repair is fitted on the test split (decision record 90).
+        data: its training set. The repair is fitted on the validation split, the latest labeled rows that the model
+            was not fitted on; ``effect`` reads the training split too. Sessions have no such split: their repair is
+            fitted on the test split (decision record 90).
         name: ``none``, or of effect, pooled, by_level, monotone, joined by ``+``.
     """
     steps = RepairSteps.named(name)
@@ -87,7 +87,7 @@ def check_repair(steps: RepairSteps, data: TrainingSet) -> None:
 def fit_bundle(
     training: Path, out: Path, how: Training, config: TrainingConfig, *, workers: int = 1
 ) -> tuple[str, FitResult]:
-    """Train, calibrate, repair and export; returns the model's version and what training did.
+    """Train, calibrate, repair and export; return the model's version and the figures of training.
 
     Args:
         training: folder of a saved :class:`TrainingSet`.
@@ -109,7 +109,7 @@ def fit_bundle(
         data = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
     spec = recipe_of(how.recipe, data)
     config = configured(spec, replace(config, stamp=" ".join([how.recipe, how.loss, data.digest()])))
-    steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())
+    steps = not isinstance(spec, Separate) or any(model_class(name).by_gradient for name in spec.models.values())
     with (
         ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device),
         on_actors(workers, (out / RAY).resolve()),
@@ -134,7 +134,7 @@ def fit_bundle(
 def fit_model(
     data: TrainingSet, how: Training, config: TrainingConfig, *, checkpoint: Path | None = None
 ) -> tuple[SidedModel, FitResult, dict[Side, float]]:
-    """Train in this process, calibrate and repair; returns the model, what training did, and the corrections.
+    """Train in this process, calibrate and repair; return the model, the result of training, and the corrections.
 
     The flat policy is fitted on train and validation together. With ``rolling`` the model is trained on both too, and
     the validation loss is the mean over the past weeks that calibration predicts. Arguments are those of
@@ -143,8 +143,8 @@ def fit_model(
     how.check(data.inputs.about)
     if how.recipe == FLAT:
         rows = whole(data)
-        found = fit_separate(rows, flat(data), config)
-        return found, FitResult(0, 0, held_out_loss(found, rows, "train"), []), dict.fromkeys(data.rows, 0.0)
+        fitted = fit_separate(rows, flat(data), config)
+        return fitted, FitResult(0, 0, held_out_loss(fitted, rows, "train"), []), dict.fromkeys(data.rows, 0.0)
     if how.calibration != ROLLING:
         options = {"loss": how.loss} if how.loss else {}
         model, result = train(data, how.recipe, config, checkpoint=checkpoint, options=options)
@@ -158,9 +158,9 @@ def fit_model(
     losses = []
 
     def of_week(then: TrainingSet) -> SeparateModels:
-        found = fit_separate(whole(then), spec, config)
-        losses.append(held_out_loss(found, then, "test"))
-        return found
+        fitted = fit_separate(whole(then), spec, config)
+        losses.append(held_out_loss(fitted, then, "test"))
+        return fitted
 
     separate = fit_separate(whole(data), spec, config)
     corrections = calibrate_by_weeks(separate, data, of_week)
@@ -169,18 +169,18 @@ def fit_model(
 
 
 def training_figures(model: SidedModel, data: TrainingSet, result: FitResult) -> dict[str, float]:
-    """Figures of a training: of values of segments those of the test split, else losses and epochs."""
+    """Figures of a training: those of the test split for values of segments, else losses and epochs."""
     if data.inputs.segments:
         return model.figures(data.inputs, data.part("test"))
     if data.inputs.sessions is None:
         return {name: getattr(result, name) for name in ("validation_loss", "epochs", "best_epoch")}
     inner = model.unrepaired()
     assert isinstance(inner, SeparateModels)
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for own in inner.models.values():
-        for prefix, each in zip(("", "pretraining_"), reversed(getattr(own, "results", [])), strict=False):
-            found |= {f"{prefix}validation_loss": each.validation_loss, f"{prefix}epochs": each.epochs}
-    return found
+        for prefix, phase in zip(("", "pretraining_"), reversed(getattr(own, "results", [])), strict=False):
+            figures |= {f"{prefix}validation_loss": phase.validation_loss, f"{prefix}epochs": phase.epochs}
+    return figures
 
 
 def whole(data: TrainingSet) -> TrainingSet:

@@ -33,10 +33,10 @@ def slope_within_cells(rows: pd.DataFrame, levels: Sequence[int], confounders: S
     """
     amount = np.asarray(levels, dtype=np.float64)[rows["level"].to_numpy(dtype=np.int64)]
     try:
-        found, _ = slope_over_windows(
+        pooled, _ = slope_over_windows(
             rows["response"], amount, [cell_names(rows, confounders)], weeks(rows["snapshot_at"])
         )
-        return found
+        return pooled
     except InvalidInput:
         return None
 
@@ -51,20 +51,20 @@ def shape_of(curves: Curves) -> tuple[float, float]:
 def identification(
     side: Side, rows: pd.DataFrame, levels: Sequence[int], slope: Slope | None, curve_slope: float
 ) -> Check:
-    """Check of the gate: curves claim no other effect than the log identifies.
+    """Check of the gate that curves claim no other effect than the log identifies.
 
     The text says where the effect is not identified, and which trial would identify it. Flat curves pass then; curves
     that rise by more than the interval do not.
     """
     if slope is None:
-        found = f"{NOT_IDENTIFIED}: no cell has two levels; curves {curve_slope:.3g}"
-        return _check(side, found, abs(curve_slope) <= ROUNDING)
-    told = f"curves {curve_slope:.3g}, log {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] per minor unit"
+        finding = f"{NOT_IDENTIFIED}: no cell has two levels; curves {curve_slope:.3g}"
+        return _check(side, finding, abs(curve_slope) <= ROUNDING)
+    slopes = f"curves {curve_slope:.3g}, log {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] per minor unit"
     passed = slope.allows(curve_slope)
     if slope.identified:
-        return _check(side, told, passed)
+        return _check(side, slopes, passed)
     plan = trial(rows, levels, slope)
-    return _check(side, f"{told}: {NOT_IDENTIFIED}; {plan or 'confounders are missing'}", passed)
+    return _check(side, f"{slopes}: {NOT_IDENTIFIED}; {plan or 'confounders are missing'}", passed)
 
 
 def _check(side: Side, found: str, passed: bool) -> Check:

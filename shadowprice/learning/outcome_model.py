@@ -55,16 +55,16 @@ def outcome_rows(data: TrainingSet) -> TrainingSet:
         split = np.where(held_out[place], "validation", "train")
         rows[side] = test.assign(split=split)[kept].reset_index(drop=True)
         if names.size == 1:
-            rows[side] = pd.concat([rows[side].assign(split=each) for each in ("train", "validation")])
+            rows[side] = pd.concat([rows[side].assign(split=part) for part in ("train", "validation")])
     return replace(data, rows=rows)
 
 
 def fit_outcome_model(data: TrainingSet, seed: int, epochs: int = 0) -> Mapping[Side, Curves]:
     """Curves (J, n) of the accounts in ``data.serving``, by a model that shares no labeled row with the one served.
 
-    Another recipe, another seed, and fitted on :func:`outcome_rows`. It shares the served model's features and
-    assumptions: what is measured against it is simulated. It reads no ties, so its training takes as many nodes as its
-    rows name: at most :data:`MOST_EPOCHS` epochs of :data:`MOST_ACCOUNTS` accounts of each side.
+    The model has another recipe and another seed, and is fitted on :func:`outcome_rows`. It shares the served model's
+    features and assumptions: figures measured against it are simulated. It reads no ties, so its training takes as
+    many nodes as its rows name: at most :data:`MOST_EPOCHS` epochs of :data:`MOST_ACCOUNTS` accounts of each side.
 
     Args:
         data: the training set.
@@ -109,7 +109,7 @@ def _alone(snapshot: GraphSnapshot, accounts: NDArray[np.str_] | None = None) ->
 def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) -> dict[Side, Curves]:
     """Curves of the accounts in ``data.serving`` that outcomes are drawn from; see :func:`truth_note`.
 
-    They are the generator's, or those of a fitted outcome model, whose ``seed`` and ``epochs`` these are.
+    They are the generator's, or those of an outcome model that is fitted with ``seed`` and ``epochs``.
     """
     if dataset.truth is None:
         return dict(fit_outcome_model(data, seed, epochs))

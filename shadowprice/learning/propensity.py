@@ -20,7 +20,7 @@ Weighting = Literal["none", "known", "fitted"]
 
 
 def check_weighting(how: str) -> Weighting:
-    """``how``, refused unless it is one of :data:`Weighting`."""
+    """Return ``how``, or raise :class:`InvalidInput` unless it is one of :data:`Weighting`."""
     require_one_of(how, get_args(Weighting), "weighting")
     return cast(Weighting, how)
 
@@ -99,8 +99,8 @@ def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Arr
     require(enough, "folds", f"needs 2 to {owners.size} folds, the number of accounts, got {folds}")
     fold = (np.random.default_rng(seed).permutation(owners.size) % folds)[account]
     chance = np.empty(level.size)
-    for each in range(folds):
-        own = fold == each
+    for held_out in range(folds):
+        own = fold == held_out
         unseen = np.setdiff1d(level[own], level[~own])
         for few in unseen[:1]:
             reason = f"level {few} occurs for too few accounts to fit its propensity; drop the level or merge it"

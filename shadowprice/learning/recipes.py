@@ -33,7 +33,7 @@ PARTS = frozenset({*LAYERS, "dnn", "dnn_h"})
 class Separate:
     """A response model of its own for each side, by registered name; each takes the options that it knows.
 
-    own      whether the models keep their own training configuration, but for what a caller sets of it
+    own      whether the models keep their own training configuration, except for the fields that a caller sets
     learned  splits that are learned from; each model holds out of them what it needs
     """
 
@@ -74,8 +74,8 @@ class Training:
             check_recipe(self.recipe, about)
         steps = RepairSteps.named(self.curve_repair or NONE)
         allowed = ("", NONE) if about else ("", VALIDATION, ROLLING, NONE)
-        told = f"must be {' or '.join(allowed[1:])}, got {self.calibration!r}"
-        require(self.calibration in allowed, "calibration", told)
+        problem = f"must be {' or '.join(allowed[1:])}, got {self.calibration!r}"
+        require(self.calibration in allowed, "calibration", problem)
         require(not steps or about != "segments", "curve_repair", "values of segments are no curves to repair")
         require(not self.loss or about == "segments", "loss", "is that of a model of funds, and these rows have none")
         if self.calibration == ROLLING and steps.calibration != "none":
@@ -101,7 +101,7 @@ class Training:
 
 
 DEFAULTS: Mapping[str, Training] = {"o2o": Training("gbdt_free", "effect+monotone", ROLLING)}
-"""Data set → how it is trained where the caller names no recipe; others are trained by ``Training()``."""
+"""Data set → its training where the caller names no recipe; ``Training()`` for other data sets."""
 
 
 ABOUT: Mapping[str, Training] = {
@@ -109,7 +109,7 @@ ABOUT: Mapping[str, Training] = {
     "sessions": Training("dmbgn", "pooled", NONE),
     "segments": Training("esdpm", NONE, NONE),
 }
-"""Subject of a data set → how it is trained, whichever recipe is named."""
+"""Subject of a data set → its training, whichever recipe is named."""
 
 
 def choose_training(dataset: str, asked: Training, about: str = "") -> Training:
@@ -189,7 +189,7 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
 def recipe_names(about: str = "") -> list[str]:
     """Everything that can be trained by name: recipes, joint networks by encoder or layer, response models of rows.
 
-    Of sessions all response models of rows and of sessions, of segments those of segments.
+    With sessions as ``about``, all response models of rows and of sessions; with segments, those of segments.
     """
     if about:
         return sorted({*names(about), *(names("") if about == "sessions" else ())})
@@ -197,7 +197,7 @@ def recipe_names(about: str = "") -> list[str]:
 
 
 def check_recipe(name: str, about: str = "") -> None:
-    """Refuse what cannot be trained by name.
+    """Refuse a name that cannot be trained.
 
     Raises:
         NotFound: nothing of that name.
@@ -207,35 +207,40 @@ def check_recipe(name: str, about: str = "") -> None:
         return
     require(about or name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
     if name in MODELS:
-        told = f"{name!r} is trained by `python -m pipelines run {PIPELINES[MODELS[name].about]}`"
-        raise InvalidInput(f"{told}; choose one of {recipe_names(about)}" if about else told, field="recipe")
+        hint = f"{name!r} is trained by `python -m pipelines run {PIPELINES[MODELS[name].about]}`"
+        raise InvalidInput(f"{hint}; choose one of {recipe_names(about)}" if about else hint, field="recipe")
     raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names(about)}")
 
 
 def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     """The configuration called ``name`` for a training set.
 
-    A recipe's name stands for itself; joint_<encoder> for S0's joint network on that graph encoder; joint_<layer> for
-    the same on :data:`GRAPH_ENCODER` with that layer for customers and the linear one for merchants; a response
-    model's for that model on every side it can learn, and S0's own layer on a graph network for the other side.
+    A name is one of:
+
+    - a recipe;
+    - joint_<encoder>: S0's joint network on that graph encoder;
+    - joint_<layer>: the same network on :data:`GRAPH_ENCODER`, with that layer for customers and the linear one for
+      merchants;
+    - a response model: that model on every side it can learn, and S0's own layer on a graph network for the other
+      side.
 
     >>> check_recipe("hazard")
     Traceback (most recent call last):
-    shadowprice.errors.InvalidInput: recipe: the joint network 'hazard' is now called 'joint_hazard'
+    shadowprice.errors.InvalidInput: recipe: the joint network 'hazard' is called 'joint_hazard'
 
     Raises:
         NotFound, InvalidInput: as :func:`check_recipe`, or a side whose levels have no order would get a model that
             reads one.
     """
     check_recipe(name, data.inputs.about)
-    found = _named(name, data)
+    choice = _named(name, data)
     for side in data.unordered:
         reason = (
             f"{name!r} reads an order of levels, and the offers of {side}s have none ({', '.join(data.offers[side])}); "
             f"use one of {', '.join(WITHOUT_ORDER)}, or order the levels in the tables (ordered_{side})"
         )
-        require(not _reads_order(found, side, data), "recipe", reason)
-    return found
+        require(not _reads_order(choice, side, data), "recipe", reason)
+    return choice
 
 
 def _named(name: str, data: TrainingSet) -> JointSpec | Separate:

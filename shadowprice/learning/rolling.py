@@ -1,4 +1,4 @@
-"""Rolling origin: a recipe trained as of several cut dates, each time judged on the days that follow."""
+"""Rolling origin: a recipe is trained as of several cut dates, and judged each time on the days that follow."""
 
 from __future__ import annotations
 
@@ -137,32 +137,32 @@ def roll(
     hold_out_days: float = WEEK,
     label_delay_days: float = 0.0,
 ) -> list[Cut]:
-    """Train with ``fit`` as of every cut and judge what follows; see :func:`as_of` for the other arguments."""
-    found = []
+    """Train with ``fit`` as of every cut and judge the days after it; see :func:`as_of` for the other arguments."""
+    judgments = []
     for origin in cuts:
         then = as_of(data, origin, hold_out_days=hold_out_days, label_delay_days=label_delay_days)
-        found.append(Cut(origin, judge(fit(then), then)))
-    return found
+        judgments.append(Cut(origin, judge(fit(then), then)))
+    return judgments
 
 
 def as_markdown(cuts: Sequence[Cut]) -> str:
-    """One line per cut and side."""
+    """Markdown table with one line per cut and side."""
     head = ["trained to", "judged to", "side", "rows", "predicted", "observed", "AUC", "log loss", "squared error"]
     head += ["curve slope", "offset", "offset, known partners", "offset, new partners", "share of new partners"]
     head += ["slope of the log", "reversed pairs"]
     lines = [head, ["---"] * len(head)]
     for cut in cuts:
-        for side, each in cut.sides.items():
-            slope = each.data_slope
-            told = "–" if slope is None else f"{slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}]"
+        for side, judged in cut.sides.items():
+            slope = judged.data_slope
+            slope_text = "–" if slope is None else f"{slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}]"
             if slope is not None and not slope.identified:
-                told += " not identified"
-            figures = (each.predicted, each.observed, each.auc, each.logloss, each.mse, each.curve_slope)
+                slope_text += " not identified"
+            figures = (judged.predicted, judged.observed, judged.auc, judged.logloss, judged.mse, judged.curve_slope)
             lines.append(
-                [f"{cut.origin.at:%Y-%m-%d}", f"{cut.origin.until:%Y-%m-%d}", side, str(each.rows)]
+                [f"{cut.origin.at:%Y-%m-%d}", f"{cut.origin.until:%Y-%m-%d}", side, str(judged.rows)]
                 + [f"{figure:.4g}" for figure in figures]
-                + [str(offset) for offset in (each.offset, each.known_offset, each.new_offset)]
-                + [f"{each.new_share:.3g}", told, f"{each.reversed_pairs:.3g}"]
+                + [str(offset) for offset in (judged.offset, judged.known_offset, judged.new_offset)]
+                + [f"{judged.new_share:.3g}", slope_text, f"{judged.reversed_pairs:.3g}"]
             )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

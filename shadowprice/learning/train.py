@@ -27,11 +27,11 @@ from shadowprice.responses.training.checkpoint import checkpointing
 from shadowprice.responses.training.team import has_team
 
 MANY_ACCOUNTS = 50_000
-"""Beyond, an epoch of a separate model is long."""
+"""Number of accounts beyond which an epoch of a separate model is long."""
 
 
 def sized(config: TrainingConfig, accounts: int) -> TrainingConfig:
-    """The configuration of separate models: where accounts are many, larger steps and fewer epochs, sooner given up."""
+    """Return the configuration of separate models: larger batches, fewer epochs and less patience for many accounts."""
     if config.batch_rows or accounts <= MANY_ACCOUNTS:
         return config
     return replace(config, batch_rows=4096, epochs=max(1, config.epochs // 10), patience=3, decay=0.9)
@@ -46,9 +46,9 @@ def train(
     report: Progress | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[SidedModel, FitResult]:
-    """Train what ``name`` stands for.
+    """Train the recipe or model called ``name``.
 
-    Separate models hold out of their rows what each needs. Their validation loss is computed here, and NaN where they
+    Separate models hold out the rows that each needs. Their validation loss is computed here, and NaN where they
     have no validation split of their own.
 
     Args:
@@ -110,7 +110,7 @@ def fit_joint(
 
 
 def configured(spec: JointSpec | Separate, config: TrainingConfig) -> TrainingConfig:
-    """The configuration that a recipe trains with: with 0 epochs as many as it takes by default.
+    """Return the configuration that a recipe trains with; 0 epochs stand for the recipe's default.
 
     Separate models with an :attr:`~shadowprice.learning.recipes.Separate.own` configuration take epochs, precision and
     seed of ``config`` alone.
@@ -124,7 +124,7 @@ def configured(spec: JointSpec | Separate, config: TrainingConfig) -> TrainingCo
 
 
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:
-    """One response model per side, fitted on the splits of ``spec``; each holds out of them what it needs."""
+    """Fit one response model per side on the splits of ``spec``; each holds out the rows that it needs."""
     inputs = data.seen_by("train", "validation")
     config = configured(spec, config) if spec.own else sized(config, inputs.snapshots[-1].nodes)
     label = f"train {' and '.join(dict.fromkeys(spec.models.values()))}"
@@ -133,9 +133,9 @@ def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> S
         def progress(row: dict[str, float]) -> None:  # models are copied, and a function is shared by the copies
             bar.epoch(row)
 
-        given = {"training": config, "progress": progress, **spec.options}
+        options = {"training": config, "progress": progress, **spec.options}
         made, levels = (DeliveryModel, given_levels(inputs)) if inputs.segments else (SeparateModels, data.levels)
-        model = made.prepare(spec.models, levels, seed=config.seed, **given)
+        model = made.prepare(spec.models, levels, seed=config.seed, **options)
         model.fit(inputs, data.part(*spec.learned))
     return model
 

@@ -73,7 +73,7 @@ class TrainingSet:
         for split in splits:
             require_one_of(split, SPLITS, "split")
         parts = {side: [rows[rows["split"] == split] for split in splits] for side, rows in self.rows.items()}
-        whole = {side: found[0] if len(found) == 1 else pd.concat(found) for side, found in parts.items()}
+        whole = {side: frames[0] if len(frames) == 1 else pd.concat(frames) for side, frames in parts.items()}
         return {side: rows.reset_index(drop=True) for side, rows in whole.items()}
 
     def newest(self, days: float) -> TrainingSet:
@@ -90,17 +90,17 @@ class TrainingSet:
 
     def digest(self) -> str:
         """Digest of everything that training reads: labeled rows, the amounts of their levels, and snapshots."""
-        found = hashlib.sha256(
+        hasher = hashlib.sha256(
             json.dumps({side: list(map(int, level)) for side, level in self.levels.items()}).encode()
         )
         if self.offers:
-            found.update(json.dumps([dict(self.offers), self.unordered]).encode())
+            hasher.update(json.dumps([dict(self.offers), self.unordered]).encode())
         for table in (*self.rows.values(), *self.inputs.tables()):
-            found.update(digest_of(table))
+            hasher.update(digest_of(table))
         for snapshot in self.snapshots:
             for array in (snapshot.edge_index, snapshot.edge_features, *snapshot.features.values()):
-                found.update(np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+                hasher.update(np.ascontiguousarray(array).tobytes())
+        return hasher.hexdigest()
 
     def seen_by(self, *splits: str) -> Inputs:
         """The inputs with the snapshots that rows of these splits can see: the first, none later than the last row."""
@@ -127,9 +127,9 @@ class TrainingSet:
 
     @classmethod
     def load(cls, folder: Path, accounts: int = 0) -> TrainingSet:
-        """Read what :meth:`save` wrote, or :class:`NotFound`; learning does not read the names of requests.
+        """Read a folder that :meth:`save` wrote, or raise :class:`NotFound`; the names of requests are not read.
 
-        With ``accounts`` the labeled rows are those of about so many accounts of each side at most, in that memory.
+        ``accounts`` limits, about, the accounts of each side whose labeled rows are read, and with them the memory.
         Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
         """
         meta = read_manifest(folder, FILE)
@@ -147,7 +147,7 @@ class TrainingSet:
 
 
 def labeled(folder: Path) -> dict[Side, int]:
-    """Labeled rows of each side of the training set in ``folder``; nothing but their number is read."""
+    """Number of labeled rows of each side of the training set in ``folder``; no row is read."""
     return {side: _length(file_of(folder, "rows", side)) for side in SIDES if file_of(folder, "rows", side).exists()}
 
 
@@ -180,8 +180,8 @@ def _read(path: Path, share: float = 1.0) -> pd.DataFrame:
 
 def _places(names: pyarrow.Array) -> NDArray[np.uint64]:
     """Place of each account in [0, 2⁶⁴), the same wherever it is named."""
-    found = pd.util.hash_array(names.to_numpy(zero_copy_only=False), categorize=False)
-    return np.asarray(found, dtype=np.uint64)
+    hashes = pd.util.hash_array(names.to_numpy(zero_copy_only=False), categorize=False)
+    return np.asarray(hashes, dtype=np.uint64)
 
 
 def file_of(folder: Path, kind: str, side: Side) -> Path:
@@ -199,20 +199,20 @@ def write_meta(
     unordered: Sequence[Side],
     dataset: str,
 ) -> None:
-    """Write what a training set is besides its rows and inputs, which must be there: without it there is none."""
-    given = {"levels": levels, "context": context, "confounders": confounders, "offers": offers}
+    """Write the facts of a training set, last: a folder with rows and inputs alone is no training set."""
+    meta = {"levels": levels, "context": context, "confounders": confounders, "offers": offers}
     more = {"unordered": list(unordered), "dataset": dataset}
-    write_whole(folder / FILE, json.dumps({**given, **more}, indent=1))
+    write_whole(folder / FILE, json.dumps({**meta, **more}, indent=1))
 
 
 def digest_of(table: pd.DataFrame) -> bytes:
     """Digest of the columns and rows of a table, in their order."""
-    found = hashlib.sha256(json.dumps(table.columns.tolist()).encode())
-    found.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
-    return found.digest()
+    hasher = hashlib.sha256(json.dumps(table.columns.tolist()).encode())
+    hasher.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
+    return hasher.digest()
 
 
 def remove_meta(folder: Path) -> None:
-    """Take a training set away before its files are written anew: an interruption leaves none, and no mixture."""
+    """Remove a training set's facts before its files are written anew, so that an interruption leaves no mixture."""
     for name in (FILE, MANIFEST):
         (folder / name).unlink(missing_ok=True)

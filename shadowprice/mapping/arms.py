@@ -36,9 +36,9 @@ def _merged(mapping: Mapping) -> Iterator[TableProblem]:
             same.setdefault(_amount(level), []).append(own)
         for arms in same.values():
             if len(arms) > 1:
-                told = ", ".join(repr(arm) for arm in arms)
+                names = ", ".join(repr(arm) for arm in arms)
                 reason = (
-                    f"{told} all become {values[arms[0]]}, so they would be one level: give each arm its own "
+                    f"{names} all become {values[arms[0]]}, so they would be one level: give each arm its own "
                     f"value, map {OFFER_ID} too, or merge arms that are meant to be one with an expression"
                 )
                 yield TableProblem("the mapping", f"tables.exposure.columns.{name}.values", reason)

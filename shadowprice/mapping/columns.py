@@ -113,10 +113,10 @@ def _valued(raw: str, other: str, column: Column, source: Source) -> str:
 def _as_number(key: str, source: Source) -> float | None:
     """Return the number that a key of ``values`` is, as the cells of the source write it; None for another text."""
     try:
-        found = float(key.strip().replace(source.thousands or "\0", "").replace(source.decimal, "."))
+        number = float(key.strip().replace(source.thousands or "\0", "").replace(source.decimal, "."))
     except ValueError:
         return None
-    return found if abs(found) < EXACT else None
+    return number if abs(number) < EXACT else None
 
 
 def _as_bit(text: str, number: str) -> str:

@@ -140,19 +140,21 @@ def read_mapping(path: str | Path) -> Mapping:
         InvalidInput: a key is unknown, missing or has a wrong value; the message names its place.
     """
     file = Path(path)
-    given = read_yaml(file)
-    reject_unknown(given, KEYS, file.name)
-    sources = {name: _source(name, each) for name, each in Kinds.mapping(given.get("sources"), "sources").items()}
+    document = read_yaml(file)
+    reject_unknown(document, KEYS, file.name)
+    sources = {
+        name: _source(name, source) for name, source in Kinds.mapping(document.get("sources"), "sources").items()
+    }
     if not sources:
         raise InvalidInput("names no file; add one, such as log: {file: offers.csv}", field="sources")
     tables = {
-        name: [_table(name, each, sources, place) for place, each in _parts(name, entry)]
-        for name, entry in Kinds.mapping(given.get("tables"), "tables").items()
+        name: [_table(name, part, sources, place) for place, part in _parts(name, entry)]
+        for name, entry in Kinds.mapping(document.get("tables"), "tables").items()
     }
     unknown = sorted(set(tables) - set(CAMPAIGN_TABLES))
     if unknown:
         raise InvalidInput(f"{unknown} are no tables; there are {', '.join(CAMPAIGN_TABLES)}", field="tables")
-    campaign = Kinds.texts(given.get("campaign"), "campaign")
+    campaign = Kinds.texts(document.get("campaign"), "campaign")
     if campaign:
         if "campaign" in tables:
             raise InvalidInput("is given here and among the tables; keep one of them", field="campaign")
@@ -163,19 +165,19 @@ def read_mapping(path: str | Path) -> Mapping:
         raise InvalidInput("the table is missing: it holds the offers that were made", field="tables.exposure")
     return Mapping(
         folder=file.parent,
-        currency=currency_code(given.get("currency", "USD")),
-        unit=Kinds.choice(given.get("money", "major"), get_args(Unit), "money"),
-        timezone=time_zone(given.get("timezone", ""), "timezone"),
-        repeated_hour=Kinds.choice(given.get("repeated_hour", ""), ("", "first", "second"), "repeated_hour"),
+        currency=currency_code(document.get("currency", "USD")),
+        unit=Kinds.choice(document.get("money", "major"), get_args(Unit), "money"),
+        timezone=time_zone(document.get("timezone", ""), "timezone"),
+        repeated_hour=Kinds.choice(document.get("repeated_hour", ""), ("", "first", "second"), "repeated_hour"),
         tables={name: _with_sides(name, parts, campaign) for name, parts in tables.items()},
-        split=_split(given, time_zone(given.get("timezone", ""), "timezone")),
+        split=_split(document, time_zone(document.get("timezone", ""), "timezone")),
     )
 
 
 def _parts(table: str, entry: Any) -> list[tuple[str, Any]]:
     place = f"tables.{table}"
     if isinstance(entry, list):
-        return [(f"{place}[{number}]", each) for number, each in enumerate(entry)]
+        return [(f"{place}[{number}]", part) for number, part in enumerate(entry)]
     return [(place, entry)]
 
 
@@ -219,8 +221,8 @@ def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str)
     if name not in sources:
         raise InvalidInput(f"must be one of the sources {', '.join(sources)}; got {name!r}", field=f"{place}.from")
     columns = {
-        column: _column(each, f"{place}.columns.{column}")
-        for column, each in Kinds.mapping(entry.get("columns", {}), f"{place}.columns").items()
+        column: _column(origin, f"{place}.columns.{column}")
+        for column, origin in Kinds.mapping(entry.get("columns", {}), f"{place}.columns").items()
     }
     columns |= _features(entry.get("features", {}), f"{place}.features")
     _check_columns(table, columns, f"{place}.columns")
@@ -249,14 +251,14 @@ def _features(given: Any, place: str) -> dict[str, Column]:
     """Return the columns of ``features``: ``numbers`` and ``texts`` list own columns, which keep their names."""
     entry = Kinds.mapping(given, place)
     reject_unknown(entry, ("numbers", "texts"), place)
-    found: dict[str, Column] = {}
+    features: dict[str, Column] = {}
     for key, prefix in (("numbers", "x_"), ("texts", "c_")):
         for own in Kinds.listed(entry.get(key, []), f"{place}.{key}"):
             name = prefix + re.sub(r"\W+", "_", own.strip().lower())
-            if name in found:
+            if name in features:
                 raise InvalidInput(f"{own!r} has the name {name} of an earlier one; map it by columns", field=place)
-            found[name] = Column(column=own)
-    return found
+            features[name] = Column(column=own)
+    return features
 
 
 def _check_columns(table: str, columns: MappingABC[str, Any], place: str) -> None:

@@ -60,15 +60,15 @@ class _Values:
         if node.tag not in _STRUCTURE:
             raise ValueError(f"line {_line(node)}: {node.tag} is a tag, which a mapping has not; remove it")
         if isinstance(node, yaml.SequenceNode):
-            return [self.of(each, depth + 1) for each in node.value]
-        found: dict[str, Any] = {}
+            return [self.of(item, depth + 1) for item in node.value]
+        mapping: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise ValueError(f"line {_line(key)}: a key must be a single value")
-            if key.value in found:
+            if key.value in mapping:
                 raise ValueError(f"line {_line(key)}: the key {key.value[:60]!r} stands twice; keep one of them")
-            found[key.value] = self.of(value, depth + 1)
-        return found
+            mapping[key.value] = self.of(value, depth + 1)
+        return mapping
 
 
 def _line(node: yaml.Node) -> int:

@@ -48,7 +48,7 @@ def columns_of(db: duckdb.DuckDBPyConnection, expression: str, place: str) -> se
     for part in parts:
         _check(part, place)
     lambdas = [part["lhs"] for part in parts if part["class"] == "LAMBDA"]
-    own = {name for each in lambdas for part in _parts(each) for name in part.get("column_names", ())}
+    own = {name for function in lambdas for part in _parts(function) for name in part.get("column_names", ())}
     read = {part["column_names"][0] for part in parts if part["class"] == "COLUMN_REF"}
     return read - own
 
@@ -64,12 +64,12 @@ def _statement(db: duckdb.DuckDBPyConnection, text: str, place: str) -> dict[str
         raise InvalidInput(f"must not have more than {MOST_BRACKETS} brackets, or 100 signs in a row", field=place)
     ((serialized,),) = db.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
     try:
-        found = parse_json(serialized)
+        parsed = parse_json(serialized)
     except ValueError as error:
         raise InvalidInput(f"is no expression: it {error}", field=place) from error
-    if found["error"]:
-        raise InvalidInput(f"is not SQL that reads: {found['error_message']}", field=place)
-    statements: list[dict[str, Any]] = found["statements"]
+    if parsed["error"]:
+        raise InvalidInput(f"is not SQL that reads: {parsed['error_message']}", field=place)
+    statements: list[dict[str, Any]] = parsed["statements"]
     if len(statements) != 1:
         raise InvalidInput(f"must be one statement, got {len(statements)}", field=place)
     return statements[0]
@@ -79,13 +79,13 @@ def _parts(node: Any) -> Iterator[dict[str, Any]]:
     """Return every expression in a node; each has a class. Not recursive: nodes may be nested deeply."""
     rest = [node]
     while rest:
-        each = rest.pop()
-        if isinstance(each, list):
-            rest += each
-        elif isinstance(each, dict):
-            if "class" in each:
-                yield each
-            rest += each.values()
+        current = rest.pop()
+        if isinstance(current, list):
+            rest += current
+        elif isinstance(current, dict):
+            if "class" in current:
+                yield current
+            rest += current.values()
 
 
 def _check(part: dict[str, Any], place: str) -> None:

@@ -32,7 +32,7 @@ class Kinds:
     @classmethod
     def texts(cls, value: Any, place: str) -> dict[str, str]:
         """A mapping to text."""
-        return {key: cls.text(each, f"{place}.{key}") for key, each in cls.mapping(value, place).items()}
+        return {key: cls.text(item, f"{place}.{key}") for key, item in cls.mapping(value, place).items()}
 
     @staticmethod
     def text(value: Any, place: str) -> str:
@@ -44,18 +44,18 @@ class Kinds:
     @classmethod
     def listed(cls, value: Any, place: str) -> list[str]:
         """A list of values; a single one is a list of one."""
-        return [cls.text(each, place) for each in (value if isinstance(value, list) else [value])]
+        return [cls.text(item, place) for item in (value if isinstance(value, list) else [value])]
 
     @staticmethod
     def number(value: str, place: str) -> float:
         """A number."""
         try:
-            found = float(value)
+            amount = float(value)
         except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
+            amount = math.nan
+        if not math.isfinite(amount):
             raise InvalidInput(f"must be a number, got {_shown(value)}", field=place)
-        return found
+        return amount
 
     @classmethod
     def whole(cls, value: Any, place: str) -> int:

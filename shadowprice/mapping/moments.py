@@ -72,13 +72,15 @@ def _local(parsed: str, zone: str, which: str, column: Column, text: str) -> str
         return _iso(instant, column, text)
     # Near a change of clocks, three hours before and after are not as far apart as they look.
     beside = [f"{sign} INTERVAL '3 hours'" for sign in "+-"]
-    regular = " AND ".join(f"{_instant(f'({parsed}) {each}', zone)} = {instant} {each}" for each in beside)
+    regular = " AND ".join(f"{_instant(f'({parsed}) {step}', zone)} = {instant} {step}" for step in beside)
     shifted = [f"{instant} {sign} INTERVAL {literal(shift)}" for shift in _SHIFTS for sign in "+-"]
-    same = [f"(({each}) AT TIME ZONE {literal(zone)}) = ({parsed})" for each in shifted]
+    same = [f"(({candidate}) AT TIME ZONE {literal(zone)}) = ({parsed})" for candidate in shifted]
     never = refused(f"is an hour that {zone} does not have, as clocks are set forward; is the zone right?", text)
     faults = f"WHEN ({instant} AT TIME ZONE {literal(zone)}) <> ({parsed}) THEN {never}"
     if which:
-        others = ", ".join(f"CASE WHEN {test} THEN {each} END" for test, each in zip(same, shifted, strict=True))
+        others = ", ".join(
+            f"CASE WHEN {test} THEN {candidate} END" for test, candidate in zip(same, shifted, strict=True)
+        )
         chosen = f"{'least' if which == 'first' else 'greatest'}({instant}, {others})"
         instant = f"CASE WHEN {regular} THEN {instant} ELSE {chosen} END"
     else:

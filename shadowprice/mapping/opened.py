@@ -46,7 +46,7 @@ class Opened:
     def place(self, name: str) -> int:
         """Return the position of a column; raises as :meth:`sql` does."""
         wanted = unicodedata.normalize("NFC", name.strip())
-        places = [place for place, each in enumerate(self.names) if each == wanted and each]
+        places = [place for place, own in enumerate(self.names) if own == wanted and own]
         if not places:
             raise InvalidInput(f"{self.source.label} has no column {name!r}; it has {', '.join(self.names)}")
         if len(places) > 1:
@@ -57,7 +57,7 @@ class Opened:
     def alias(self, place: int) -> str:
         """Return the name of a column in the view: its own, unless SQL takes that of another column for the same."""
         name = self.names[place]
-        same = Counter(each.casefold() for each in self.names)[name.casefold()]
+        same = Counter(own.casefold() for own in self.names)[name.casefold()]
         return name if name and same == 1 else f"\ufdd0{place}"
 
     def places_of(self, wanted: Collection[str] | None) -> list[int]:
@@ -72,7 +72,7 @@ class Opened:
 
     def at(self, row: int) -> tuple[str, int, int | None]:
         """Return file, row and line of a row of the source; lines are counted from 1, None where there are none."""
-        piece = next((each for each in reversed(self.pieces) if each.first <= row), None)
+        piece = next((block for block in reversed(self.pieces) if block.first <= row), None)
         if piece is None:
             return self.source.label, row, None
         own = row - piece.first

@@ -46,17 +46,17 @@ def wanted_columns(db: duckdb.DuckDBPyConnection, mapping: Mapping) -> dict[str,
     Raises:
         InvalidInput: an expression is none, or does more than to read columns.
     """
-    found: dict[str, set[str]] = {}
+    names_of: dict[str, set[str]] = {}
     for table, parts in mapping.tables.items():
         for part in parts:
-            names = found.setdefault(part.source.name, set())
+            names = names_of.setdefault(part.source.name, set())
             names |= {column.column for column in part.columns.values() if column.column}
             place = f"tables.{table}"
-            expressions = {f"{place}.columns.{name}": each.expression for name, each in part.columns.items()}
+            expressions = {f"{place}.columns.{name}": origin.expression for name, origin in part.columns.items()}
             expressions[f"{place}.where"] = part.where
             for field, text in expressions.items():
                 names |= columns_of(db, text, field) if text else set()
-    return found
+    return names_of
 
 
 def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened]) -> dict[str, list[Part]]:
@@ -69,8 +69,8 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
         InvalidInput: a source has no such column, or an expression is not SQL.
     """
     parts = {
-        table: [_mapped(db, mapping, own, table, number, each) for number, each in enumerate(given)]
-        for table, given in mapping.tables.items()
+        table: [_mapped(db, mapping, own, table, number, entry) for number, entry in enumerate(entries)]
+        for table, entries in mapping.tables.items()
     }
     for opened in own.values():
         db.execute(f"DROP TABLE {table_of(opened.source)}")
@@ -81,9 +81,9 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
         parts["offer"] = _offers(made)
     parts["exposure"] = [_offered(part) for part in made]
     accounts = parts.get("account", [])
-    known = {side for side in SIDES for each in mapping.tables.get("account", ()) if _may_hold(each, side)}
+    known = {side for side in SIDES for account in mapping.tables.get("account", ()) if _may_hold(account, side)}
     parts["account"] = accounts + _accounts(made, parts.get("edge", []), known)
-    return {table: each for table, each in parts.items() if each}
+    return {table: mapped for table, mapped in parts.items() if mapped}
 
 
 def _mapped(
@@ -106,7 +106,7 @@ def _mapped(
         except InvalidInput as error:
             raise InvalidInput(error.reason, field=f"{place}.columns.{name}") from error
     relation = table_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
-    selected = ", ".join(f"{each} AS {quoted(name)}" for name, each in sql.items())
+    selected = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in sql.items())
     where = f" WHERE {given.where}" if given.where else ""
     rows = quoted(f"mapped_{table}_{number}")
     try:
@@ -218,13 +218,13 @@ def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str
         return []
     sides = ", ".join(f"'{side}'" for side in absent)
     first = f"min({quoted(ROW)}) AS {quoted(ROW)}"
-    each = f"""SELECT account_id, side, min(ts) AS ts, {first}, TRY_CAST(min(ts) AS TIMESTAMPTZ) IS NOT NULL AS known
+    grouped = f"""SELECT account_id, side, min(ts) AS ts, {first}, TRY_CAST(min(ts) AS TIMESTAMPTZ) IS NOT NULL AS known
         FROM ({" UNION ALL ".join(named)})
         WHERE account_id IS NOT NULL AND side IN ({sides}) GROUP BY account_id, side"""
     # A cell that is no time would be that of every account, and be refused for each.
     start = "CASE WHEN known THEN min(ts) FILTER (known) OVER () ELSE ts END"
     times = f"unnest(list_distinct([{start}, ts]))" if edges else start
-    query = f"""(SELECT account_id, side, {times} AS snapshot_ts, {quoted(ROW)} FROM ({each})
+    query = f"""(SELECT account_id, side, {times} AS snapshot_ts, {quoted(ROW)} FROM ({grouped})
         ORDER BY side, account_id, snapshot_ts)"""
     labels = {**made[0].labels, "snapshot_ts": made[0].labels["decided_at"]}
     return [replace(made[0], query=query, columns=("account_id", "side", "snapshot_ts"), labels=labels)]

@@ -114,11 +114,11 @@ class Rows:
             return pa.string()
         named = {name: dict(zip(_names(schema), schema.types, strict=True)) for name, schema in self._schemas.items()}
         types = {name: kinds[column] for name, kinds in named.items() if column in kinds}
-        found = common_type(list(types.values()))
-        if found is None:
-            told = ", ".join(f"{kind} in {name}" for name, kind in types.items())
-            raise ValueError(f"the column {column!r} is {told}; write the files alike")
-        return found
+        common = common_type(list(types.values()))
+        if common is None:
+            listed = ", ".join(f"{kind} in {name}" for name, kind in types.items())
+            raise ValueError(f"the column {column!r} is {listed}; write the files alike")
+        return common
 
 
 def _names(schema: pa.Schema) -> tuple[str, ...]:

@@ -80,19 +80,19 @@ def files_of(folder: Path, source: Source, outside: bool) -> dict[str, Path]:
     start = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
     _check_inside(folder, Path(*parts[:start]), outside, place)
     names = sorted(islice(iglob(source.file, root_dir=folder, recursive=True), MOST_FILES + 1))
-    found = {name: folder / name for name in names if not (folder / name).is_dir()}
-    if not found:
+    files = {name: folder / name for name in names if not (folder / name).is_dir()}
+    if not files:
         raise NotFound(f"{place}: there is no file {folder / source.file}")
     if len(names) > MOST_FILES:
         raise InvalidInput(f"{source.file} names more than {MOST_FILES} files", field=place)
-    for name in found:
+    for name in files:
         _check_inside(folder, Path(name), outside, place)
-    return found
+    return files
 
 
 def disk_full(error: Exception) -> Unavailable | None:
     """Return the error to raise where a disk is full; None where something else went wrong."""
-    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(each in str(error) for each in _FULL)
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(sign in str(error) for sign in _FULL)
     if not full:
         return None
     return Unavailable(

@@ -108,7 +108,7 @@ def _translated(db: duckdb.DuckDBPyConnection, parts: Sequence[Part], problem: T
         return problem
     part, rows = parts[0], problem.rows
     if len(parts) > 1 and rows:
-        sizes = [_count(db, each) for each in parts]
+        sizes = [_count(db, one) for one in parts]
         part, rows = _part_of(parts, sizes, rows)
     own = part.labels.get(problem.column or "")
     if not part.source or (problem.column is not None and not own):
@@ -141,13 +141,13 @@ def _source_rows(
 
     There are no rows where the part follows from other tables. Rows of other files than the first are left out.
     """
-    found = []
+    numbers = []
     for row in rows:
         ((at,),) = db.execute(f"SELECT {quoted(ROW)} FROM {part.query} LIMIT 1 OFFSET {row}").fetchall() or [(None,)]
-        found.append(at)
-    if part.opened is None or None in found or not found:
+        numbers.append(at)
+    if part.opened is None or None in numbers or not numbers:
         return part.source, (), ()
-    places = [part.opened.at(at) for at in found]
+    places = [part.opened.at(at) for at in numbers]
     file = places[0][0]
     own = [(row, line) for name, row, line in places if name == file]
     return file, tuple(row for row, _ in own), tuple(line for _, line in own if line is not None)

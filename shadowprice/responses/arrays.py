@@ -27,15 +27,15 @@ def library(array: Any) -> Any:
 def sigmoid(score: Array) -> Array:
     """1 / (1 + e^−x)."""
     x, xp = _known(score)
-    found: Array = 0.5 * (1.0 + np.tanh(0.5 * x)) if xp is np else xp.sigmoid(x)
-    return found
+    value: Array = 0.5 * (1.0 + np.tanh(0.5 * x)) if xp is np else xp.sigmoid(x)
+    return value
 
 
 def softplus(score: Array) -> Array:
     """log(1 + e^x)."""
     x, xp = _known(score)
-    found: Array = np.logaddexp(0.0, x) if xp is np else xp.nn.functional.softplus(x)
-    return found
+    value: Array = np.logaddexp(0.0, x) if xp is np else xp.nn.functional.softplus(x)
+    return value
 
 
 def inverse_softplus(value: float) -> float:
@@ -46,33 +46,33 @@ def inverse_softplus(value: float) -> float:
 def relu(score: Array) -> Array:
     """max(x, 0)."""
     x, xp = _known(score)
-    found: Array = np.maximum(x, 0.0) if xp is np else xp.relu(x)
-    return found
+    value: Array = np.maximum(x, 0.0) if xp is np else xp.relu(x)
+    return value
 
 
 def softmax_mean(score: Array, value: Any, axis: int) -> Array:
     """Mean of ``value`` (K,) weighted by softmax(score) over the K entries of ``score`` along ``axis``, which stays."""
     x, xp = _known(score)
-    found: Array
+    mean: Array
     if xp is np:
         share = np.exp(x - x.max(axis=axis, keepdims=True))
         # A matrix product may add in another order for another number of rows.
         total = np.einsum("k,kn->n", value, share if axis == 0 else share.T, optimize=False) / share.sum(axis=axis)
-        found = total[None] if axis == 0 else total[:, None]
+        mean = total[None] if axis == 0 else total[:, None]
     else:
-        found = (xp.softmax(x, dim=axis).movedim(axis, -1) @ value).unsqueeze(axis)
-    return found
+        mean = (xp.softmax(x, dim=axis).movedim(axis, -1) @ value).unsqueeze(axis)
+    return mean
 
 
 def unit_length(vector: Array, axis: int) -> Array:
     """Vectors along ``axis`` divided by their length."""
     x, xp = _known(vector)
-    found: Array
+    unit: Array
     if xp is np:
-        found = x / np.maximum(np.sqrt((x**2).sum(axis=axis, keepdims=True)), 1e-12)
+        unit = x / np.maximum(np.sqrt((x**2).sum(axis=axis, keepdims=True)), 1e-12)
     else:
-        found = xp.nn.functional.normalize(x, dim=axis)
-    return found
+        unit = xp.nn.functional.normalize(x, dim=axis)
+    return unit
 
 
 def _known(array: Any) -> tuple[Any, Any]:

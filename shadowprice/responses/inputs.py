@@ -48,9 +48,11 @@ class Inputs:
     @property
     def there(self) -> frozenset[str]:
         """Names of the inputs that are given."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        absent = (name for name, value in given.items() if value is None or (isinstance(value, Sequence) and not value))
-        return frozenset(given) - frozenset(absent)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        absent = (
+            name for name, value in values.items() if value is None or (isinstance(value, Sequence) and not value)
+        )
+        return frozenset(values) - frozenset(absent)
 
     def only(self, names: Collection[str]) -> Inputs:
         """Return some of the inputs."""
@@ -66,7 +68,7 @@ class Inputs:
         """Every table among the inputs."""
         if self.sessions is not None:
             yield from self.sessions.tables.as_dict().values()
-        yield from (each for name in FRAMES if (each := getattr(self, name)) is not None)
+        yield from (frame for name in FRAMES if (frame := getattr(self, name)) is not None)
 
     def save(self, folder: Path) -> None:
         """Write to ``folder``; :meth:`load` is the inverse."""
@@ -95,7 +97,7 @@ class Inputs:
         return cls(
             snapshots=[GraphSnapshot.load(snapshot_folder(folder, number)) for number in range(meta["snapshots"])],
             sessions=_read_sessions(folder) if "sessions" in meta["there"] else None,
-            segments=tuple(Segment(**each) for each in meta["segments"]),
+            segments=tuple(Segment(**segment) for segment in meta["segments"]),
             **frames,
         )
 
@@ -103,8 +105,8 @@ class Inputs:
         """Raise :class:`InvalidInput` where one of ``names`` is not given to the model called ``model``."""
         for name in names:
             if name not in self.there:
-                told = f"is missing: model {model!r} reads it; give inputs=Inputs({name}=…) with it"
-                raise InvalidInput(told, field=name)
+                problem = f"is missing: model {model!r} reads it; give inputs=Inputs({name}=…) with it"
+                raise InvalidInput(problem, field=name)
 
 
 def _read_sessions(folder: Path) -> SessionLog:
@@ -129,10 +131,10 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> dict[str, Any]:
     if not path.exists():
         raise NotFound(f"no training set in {folder}; run the featurize step first")
     try:
-        found: dict[str, Any] = read_json(path)
+        manifest: dict[str, Any] = read_json(path)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {error}; run the featurize step again", field=str(path)) from error
-    return found
+    return manifest
 
 
 def about_in(folder: Path) -> str:

@@ -31,15 +31,15 @@ def check_files(folder: Path, expected: Any) -> None:
         InvalidInput: one was changed, or ``expected`` lacks its digest.
         NotFound: one is missing.
     """
-    told = isinstance(expected, Mapping)
-    require(told, str(folder / "model.json"), "tells no digests of the model's files under 'files'")
+    has_digests = isinstance(expected, Mapping)
+    require(has_digests, str(folder / "model.json"), "tells no digests of the model's files under 'files'")
     if not (folder / FILE).exists():
         raise NotFound(f"no {FILE} in {folder}; train a model first")
-    found = file_digests(folder)
+    actual = file_digests(folder)
     for name in expected:
-        if name not in found:
+        if name not in actual:
             raise NotFound(f"no {name} in {folder}; copy the whole model again")
-    for name, digest in found.items():
+    for name, digest in actual.items():
         same = expected.get(name) == digest
         require(same, str(folder / name), "is not the file that model.json was written with")
 

@@ -113,24 +113,24 @@ def model_class(name: str) -> type[ResponseModel]:
         raise NotFound(f"response model {name!r} is unknown; choose one of {names()}")
     entry = MODELS[name]
     try:
-        found: type[ResponseModel] = getattr(import_module(f"shadowprice.responses.{entry.module}"), entry.cls)
+        model: type[ResponseModel] = getattr(import_module(f"shadowprice.responses.{entry.module}"), entry.cls)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(str(error.name), "learn")
         raise MissingExtra(f"response model {name!r} needs {error.name}; install shadowprice[{extra}]") from error
-    return found
+    return model
 
 
 def wants(name: str) -> frozenset[str]:
     """The options that the constructor of a model, or of a class it passes its options on to, names."""
-    found: set[str] = set()
+    options: set[str] = set()
     for cls in model_class(name).__mro__:
         if "__init__" not in vars(cls):
             continue
         parameters = signature(vars(cls)["__init__"]).parameters.values()
-        found |= {parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD}
+        options |= {parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD}
         if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
             break
-    return frozenset(found - {"self", "levels", "seed"})
+    return frozenset(options - {"self", "levels", "seed"})
 
 
 def load(folder: Path, inputs: Inputs | None = None, **options: Any) -> ResponseModel:

@@ -79,13 +79,15 @@ class SeparateModels(SidedModel):
 
     def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Scale the customers' hazards, and shift the merchants' response, where held-out rows ask for it."""
-        found: dict[Side, float] = {}
+        corrections: dict[Side, float] = {}
         for side, before in self._assigned(inputs, held_out).items():
             frame = held_out[side]
             estimate = hazard_factor if side == "customer" else mean_shift
-            found[side] = estimate(before, frame["response"], frame["account_id"].astype(str), given_weights(frame))
-            self.correct(side, found[side])
-        return found
+            corrections[side] = estimate(
+                before, frame["response"], frame["account_id"].astype(str), given_weights(frame)
+            )
+            self.correct(side, corrections[side])
+        return corrections
 
     def offsets(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
         """The correction that fits labeled rows best, on the scale of :meth:`correct`, whether or not it is needed."""
@@ -139,22 +141,22 @@ class SeparateModels(SidedModel):
 
     def _assigned(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float64]]:
         """side → cumulative hazard of customers, response of merchants, at each row's own level (n,)."""
-        found = self._responses(inputs, {side: labeled[side] for side in self.models})
-        for side, response in found.items():
+        responses = self._responses(inputs, {side: labeled[side] for side in self.models})
+        for side, response in responses.items():
             level = labeled[side]["level"].to_numpy(dtype=np.int64)
             own = response[level, np.arange(level.size)]
-            found[side] = -np.log1p(-own) if side == "customer" else own
-        return found
+            responses[side] = -np.log1p(-own) if side == "customer" else own
+        return responses
 
     def _responses(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float64]]:
         """side → corrected response (J, n), within its range."""
-        found: dict[Side, NDArray[np.float64]] = {}
+        responses: dict[Side, NDArray[np.float64]] = {}
         for side, frame in frames.items():
             model = self.models[side]
             response = model.curve(self._frame(model, side, inputs, frame)).response.astype(np.float64)
             if side == "customer":
                 hazard = -np.log1p(-np.clip(response, 0.0, TOP)) * np.exp(self.corrections[side])
-                found[side] = np.clip(-np.expm1(-hazard), 0.0, TOP)
+                responses[side] = np.clip(-np.expm1(-hazard), 0.0, TOP)
             else:
-                found[side] = np.maximum(response + self.corrections[side], 0.0)
-        return found
+                responses[side] = np.maximum(response + self.corrections[side], 0.0)
+        return responses

@@ -69,7 +69,7 @@ class SidedModel(ABC):
 
     def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
         """Embeddings as :meth:`embed` gives them, and where the model has request towers what these joined."""
-        return {side: Embedded(each) for side, each in self.embed(inputs, frames).items()}
+        return {side: Embedded(embedding) for side, embedding in self.embed(inputs, frames).items()}
 
     @abstractmethod
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:

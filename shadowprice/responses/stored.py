@@ -15,9 +15,9 @@ from shadowprice.responses.layers.heads import StoredHead
 
 def as_embedding(response: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """(n, WIDTH): the curves (J, n), zeros behind the levels."""
-    found = np.zeros((response.shape[1], WIDTH), dtype=np.float32)
-    found[:, : response.shape[0]] = response.T
-    return found
+    embedding = np.zeros((response.shape[1], WIDTH), dtype=np.float32)
+    embedding[:, : response.shape[0]] = response.T
+    return embedding
 
 
 def stored_head(levels: ArrayLike, embedding: NDArray[np.float32]) -> StoredHead:

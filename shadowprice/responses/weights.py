@@ -112,15 +112,15 @@ def given_weights(frame: pd.DataFrame) -> NDArray[np.float64]:
     Raises:
         InvalidInput: one that is missing, negative, or not finite, or none positive.
     """
-    found = np.ones(len(frame))
+    weights = np.ones(len(frame))
     for column in GIVEN:
         if column not in frame:
             continue
         weight = frame[column].to_numpy(dtype=np.float64)
         refuse_rows(column, ~(np.isfinite(weight) & (weight >= 0)), "must be known, finite and not negative")
-        found = found * weight
-        require(found.any() or not found.size, column, "leaves no row with a positive weight")
-    return found
+        weights = weights * weight
+        require(weights.any() or not weights.size, column, "leaves no row with a positive weight")
+    return weights
 
 
 def row_weights(frame: pd.DataFrame, levels: int) -> NDArray[np.float64]:

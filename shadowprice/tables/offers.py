@@ -68,7 +68,7 @@ def offers_of(tables: Tables, side: Side) -> Offered:
     elif order == "none":
         keys = [own["offer_id"].to_numpy(dtype=str), cost > min(cost, default=0), number]
     place = np.lexsort(keys)
-    ids, amounts, costs = (each[place].tolist() for each in (own["offer_id"].to_numpy(dtype=object), amount, cost))
+    ids, amounts, costs = (column[place].tolist() for column in (own["offer_id"].to_numpy(dtype=object), amount, cost))
     return Offered(tuple(ids), order, tuple(amounts), tuple(costs))
 
 

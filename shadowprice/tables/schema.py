@@ -61,10 +61,10 @@ def are_identifiers(values: pd.Series[Any]) -> pd.Series[Any]:
     texts = pyarrow.array(values, pyarrow.string(), from_pandas=True)
     # The common characters are looked at without Python.
     good = pc.match_substring_regex(texts, rf"^[ -~]{{1,{MOST_CHARACTERS}}}$").fill_null(True)
-    found = good.to_numpy(zero_copy_only=False).copy()
-    rest = np.flatnonzero(~found)
-    found[rest] = [is_identifier(text) for text in texts.take(rest).to_pylist()]
-    return pd.Series(found, index=values.index)
+    marks = good.to_numpy(zero_copy_only=False).copy()
+    rest = np.flatnonzero(~marks)
+    marks[rest] = [is_identifier(text) for text in texts.take(rest).to_pylist()]
+    return pd.Series(marks, index=values.index)
 
 
 _IDENTIFIERS = pa.Check(are_identifiers, error=IDENTIFIER_RULE + NOT_PRINTABLE)

@@ -79,5 +79,5 @@ def mean_response(
                 partner, np.full(customer.size, basket), np.full(customer.size, channel, dtype=np.intp)
             )
             response = respond(request.moves(graph, strength[customer], effect)) * share * mass / len(CHANNELS)
-            total = total + np.stack([np.bincount(customer, each, minlength=len(graph.ids)) for each in response])
+            total = total + np.stack([np.bincount(customer, chance, minlength=len(graph.ids)) for chance in response])
     return np.asarray(total[:, graph.customers])

@@ -108,7 +108,7 @@ class WorldGraph:
         share = self.shares()
 
         def spread(source: NDArray[np.float64]) -> NDArray[np.float64]:
-            received = np.stack([self._received(share, each) for each in source.T], axis=1)
+            received = np.stack([self._received(share, column) for column in source.T], axis=1)
             if threshold:
                 received = np.maximum(received, 0.0)
                 received -= received.mean(axis=0)
@@ -138,10 +138,10 @@ class WorldGraph:
         split, names = self.customers.size, [f"x_{side}{k}" for side in "cm" for k in range(FEATURES)]
         for part in slices(split + self.merchants.size, rows):
             frames = []
-            for side, each in of_sides(part, split):
+            for side, block in of_sides(part, split):
                 nodes = self.customers if side == "customer" else self.merchants
-                frame = pd.DataFrame(self.features[side][each], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
-                frame.insert(0, "account_id", self.ids[nodes[each]])
+                frame = pd.DataFrame(self.features[side][block], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
+                frame.insert(0, "account_id", self.ids[nodes[block]])
                 frame.insert(1, "side", side)
                 frame.insert(2, "snapshot_ts", pd.Timestamp(at))
                 frames.append(frame.reindex(columns=["account_id", "side", "snapshot_ts", *names]))
@@ -189,7 +189,7 @@ def of_sides(part: slice, customers: int) -> list[tuple[str, slice]]:
         "customer": slice(min(part.start, customers), min(part.stop, customers)),
         "merchant": slice(max(part.start, customers) - customers, max(part.stop, customers) - customers),
     }
-    return [(side, each) for side, each in own.items() if each.start < each.stop]
+    return [(side, block) for side, block in own.items() if block.start < block.stop]
 
 
 def _at_home(
@@ -201,12 +201,12 @@ def _at_home(
 ) -> NDArray[np.intp]:
     """Merchants (E,) in place of those chosen: most are of the customer's own community."""
     group, stays = customer % options.communities, random.random(customer.size) < AT_HOME
-    found = chosen.copy()
+    merchant = chosen.copy()
     for number in range(options.communities):
         mine = np.flatnonzero(stays & (group == number))
         near = np.arange(number, options.merchants, options.communities)
-        found[mine] = random.choice(near, size=mine.size, p=popularity[near] / popularity[near].sum())
-    return found
+        merchant[mine] = random.choice(near, size=mine.size, p=popularity[near] / popularity[near].sum())
+    return merchant
 
 
 def draw_graph(options: GraphOptions, random: np.random.Generator) -> WorldGraph:

@@ -57,10 +57,10 @@ def assign(
 
 def expected(truth: NDArray[np.float64], trial: Assignment) -> NDArray[np.float64]:
     """(n,): true response of each request, from that of the accounts of its side (J, N)."""
-    found = np.empty(trial.row.size)
+    response = np.empty(trial.row.size)
     for part in slices(trial.row.size, PART):
-        found[part] = truth[trial.level[part], trial.row[part]]
-    return found
+        response[part] = truth[trial.level[part], trial.row[part]]
+    return response
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class TrialRows:
 
     def _of_sides(self, part: slice, rows: Callable[[str, slice], pd.DataFrame]) -> pd.DataFrame:
         own = of_sides(part, self.redeemed.size)
-        return pd.concat([rows(side, each) for side, each in own], ignore_index=True)
+        return pd.concat([rows(side, block) for side, block in own], ignore_index=True)
 
     def _request_id(self, side: str, part: slice) -> list[str]:
         return [f"trial-{side}-{number:07d}" for number in range(part.start, part.stop)]
@@ -142,7 +142,7 @@ class TrialRows:
         else:
             paid = np.asarray(MERCHANT_LEVELS)[self.merchants.level[part]]
             redeemed = unknown
-            shares, before = (pd.array(each[part], dtype="Int64") for each in (self.shares, self.before))
+            shares, before = (pd.array(column[part], dtype="Int64") for column in (self.shares, self.before))
         return pd.DataFrame(
             {
                 "request_id": self._request_id(side, part),

@@ -35,9 +35,9 @@ def slope_rule(found: SideEvidence, mean_curve: Array, tolerance: float = TOLERA
     slope, allowed = float(np.asarray(found.trend) @ mean_curve), tolerance * abs(found.slope.value)
     passed = found.slope.low - allowed <= slope <= found.slope.high + allowed
     rule = f"mean slope of the curves inside the interval of the trial's, within {tolerance:.0%} of its slope"
-    told = f"curves {slope:.3g}, trial {found.slope.value:.3g} [{found.slope.low:.3g}, {found.slope.high:.3g}]"
+    slopes = f"curves {slope:.3g}, trial {found.slope.value:.3g} [{found.slope.low:.3g}, {found.slope.high:.3g}]"
     mend = "" if passed else MENDS["slope"]
-    return [Check(found.side, rule, f"{told} per minor unit", passed, meaning=MEANINGS["slope"], mend=mend)]
+    return [Check(found.side, rule, f"{slopes} per minor unit", passed, meaning=MEANINGS["slope"], mend=mend)]
 
 
 def risk_rule(side: str, found: WorstBin, base_rate: float, share: float) -> Check:
@@ -50,6 +50,6 @@ def risk_rule(side: str, found: WorstBin, base_rate: float, share: float) -> Che
         share: of it that prediction and response of a range may differ by, by the lower bound of the difference.
     """
     rule = f"prediction and response of each tenth by prediction within {share:.0%} of the mean response, by the bound"
-    told = f"{found.predicted:.4g} predicted, {found.observed} observed in range {found.place} of {found.ranges}"
+    risks = f"{found.predicted:.4g} predicted, {found.observed} observed in range {found.place} of {found.ranges}"
     passed = found.distance <= share * base_rate
-    return Check(side, rule, told, passed, meaning=MEANINGS["risk"], mend="" if passed else MENDS["risk"])
+    return Check(side, rule, risks, passed, meaning=MEANINGS["risk"], mend="" if passed else MENDS["risk"])

@@ -42,9 +42,9 @@ def flat_before(
     for side, trial in earlier.items():
         rows = np.size(np.asarray(trial.level))
         may = (allowed or {}).get(side)
-        given = flat_levels(np.ones((levels[side], rows), dtype=bool) if may is None else may)
+        flat = flat_levels(np.ones((levels[side], rows), dtype=bool) if may is None else may)
         one = Clusters(np.zeros(rows, dtype=np.intp), 1)
-        means = LoggedPolicies(trial, iter(given), levels[side], "hajek", one, allowed=may).at(np.ones((1, 1)))
+        means = LoggedPolicies(trial, iter(flat), levels[side], "hajek", one, allowed=may).at(np.ones((1, 1)))
         known[side] = np.flatnonzero(np.isfinite(means[0][0]))
         require(known[side].size, "earlier", f"has no row of side {side!r} with a level")
         value[side], paid[side] = (mean[0][known[side]] for mean in means)

@@ -35,8 +35,8 @@ def flat_gate(
     """
     require(candidate, "candidate", "needs the metrics of at least one side")
     checks: list[Check] = []
-    for side, found in candidate.items():
-        own = {name: entry for name, entry in found.items() if name != "auc"}
+    for side, metrics in candidate.items():
+        own = {name: entry for name, entry in metrics.items() if name != "auc"}
         of_side = side_checks(side, own, {}, limits or Requirements(), (rows or {}).get(side))
-        checks += [each for each in of_side if side not in confounded or each.meaning != MEANINGS["ece"]]
+        checks += [finding for finding in of_side if side not in confounded or finding.meaning != MEANINGS["ece"]]
     return GateResult(all(check.passed for check in checks), tuple(checks))

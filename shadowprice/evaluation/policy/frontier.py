@@ -64,12 +64,12 @@ def step_worth(value: Array, cost: Array) -> Array:
     pairs = list(pairwise(range(len(mean))))
     if not np.all(np.diff(mean) > 0):
         pairs = [(low, high) for low, high in permutations(range(len(mean)), 2) if mean[low] < mean[high]]
-    found = [np.zeros(0)]
+    worths = [np.zeros(0)]
     for low, high in pairs:
         gained, paid = value[high] - value[low], cost[high] - cost[low]
         worth = gained[paid > 0] / paid[paid > 0]
-        found.append(worth[worth > 0])
-    return np.concatenate(found)
+        worths.append(worth[worth > 0])
+    return np.concatenate(worths)
 
 
 def spread(worth: Array, count: int = 40) -> Array:
@@ -111,9 +111,9 @@ class LoggedPolicies:
         if estimator not in get_args(Estimator):
             raise InvalidInput(f"must be one of {get_args(Estimator)}, got {estimator!r}", field="estimator")
         rows = _Rows.of(trial, levels, estimator)
-        summed = [[cells.sums(each) for each in rows.capped(level, granted, allowed)] for level in chosen]
+        summed = [[cells.sums(score) for score in rows.capped(level, granted, allowed)] for level in chosen]
         self.value, self.cost, self._share, weight, square = (
-            np.stack([each[part] for each in summed], axis=1) for part in range(5)
+            np.stack([sums[part] for sums in summed], axis=1) for part in range(5)
         )
         self.effective_rows: Array = np.nan_to_num(ratio(weight.sum(axis=0) ** 2, square.sum(axis=0)), nan=0.0)
 
@@ -134,7 +134,7 @@ class _Rows:
 
     @classmethod
     def of(cls, trial: RandomizedRows, levels: int, estimator: Estimator) -> _Rows:
-        found = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
+        columns = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
         model = None
         if estimator != "hajek":
             for name in ("value", "cost"):
@@ -142,8 +142,8 @@ class _Rows:
                     field = f"trial.expected_{name}"
                     raise InvalidInput(f"is needed by the estimator {estimator!r}", field=field)
             model = np.asarray(trial.expected_value), np.asarray(trial.expected_cost)
-        inverse = importance(np.ones(found["value"].size), found["propensity"])
-        return cls(check_index(trial.level, levels), inverse, (found["value"], found["cost"]), model)
+        inverse = importance(np.ones(columns["value"].size), columns["propensity"])
+        return cls(check_index(trial.level, levels), inverse, (columns["value"], columns["cost"]), model)
 
     def capped(
         self, chosen: NDArray[np.integer], granted: Granted | None, allowed: NDArray[np.bool_] | None
@@ -156,7 +156,7 @@ class _Rows:
         if np.all(granted(lowest) == 1.0):
             value, cost, divisor, weight, _ = self.sums(lowest)
             if allowed is not None:
-                value, cost, weight = (np.where(allowed[0], each, 0.0) for each in (value, cost, weight))
+                value, cost, weight = (np.where(allowed[0], values, 0.0) for values in (value, cost, weight))
                 divisor = np.where(allowed[0], divisor, 1.0)
         else:
             value = cost = weight = np.zeros(chosen.size)
@@ -171,7 +171,7 @@ class _Rows:
         """Terms (N,) of one policy: of the value, of the cost, of what both are divided by; the weight, its square."""
         w = np.where(chosen == self.level, self.inverse, 0.0)
         if self.model is None:
-            value, cost = (w * each for each in self.logged)
+            value, cost = (w * values for values in self.logged)
             return value, cost, w, w, w**2
         ids = np.arange(w.size)
         value, cost = (
@@ -207,9 +207,9 @@ def decided(
 def check_curves(value: ArrayLike, cost: ArrayLike, rows: int) -> tuple[Array, Array]:
     """The curves that a policy decides by as float64, refused unless both are (J, ``rows``)."""
     worth, paid = np.asarray(value, dtype=np.float64), np.asarray(cost, dtype=np.float64)
-    for name, each in (("value", worth), ("cost", paid)):
-        if each.ndim != 2 or each.shape != (worth.shape[0], rows):
-            raise InvalidInput(f"must have shape (levels, {rows}), got {each.shape}", field=name)
+    for name, curve in (("value", worth), ("cost", paid)):
+        if curve.ndim != 2 or curve.shape != (worth.shape[0], rows):
+            raise InvalidInput(f"must have shape (levels, {rows}), got {curve.shape}", field=name)
     return worth, paid
 
 

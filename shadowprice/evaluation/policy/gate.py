@@ -59,7 +59,7 @@ def limits_of(given: Mapping[str, Any]) -> Requirements:
     Raises:
         InvalidInput: there is no such limit, or it is no finite number.
     """
-    names = [each.name for each in fields(Requirements)]
+    names = [requirement.name for requirement in fields(Requirements)]
     for name, value in given.items():
         if name not in names:
             raise InvalidInput(f"there is no {name!r}; there are {', '.join(names)}", field="limits")
@@ -131,9 +131,9 @@ class GateResult:
             verdict += f" The model is {self.override}"
         marks = ["✓" if check.passed else "✗" if check.required else "✗ (not required)" for check in self.checks]
         rows = [f"| {mark} | {c.side} | {c.rule} | {c.found} |" for mark, c in zip(marks, self.checks, strict=True)]
-        mends = [f"- {each.side}, {each.rule}: {each.meaning} {each.mend}" for each in self.broken]
-        told = ["", "To mend it:", "", *mends] if mends else []
-        return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows, *told])
+        mends = [f"- {broken.side}, {broken.rule}: {broken.meaning} {broken.mend}" for broken in self.broken]
+        advice = ["", "To mend it:", "", *mends] if mends else []
+        return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows, *advice])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,10 +161,10 @@ class Against:
         """Return the checks of the value; none without it."""
         if self.value is None:
             return []
-        found = [_beats(self.value, self.rival, limits, currency)]
+        comparisons = [_beats(self.value, self.rival, limits, currency)]
         if self.rival == "the incumbent" and limits.value_margin > 0 and not isinstance(self.value, str | WorthAt):
-            found += _within_margin(self.value, self.prediction)
-        return [replace(each, required=self.required) for each in found]
+            comparisons += _within_margin(self.value, self.prediction)
+        return [replace(check, required=self.required) for check in comparisons]
 
 
 def gate(
@@ -202,12 +202,12 @@ def gate(
     if not candidate:
         raise InvalidInput("needs the metrics of at least one side", field="candidate")
     checks: list[Check] = []
-    for side, found in candidate.items():
+    for side, metrics in candidate.items():
         free = {"rpr"} if side in unordered else set()
-        missing = [name for name in _required(side) if name not in found and name not in free]
+        missing = [name for name in _required(side) if name not in metrics and name not in free]
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
-        checks += side_checks(side, found, compared.baseline.get(side, {}), allowed, (rows or {}).get(side))
+        checks += side_checks(side, metrics, compared.baseline.get(side, {}), allowed, (rows or {}).get(side))
     checks += [*compared.checks(allowed, currency or Currency()), *extra]
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
@@ -264,15 +264,15 @@ def _beats(found: Compared | str, rival: Rival, limits: Requirements, currency: 
         if found.least_cost > found.budget:
             text = f"the cheapest levels cost {least} of {budget}: raise the budget"
             return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {least}.")
-    told = f"{_show(difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
+    figures = f"{_show(difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
     if rows < limits.effective_rows:
         times = limits.effective_rows / rows if rows else math.inf
         more = f"about {times:.2g} times the exploration" if math.isfinite(times) else "some exploration"
-        text = f"{told}: fewer than {limits.effective_rows:g}, log more exploration"
+        text = f"{figures}: fewer than {limits.effective_rows:g}, log more exploration"
         return _check("value", CAMPAIGN, rule, text, False, f"Log {more} (exploration of the campaign, or a trial).")
     target = -limits.value_margin * abs(other)
     passed = difference.low > target
-    return _check("value", CAMPAIGN, rule, told, passed, mend("value", difference, target))
+    return _check("value", CAMPAIGN, rule, figures, passed, mend("value", difference, target))
 
 
 def _within_margin(found: AtBudget | EqualPrice, prediction: Estimate | None) -> list[Check]:

@@ -65,14 +65,14 @@ def added(
     >>> added(np.array([1.0, 0.0]), np.array([1, 0]), curve, np.array([1.0, 0.0])).amount
     array([ 0.8, -0.4])
     """
-    seen, given = np.asarray(outcome, dtype=np.float64), np.asarray(level, dtype=np.intp)
+    seen, assigned = np.asarray(outcome, dtype=np.float64), np.asarray(level, dtype=np.intp)
     means, weights = np.asarray(curve, dtype=np.float64), np.asarray(mixture, dtype=np.float64)
-    if means.ndim != 2 or means.shape != (weights.size, seen.size) or given.shape != seen.shape:
+    if means.ndim != 2 or means.shape != (weights.size, seen.size) or assigned.shape != seen.shape:
         raise InvalidInput(
             f"must be (levels, requests) = ({weights.size}, {seen.size}), got {means.shape}", field="curve"
         )
-    had, columns = given >= 0, np.arange(seen.size)
-    expected = np.where(had, means[given, columns], 0.0)
+    had, columns = assigned >= 0, np.arange(seen.size)
+    expected = np.where(had, means[assigned, columns], 0.0)
     counterfactual = weights @ means
     residual = seen - expected
     amount = seen - counterfactual
@@ -80,7 +80,7 @@ def added(
         chance = np.asarray(propensity, dtype=np.float64)
         wrong = ~((chance > 0) & (chance <= 1))
         InvalidInput.refuse_rows(wrong, "must be a probability above 0 and at most 1", field="propensity")
-        correction = np.where(had, weights[given], 0.0) / chance * residual
+        correction = np.where(had, weights[assigned], 0.0) / chance * residual
         amount, residual = amount - correction, residual - correction
     return Added(amount, residual)
 

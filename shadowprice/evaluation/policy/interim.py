@@ -107,7 +107,7 @@ def at_equal_price(
 def _weights(trial: RandomizedRows, value: ArrayLike, cost: ArrayLike, price: float, propensity: Array) -> Array:
     """(N,): 1 / propensity where the policy gives the level that was given, else 0."""
     worth, paid = check_curves(value, cost, propensity.size)
-    given = check_index(trial.level, len(worth))
+    logged = check_index(trial.level, len(worth))
     # A row keeps its number however many come after it, and with it what a tie is decided by.
     chosen = Choices(worth, paid).decide([price], 0.5, np.arange(propensity.size)).level
-    return np.where(chosen == given, importance(np.ones(propensity.size), propensity), 0.0)
+    return np.where(chosen == logged, importance(np.ones(propensity.size), propensity), 0.0)

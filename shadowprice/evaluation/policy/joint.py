@@ -116,9 +116,9 @@ def at_budget(
         InvalidInput: sides that differ, or an entry of a trial that cannot be.
     """
     sides, requests, exploration = list(trials), spending.requests, spending.exploration
-    for name, given in (("candidate", candidate), ("incumbent", incumbent), ("requests", requests)):
-        if given is not None and set(given) != set(sides):
-            raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
+    for name, by_side in (("candidate", candidate), ("incumbent", incumbent), ("requests", requests)):
+        if by_side is not None and set(by_side) != set(sides):
+            raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(by_side)}", field=name)
     cells, drawn = _gathered(trials, _interval(trials, interval))
     may, caps = spending.allowed, spending.granted
 
@@ -129,9 +129,9 @@ def at_budget(
             for side in sides
         }
 
-    flats, more = flats_of(trials), [flats_of(each.trials) for each in spending.further if incumbent is None]
-    deciding = [each for each in (candidate, incumbent) if each is not None]
-    paths = [_Joint(trials, each, requests, estimator, cells, may, caps) for each in deciding]
+    flats, more = flats_of(trials), [flats_of(limit.trials) for limit in spending.further if incumbent is None]
+    deciding = [curves for curves in (candidate, incumbent) if curves is not None]
+    paths = [_Joint(trials, curves, requests, estimator, cells, may, caps) for curves in deciding]
     sizes = [cells[side].size for side in sides]
 
     def values(weight: Array) -> Array:
@@ -144,11 +144,11 @@ def at_budget(
         if others:
             other = others[0]
         elif more:
-            taken = [{side: each[side].at(part)[1] for side, part in parts.items()} for each in more]
+            taken = [{side: flat[side].at(part)[1] for side, part in parts.items()} for flat in more]
             other = _best_flat_within(levels, taken, spending, left)
         else:
             other = _best_flat(levels, requests, left)
-        own, other = ((1 - exploration) * each + exploration * explored[0] for each in (own, other))
+        own, other = ((1 - exploration) * total + exploration * explored[0] for total in (own, other))
         return np.stack([own, other, own - other], axis=1)
 
     own, other, difference = estimates(values, sum(sizes), drawn)
@@ -197,9 +197,9 @@ class _Joint:
 
     def _total(self, weight: Mapping[Side, Array]) -> tuple[Array, Array]:
         """Value and cost (B, L) of all requests."""
-        found = {side: policies.at(weight[side]) for side, policies in self.of.items()}
+        totals = {side: policies.at(weight[side]) for side, policies in self.of.items()}
         value, cost = (
-            np.sum([self._requests[side] * each[k] for side, each in found.items()], axis=0) for k in range(2)
+            np.sum([self._requests[side] * total[k] for side, total in totals.items()], axis=0) for k in range(2)
         )
         return value, cost
 
@@ -235,18 +235,18 @@ def _flats(
 
 def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:
     """Value (B,) of the best flat mixture at the budget (B,); a level that no row was given is left out."""
-    found = np.full(len(budget), np.nan)
+    values = np.full(len(budget), np.nan)
     for b in range(len(budget)):
         known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
-        if not all(each.any() for each in known.values()):
+        if not all(rows.any() for rows in known.values()):
             continue
         path = flat_frontier(
             {side: value[b][known[side]] for side, (value, _) in levels.items()},
             {side: cost[b][known[side]] for side, (_, cost) in levels.items()},
             requests,
         )
-        found[b] = np.interp(budget[b], path.cost, path.value)
-    return found
+        values[b] = np.interp(budget[b], path.cost, path.value)
+    return values
 
 
 def _best_flat_within(
@@ -257,41 +257,41 @@ def _best_flat_within(
 ) -> Array:
     """Value (B,) of the best flat mixture at the budget (B,) and within further ones; levels of no row are left out."""
     requests, exploration = spending.requests, spending.exploration
-    floors = [False, *(each.floor for each in spending.further)]
-    found = np.full(len(budget), np.nan)
+    floors = [False, *(limit.floor for limit in spending.further)]
+    values = np.full(len(budget), np.nan)
     for b in range(len(budget)):
         known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
-        if not all(each.any() for each in known.values()):
+        if not all(rows.any() for rows in known.values()):
             continue
-        drawn = [sum(requests[side] * float(np.nanmean(each[side][b])) for side in known) for each in taken]
+        drawn = [sum(requests[side] * float(np.nanmean(use[side][b])) for side in known) for use in taken]
         limits = [
-            (each.limit - exploration * one) / (1 - exploration)
-            for each, one in zip(spending.further, drawn, strict=True)
+            (limit.limit - exploration * one) / (1 - exploration)
+            for limit, one in zip(spending.further, drawn, strict=True)
         ]
-        found[b] = best_flat_value(
+        values[b] = best_flat_value(
             {side: value[b][known[side]] for side, (value, _) in levels.items()},
             [
                 {side: cost[b][known[side]] for side, (_, cost) in levels.items()},
-                *({side: each[side][b][known[side]] for side in known} for each in taken),
+                *({side: use[side][b][known[side]] for side in known} for use in taken),
             ],
             [float(budget[b]), *limits],
             floors,
             requests,
         )
-    return found
+    return values
 
 
 def _interval(trials: Mapping[Side, RandomizedRows], interval: Interval | None) -> Interval:
-    given = interval or Interval()
-    if given.cluster is not None or any(trial.account is None for trial in trials.values()):
-        return given
+    chosen = interval or Interval()
+    if chosen.cluster is not None or any(trial.account is None for trial in trials.values()):
+        return chosen
     accounts = [np.asarray(trial.account, dtype=str) for trial in trials.values()]
     partners = [
         own if trial.partner is None else np.asarray(trial.partner, dtype=str)
         for own, trial in zip(accounts, trials.values(), strict=True)
     ]
     known = any(trial.partner is not None for trial in trials.values())
-    return replace(given, cluster=np.concatenate(accounts), partner=np.concatenate(partners) if known else None)
+    return replace(chosen, cluster=np.concatenate(accounts), partner=np.concatenate(partners) if known else None)
 
 
 def _gathered(trials: Mapping[Side, RandomizedRows], interval: Interval) -> tuple[dict[Side, Clusters], Interval]:
@@ -302,13 +302,13 @@ def _gathered(trials: Mapping[Side, RandomizedRows], interval: Interval) -> tupl
         [None] * len(sizes) if way is None else list(np.split(np.asarray(way), ends))
         for way in (interval.cluster, interval.partner)
     ]
-    found = [
+    parts = [
         gathered(size, replace(interval, cluster=account, partner=partner))
         for size, account, partner in zip(sizes, *ways, strict=True)
     ]
     clusters, partners = (
-        None if whole is None else np.concatenate([np.asarray(getattr(each, name)) for _, each in found])
+        None if whole is None else np.concatenate([np.asarray(getattr(part, name)) for _, part in parts])
         for name, whole in (("cluster", interval.cluster), ("partner", interval.partner))
     )
-    cells = dict(zip(trials, (each for each, _ in found), strict=True))
+    cells = dict(zip(trials, (cell for cell, _ in parts), strict=True))
     return cells, replace(interval, cluster=clusters, partner=partners)

@@ -38,7 +38,7 @@ class Judged:
         if self.truth is None:
             return None
         level, row = np.asarray(self.trial.level), np.arange(self.truth[0].shape[1])
-        value, cost = (each[level, row] for each in self.truth)
+        value, cost = (truth[level, row] for truth in self.truth)
         exact = replace(self.trial, value=value, cost=cost, expected_value=self.truth[0], expected_cost=self.truth[1])
         return replace(self, trial=exact)
 
@@ -102,14 +102,14 @@ class Scores:
         """
         trial, chosen = judged.trial, np.asarray(judged.chosen)
         levels, count = np.asarray(trial.expected_value).shape
-        told = f"must have shape ({marginal.size}, {count}), got {chosen.shape}"
-        require(chosen.shape == (marginal.size, count), "chosen", told)
+        problem = f"must have shape ({marginal.size}, {count}), got {chosen.shape}"
+        require(chosen.shape == (marginal.size, count), "chosen", problem)
         require(shares.shape == (marginal.size, levels), "flat.shares", f"must have shape ({marginal.size}, {levels})")
         cells, first = together(count, trial.account, trial.partner, fields=("trial.account", "trial.partner"))
         allowed = np.ones((levels, count), dtype=bool) if judged.allowed is None else judged.allowed
         policy, level = (
-            LoggedPolicies(trial, iter(each), levels, "dr", cells, judged.granted, judged.allowed)
-            for each in (chosen, flat_levels(allowed))
+            LoggedPolicies(trial, iter(levels_of), levels, "dr", cells, judged.granted, judged.allowed)
+            for levels_of in (chosen, flat_levels(allowed))
         )
         account = np.char.add("row ", first.astype(str)) if trial.account is None else np.asarray(trial.account)[first]
         partner = account if trial.partner is None else np.asarray(trial.partner)[first]

@@ -89,8 +89,8 @@ def mend(rule: str, found: Estimate | float, target: float, rows: int | None = N
     if not math.isfinite(times):
         return MENDS[rule]
     count = "" if rows is None else f"{math.ceil(times * rows):,} test rows would show it, "
-    told = f"About {count}{times:.2g} times the present ones, if the value stays."
-    return told if count else f"About {times:.2g} times the present test rows would show it, if the value stays."
+    advice = f"About {count}{times:.2g} times the present ones, if the value stays."
+    return advice if count else f"About {times:.2g} times the present test rows would show it, if the value stays."
 
 
 def rows_needed(found: Estimate | float, target: float) -> float:

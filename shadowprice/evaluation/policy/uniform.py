@@ -163,14 +163,14 @@ def best_flat_value(
         rows.append(np.concatenate([sign * requests[side] * cost[side] for side in sides]))
         most.append(max(sign * limit, least + 1e-9 * abs(least)))
     one = np.concatenate([np.full(value[side].size, place) for place, side in enumerate(sides)])
-    found = linprog(
+    solution = linprog(
         -np.concatenate([requests[side] * value[side] for side in sides]),
         A_ub=np.stack(rows),
         b_ub=most,
         A_eq=(one == np.arange(len(sides))[:, None]).astype(float),
         b_eq=np.ones(len(sides)),
     )
-    return -float(found.fun) if found.status == 0 else float("nan")
+    return -float(solution.fun) if solution.status == 0 else float("nan")
 
 
 def _envelope(value: Array, cost: Array) -> list[int]:

@@ -140,14 +140,14 @@ def worth(
     for stage in stages:
         require(set(stage.rows) == set(requests), "requests", f"needs the sides of the rows, {sorted(stage.rows)}")
         require(stage.flat.marginal.size == grid.size, "shares", f"must be {stage.flat.marginal.size}")
-    found = _Groups(stages, requests)
-    at = {name: found.total(column).estimates(level) for name, column in COLUMNS.items()}
+    groups = _Groups(stages, requests)
+    at = {name: groups.total(column).estimates(level) for name, column in COLUMNS.items()}
     over = {
-        name: found.total(column, area).estimates(level)[0]
+        name: groups.total(column, area).estimates(level)[0]
         for name, column in COLUMNS.items()
         if name in ("lowest", "flat")
     }
-    each = _cost_of_one(found, level)
+    price = _cost_of_one(groups, level)
     truth = _truth(stages, requests, grid.size)
     return Worth(
         points=tuple(
@@ -159,9 +159,9 @@ def worth(
                 lowest=at["lowest"][place],
                 flat=at["flat"][place],
                 flat_lowest=at["flat_lowest"][place],
-                each=each[place],
+                each=price[place],
                 effective_rows={
-                    side: float(sum(each.effective_rows[place] for each in of)) for side, of in found.sides.items()
+                    side: float(sum(group.effective_rows[place] for group in of)) for side, of in groups.sides.items()
                 },
                 true_lowest=float(truth.lowest[place]),
                 true_flat=float(truth.flat[place]),
@@ -170,9 +170,10 @@ def worth(
         ),
         lowest=over["lowest"],
         flat=over["flat"],
-        rows={side: int(sum(each.rows.sum() for each in of)) for side, of in found.sides.items()},
+        rows={side: int(sum(group.rows.sum() for group in of)) for side, of in groups.sides.items()},
         accounts={
-            side: int(np.unique(np.concatenate([each.account for each in of])).size) for side, of in found.sides.items()
+            side: int(np.unique(np.concatenate([group.account for group in of])).size)
+            for side, of in groups.sides.items()
         },
         stages=len(stages),
         true_lowest=float(truth.lowest @ area),
@@ -201,32 +202,32 @@ class _Groups:
             side: [Scores.of(stage.rows[side], stage.flat.shares[side], stage.flat.marginal) for stage in stages]
             for side in requests
         }
-        self.all = [each for of in self.sides.values() for each in of]
+        self.all = [group for of in self.sides.values() for group in of]
         self.requests = [
-            requests[side] * each.rows.sum() / sum(other.rows.sum() for other in of)
+            requests[side] * group.rows.sum() / sum(other.rows.sum() for other in of)
             for side, of in self.sides.items()
-            for each in of
+            for group in of
         ]
         account, partner = (
-            np.concatenate([getattr(each, name) for each in self.all]) for name in ("account", "partner")
+            np.concatenate([getattr(group, name) for group in self.all]) for name in ("account", "partner")
         )
         alone = np.array_equal(account, partner)
         self._totals = StratifiedTotals(
-            [each.rows for each in self.all], self.requests, account, None if alone else partner
+            [group.rows for group in self.all], self.requests, account, None if alone else partner
         )
 
     def total(self, column: Callable[[Scores], Array], weights: Array | None = None) -> Total:
         """Totals of columns (cells, G) of the scores, or of their weighted sum."""
-        columns = [column(each) for each in self.all]
-        return self._totals.of(columns if weights is None else [each @ weights[:, None] for each in columns])
+        columns = [column(stage) for stage in self.all]
+        return self._totals.of(columns if weights is None else [values @ weights[:, None] for values in columns])
 
 
 def _cost_of_one(found: _Groups, level: float) -> list[Estimate | None]:
     """Cost above that of the lowest level per unit of value above it, at each budget."""
     paid = found.total(lambda each: each.cost - each.lowest[0])
     gained = found.total(lambda each: each.value - each.lowest[1])
-    both = found.total(lambda each: each.cost - each.lowest[0] + each.value - each.lowest[1])
-    covariance = (both.variance - paid.variance - gained.variance) / 2
+    sums = found.total(lambda each: each.cost - each.lowest[0] + each.value - each.lowest[1])
+    covariance = (sums.variance - paid.variance - gained.variance) / 2
     return [
         fieller(
             float(paid.value[place]),
@@ -255,16 +256,17 @@ def _truth(stages: Sequence[Stage], requests: Mapping[Side, float], budgets: int
         Stage(rows={side: known for side, row in stage.rows.items() if (known := row.known())}, flat=stage.flat)
         for stage in stages
     ]
-    if any(set(each.rows) != set(requests) for each in exact):
+    if any(set(group.rows) != set(requests) for group in exact):
         return _Truth(np.full(budgets, UNKNOWN), np.full(budgets, UNKNOWN))
-    found = _Groups(exact, requests)
-    value, cost = found.total(COLUMNS["value"]).value, found.total(COLUMNS["cost"]).value
+    groups = _Groups(exact, requests)
+    value, cost = groups.total(COLUMNS["value"]).value, groups.total(COLUMNS["cost"]).value
     means = {
         name: {
-            side: np.sum([getattr(each, name).sum(axis=0) for each in of], axis=0) / sum(each.rows.sum() for each in of)
-            for side, of in found.sides.items()
+            side: np.sum([getattr(group, name).sum(axis=0) for group in of], axis=0)
+            / sum(group.rows.sum() for group in of)
+            for side, of in groups.sides.items()
         }
         for name in ("level_value", "level_cost")
     }
     path = flat_frontier(means["level_value"], means["level_cost"], requests)
-    return _Truth(found.total(COLUMNS["lowest"]).value, value - np.interp(cost, path.cost, path.value))
+    return _Truth(groups.total(COLUMNS["lowest"]).value, value - np.interp(cost, path.cost, path.value))

@@ -88,7 +88,7 @@ def _joined(data: CurrentStatus, fit: HazardSegments) -> list[HazardSegments]:
     mass = [] if fit.base_mass is None else [fit.base_mass]
     fits = []
     for s in range(fit.hazard.size - 1):
-        both = (fit.hazard[s : s + 2] @ widths[s : s + 2]) / widths[s : s + 2].sum()
-        start = np.r_[mass, fit.hazard[:s], both, fit.hazard[s + 2 :]]
+        merged = (fit.hazard[s : s + 2] @ widths[s : s + 2]) / widths[s : s + 2].sum()
+        start = np.r_[mass, fit.hazard[:s], merged, fit.hazard[s + 2 :]]
         fits.append(fit_segments(data, np.delete(fit.edges, s + 1), start))
     return fits

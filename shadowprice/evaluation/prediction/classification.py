@@ -41,7 +41,7 @@ def _gini(y: Array, p: Array) -> Statistic:
     def statistic(weight: Array) -> Array:
         drawn = weight[:, order]
         start = np.zeros((len(weight), 1))
-        rows, held = (np.hstack([start, np.cumsum(each, axis=1)[:, ends]]) for each in (drawn, drawn * y[order]))
+        rows, held = (np.hstack([start, np.cumsum(counts, axis=1)[:, ends]]) for counts in (drawn, drawn * y[order]))
         area = (np.diff(rows, axis=1) * (held[:, 1:] + held[:, :-1])).sum(axis=1) / 2
         gini = ratio(area, rows[:, -1] * held[:, -1]) - 0.5
         return np.where(np.abs(gini) < 1e-12, 0.0, gini)

@@ -62,8 +62,8 @@ def mlss(response: Array, *, levels: ArrayLike, radius: float | None = None) -> 
 
 def _pair_share(response: Array, sign: int) -> Array:
     size = response.shape[0]
-    found = np.zeros(response.shape[1])
+    pairs = np.zeros(response.shape[1])
     for lower in range(size - 1):
         rise = response[lower + 1 :] - response[lower]
-        found += ((rise < -EQUAL) if sign < 0 else (np.abs(rise) <= EQUAL)).sum(axis=0)
-    return np.asarray(found / max(1, size * (size - 1) // 2))
+        pairs += ((rise < -EQUAL) if sign < 0 else (np.abs(rise) <= EQUAL)).sum(axis=0)
+    return np.asarray(pairs / max(1, size * (size - 1) // 2))

@@ -92,7 +92,7 @@ def combined(variances: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def _by(ids: ArrayLike, rows: int, field: str) -> Clusters:
-    found = Clusters(*codes(ids, field=field))
-    if found.of.size != rows:
-        raise InvalidInput(f"must have one entry per row, {rows}, got {found.of.size}", field=field)
-    return found
+    clusters = Clusters(*codes(ids, field=field))
+    if clusters.of.size != rows:
+        raise InvalidInput(f"must have one entry per row, {rows}, got {clusters.of.size}", field=field)
+    return clusters

@@ -101,9 +101,9 @@ def bands(
     Source: Efron and Tibshirani (1993), ch. 13; whole accounts: Cameron, Gelbach and Miller (2008); two ways: the
     same (2011); product weights: Owen (2007), Owen and Eckles (2012); expanded percentiles: Hesterberg (2015).
     """
-    found = _partitions(rows, interval)
-    drawn = [_replicates(statistic, clusters, interval) for clusters in found]
-    shape, samples = drawn[0].shape[1:], [each.reshape(len(each), -1) for each in drawn]
+    ways = _partitions(rows, interval)
+    drawn = [_replicates(statistic, clusters, interval) for clusters in ways]
+    shape, samples = drawn[0].shape[1:], [replicate.reshape(len(replicate), -1) for replicate in drawn]
     known = np.logical_and.reduce([np.isfinite(sample).any(axis=0) for sample in samples])
     samples = [np.where(np.isfinite(sample), sample, np.nan)[:, known] for sample in samples]
     variances = [np.nanvar(sample, axis=0) for sample in samples]
@@ -112,7 +112,7 @@ def bands(
         base = np.where(variances[1] > variances[0], samples[1], samples[0])
     own = np.nanvar(base, axis=0)
     widen = np.sqrt(np.divide(combined(variances), own, out=np.ones_like(own), where=own > 0))
-    center, tail = np.nanmean(base, axis=0), _tail(interval.level, min(each.size for each in found))
+    center, tail = np.nanmean(base, axis=0), _tail(interval.level, min(way.size for way in ways))
     limits = np.full((2, known.size), np.nan)
     limits[:, known] = center + widen * (np.nanquantile(base, [tail, 1 - tail], axis=0) - center)
     return limits[0].reshape(shape), limits[1].reshape(shape)
@@ -167,8 +167,8 @@ def _replicates(
 
 
 def _partitions(rows: int, interval: Interval) -> tuple[Clusters, ...]:
-    found = partitions(rows, interval.cluster, interval.partner, fields=FIELDS)
-    if min(each.size for each in found) < 2:
+    ways = partitions(rows, interval.cluster, interval.partner, fields=FIELDS)
+    if min(way.size for way in ways) < 2:
         field, noun = (FIELDS[0], "accounts") if interval.partner is None else (FIELDS[1], "partners")
         raise InvalidInput(f"an interval needs at least two {noun}", field=field)
-    return found
+    return ways

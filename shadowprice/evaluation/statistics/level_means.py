@@ -34,9 +34,9 @@ class Means:
 
     def contrast(self, coefficients: ArrayLike, measure: int = 0) -> Array:
         """Return the contrast with these coefficients (J,) of one measure."""
-        found = np.zeros_like(self.value)
-        found[measure] = coefficients
-        return found.ravel()
+        weights = np.zeros_like(self.value)
+        weights[measure] = coefficients
+        return weights.ravel()
 
     def at(self, contrast: Array) -> float:
         """Value of a contrast; levels without rows must have the coefficient 0."""
@@ -57,8 +57,8 @@ class Means:
             return 0.0
         # Both are scaled alike, because money and responses differ by orders of magnitude.
         scale = np.sqrt(other / one)
-        found = (self.variance(scale * first + second) - 2 * other) / (2 * scale)
-        return float(np.clip(found, -np.sqrt(one * other), np.sqrt(one * other)))
+        value = (self.variance(scale * first + second) - 2 * other) / (2 * scale)
+        return float(np.clip(value, -np.sqrt(one * other), np.sqrt(one * other)))
 
     def degrees(self, contrast: Array) -> float:
         """Degrees of freedom of a contrast of one measure (Welch and Satterthwaite), at most the clusters less 1."""
@@ -67,8 +67,8 @@ class Means:
         share = np.array([self.variance(np.eye(contrast.size)[k] * contrast[k]) for k in place])
         if not share.sum() > 0:
             return float(max(self.groups[levels].min(initial=2) - 1, 1))
-        each = np.maximum(self.groups[place % self.groups.size] - 1, 1)
-        return float(min(share.sum() ** 2 / (share**2 / each).sum(), max(self.clusters - 1, 1)))
+        free = np.maximum(self.groups[place % self.groups.size] - 1, 1)
+        return float(min(share.sum() ** 2 / (share**2 / free).sum(), max(self.clusters - 1, 1)))
 
     def estimate(self, contrast: Array, level: float = 0.95) -> Estimate:
         """Value of a contrast of one measure with its t interval."""
@@ -118,9 +118,9 @@ class LevelMeans:
         self.total = np.bincount(self.level, self.weight, minlength=levels)
         square = np.bincount(self.level, self.weight**2, minlength=levels)
         self.effective = np.divide(self.total**2, square, out=np.zeros(levels), where=square > 0)
-        found = partitions(self.level.size, account, partner, fields=("account", "partner"))
-        self._cells = [_Cells(each, self) for each in found]
-        self.clusters = min(each.size for each in found)
+        ways = partitions(self.level.size, account, partner, fields=("account", "partner"))
+        self._cells = [_Cells(way, self) for way in ways]
+        self.clusters = min(way.size for way in ways)
         self.groups = np.min([cell.groups for cell in self._cells], axis=0)
 
     def of(self, *measures: ArrayLike) -> Means:

@@ -40,11 +40,11 @@ def mean(
     weights = as_weights(weight, values.size)
     weights = weights / weights.sum()
     value = float(weights @ values)
-    found = partitions(values.size, cluster, partner, fields=("cluster", "partner"))
-    excess = [each.sums(weights * (values - value)) for each in found]
-    shares = [each.sums(weights) for each in found]
+    ways = partitions(values.size, cluster, partner, fields=("cluster", "partner"))
+    excess = [way.sums(weights * (values - value)) for way in ways]
+    shares = [way.sums(weights) for way in ways]
     if np.isin(values, (0.0, 1.0)).all():
-        variance = float(combined([np.asarray(each @ each) for each in excess]))
+        variance = float(combined([np.asarray(sums @ sums) for sums in excess]))
         return wilson(value, _effective_rows(value, variance, weights, shares), level)
     groups = [int(np.count_nonzero(share)) for share in shares]
     if min(groups) < 2:

@@ -51,25 +51,25 @@ def random_effects(effect: ArrayLike, influence: ArrayLike, *, level: float = 0.
     Raises:
         InvalidInput: shapes differ, or a window has fewer than two clusters.
     """
-    found = np.asarray(effect, dtype=np.float64)
+    effects = np.asarray(effect, dtype=np.float64)
     errors = np.asarray(influence, dtype=np.float64)
-    if found.ndim != 1 or found.size == 0 or errors.ndim != 2 or len(errors) != found.size:
+    if effects.ndim != 1 or effects.size == 0 or errors.ndim != 2 or len(errors) != effects.size:
         raise InvalidInput(
-            f"must have one row per effect, got {errors.shape} for {found.shape}; give (windows, clusters)",
+            f"must have one row per effect, got {errors.shape} for {effects.shape}; give (windows, clusters)",
             field="influence",
         )
     if (errors != 0).sum(axis=1).min() < 2:
         raise InvalidInput("a window has fewer than two clusters; leave it out", field="influence")
     within = (errors**2).sum(axis=1)
-    between = between_variance(found, within)
+    between = between_variance(effects, within)
     weight = 1.0 / (within + between)
     share = weight / weight.sum()
-    value = float(share @ found)
+    value = float(share @ effects)
     own = (share @ errors) ** 2
     variance = between * float(share @ share) + float(own.sum())
     degrees = effective(own) - 1.0
-    if found.size > 1:
-        degrees = min(degrees, found.size - 1.0)
+    if effects.size > 1:
+        degrees = min(degrees, effects.size - 1.0)
     error = float(np.sqrt(variance))
     # One effective cluster leaves a fraction of a degree: the interval is wide, not undefined.
     half = float(stats.t.ppf((1 + level) / 2, max(degrees, 1.0))) * error
@@ -78,10 +78,10 @@ def random_effects(effect: ArrayLike, influence: ArrayLike, *, level: float = 0.
 
 def between_variance(effect: ArrayLike, within: ArrayLike) -> float:
     """Variance between windows of effects (K,) with variances ``within`` (K,), by DerSimonian and Laird; at least 0."""
-    found, variance = (np.asarray(each, dtype=np.float64) for each in (effect, within))
+    effects, variance = (np.asarray(values, dtype=np.float64) for values in (effect, within))
     weight = 1.0 / variance
-    mean = weight @ found / weight.sum()
-    excess = float(weight @ (found - mean) ** 2) - (found.size - 1)
+    mean = weight @ effects / weight.sum()
+    excess = float(weight @ (effects - mean) ** 2) - (effects.size - 1)
     scale = float(weight.sum() - weight @ weight / weight.sum())
     return max(0.0, excess / scale) if scale > 0 else 0.0
 

@@ -30,8 +30,8 @@ class Total:
         """Estimate of each total with its t interval."""
         half = float(stats.t.ppf((1 + level) / 2, self.degrees)) * np.sqrt(self.variance)
         return [
-            Estimate(float(value), float(value - each), float(value + each), level)
-            for value, each in zip(self.value, half, strict=True)
+            Estimate(float(value), float(value - margin), float(value + margin), level)
+            for value, margin in zip(self.value, half, strict=True)
         ]
 
 
@@ -70,14 +70,14 @@ class StratifiedTotals:
         """Estimate Q totals from the sums over each cell, (cells, Q) of each group. O(cells · Q)."""
         value, size, excess = np.zeros(sums[0].shape[1]), np.zeros(sums[0].shape[1]), []
         for column, count, asked in zip(sums, self._rows, self._requests, strict=True):
-            each, mean = asked / count.sum(), column.sum(axis=0) / count.sum()
+            rate, mean = asked / count.sum(), column.sum(axis=0) / count.sum()
             value += asked * mean
-            size += each * np.sqrt((column**2).sum(axis=0))
-            excess.append(each * (column - count[:, None] * mean))
+            size += rate * np.sqrt((column**2).sum(axis=0))
+            excess.append(rate * (column - count[:, None] * mean))
         residual = np.concatenate(excess)
         variances = []
-        for found in self._clusters:
-            of_clusters = np.stack([found.sums(column) for column in residual.T], axis=1)
-            variances.append(found.size / (found.size - 1) * (of_clusters**2).sum(axis=0))
+        for clusters in self._clusters:
+            of_clusters = np.stack([clusters.sums(column) for column in residual.T], axis=1)
+            variances.append(clusters.size / (clusters.size - 1) * (of_clusters**2).sum(axis=0))
         variance = combined(variances)
         return Total(value, np.where(variance > (ROUNDING * size) ** 2, variance, 0.0), self._least - 1.0)

@@ -48,12 +48,12 @@ def balance(rows: LevelMeans, features: pd.DataFrame, accounts: int) -> Balance 
     shares of its values. Each comparison is a Wald test that the J means are equal, with the variance of
     :class:`~shadowprice.evaluation.statistics.level_means.LevelMeans`. O(N) for each feature.
     """
-    found = [(name, *_compare(rows, column)) for name, column in _columns(features).items()]
-    found = [each for each in found if np.isfinite(each[2])]
-    if not found:
+    columns = [(name, *_compare(rows, column)) for name, column in _columns(features).items()]
+    columns = [compared for compared in columns if np.isfinite(compared[2])]
+    if not columns:
         return None
-    name, difference, p_value = min(found, key=lambda each: (each[2], -abs(each[1])))
-    return Balance(len(features.columns), name, difference, min(1.0, p_value * len(found)), accounts)
+    name, difference, p_value = min(columns, key=lambda each: (each[2], -abs(each[1])))
+    return Balance(len(features.columns), name, difference, min(1.0, p_value * len(columns)), accounts)
 
 
 def _compare(rows: LevelMeans, column: Array) -> tuple[float, float]:
@@ -77,18 +77,18 @@ def _compare(rows: LevelMeans, column: Array) -> tuple[float, float]:
 
 def _columns(features: pd.DataFrame) -> Mapping[str, Array]:
     """Name of the feature, or of one of its values → numbers (N,)."""
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     for name in features.columns:
         label = str(name)[2:]
         if str(name).startswith("c_"):
             text = features[name].astype(object).where(features[name].notna(), "unknown").astype(str)
             for value in text.value_counts().index[:CATEGORIES]:
-                found[f"{label} = {value}"] = (text == value).to_numpy(dtype=np.float64)
+                columns[f"{label} = {value}"] = (text == value).to_numpy(dtype=np.float64)
             continue
         number = features[name].to_numpy(dtype=np.float64)
         known = np.isfinite(number)
         if known.any():
-            found[label] = np.where(known, number, number[known].mean())
+            columns[label] = np.where(known, number, number[known].mean())
         if LEAST_MISSING < 1 - known.mean() < 1 - LEAST_MISSING:
-            found[f"{label} is known"] = known.astype(np.float64)
-    return found
+            columns[f"{label} is known"] = known.astype(np.float64)
+    return columns

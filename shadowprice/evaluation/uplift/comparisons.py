@@ -72,7 +72,7 @@ def side_evidence(
     for j in range(rows.levels):
         inside = rows.level == j
         own = [None if ids is None else np.asarray(ids)[inside] for ids in (rows.account, rows.partner)]
-        found = LevelEvidence(
+        evidence = LevelEvidence(
             level=j,
             name=names[j] if names else "",
             incentive=int(amounts[j]),
@@ -87,7 +87,7 @@ def side_evidence(
             cost_each=None,
             why_no_cost="" if j == base else "too few rows",
         )
-        levels.append(_compared(found, means, base) if j in known and j != base else found)
+        levels.append(_compared(evidence, means, base) if j in known and j != base else evidence)
     levels = _adjusted(levels, means, base) if shared.drawn else [_undrawn(level, base) for level in levels]
     trend = _trend(amounts, count, known) if ordered and known.size > 1 else None
     slope = None if trend is None or not shared.drawn else means.estimate(means.contrast(trend))
@@ -111,9 +111,9 @@ def side_evidence(
 
 def _accounts(level: NDArray[np.int64], account: ArrayLike | None, levels: int) -> list[int]:
     if account is None:
-        return [int(each) for each in np.bincount(level, minlength=levels)]
+        return [int(count) for count in np.bincount(level, minlength=levels)]
     of = np.unique(np.asarray(account), return_inverse=True)[1]
-    return [int(each) for each in np.bincount(np.unique(of * levels + level) % levels, minlength=levels)]
+    return [int(count) for count in np.bincount(np.unique(of * levels + level) % levels, minlength=levels)]
 
 
 def _mean(values: Array, weight: Array, own: list[NDArray[np.generic] | None]) -> Estimate:
@@ -137,19 +137,19 @@ def _compared(found: LevelEvidence, means: Means, base: int) -> LevelEvidence:
         means.covariance(own, lowest),
         degrees=degrees,
     )
-    each = fieller(
+    price = fieller(
         means.at(cost),
         means.at(response),
         (means.variance(cost), means.variance(response)),
         means.covariance(cost, response),
         degrees=degrees,
     )
-    why = _no_cost(difference, means.at(cost)) or ("" if each else "the extra responses may be none")
+    why = _no_cost(difference, means.at(cost)) or ("" if price else "the extra responses may be none")
     return replace(
         found,
         difference=difference,
         relative=None if ratio is None else Estimate(ratio.value - 1, ratio.low - 1, ratio.high - 1, ratio.level),
-        cost_each=None if why else each,
+        cost_each=None if why else price,
         why_no_cost=why,
     )
 
@@ -194,7 +194,7 @@ def _verdict(levels: list[LevelEvidence], slope: Estimate | None, p_value: float
     if slope is not None and p_value is not None and p_value < ERROR:
         return "identified" if slope.value > 0 else "wrong way"
     level = ERROR if slope is None else SURE
-    sure = [each.surely for each in levels if each.surely and each.p_value is not None and each.p_value < level]
+    sure = [entry.surely for entry in levels if entry.surely and entry.p_value is not None and entry.p_value < level]
     if max(sure, default=0.0) > 0:
         return "identified"
     return "wrong way" if sure else "not identified"

@@ -77,7 +77,7 @@ def lift(y: Array, score: Array, treatment: Array, *, share: float = 0.3) -> Sta
 
     def statistic(weight: Array) -> Array:
         at = _at_shares(curve(weight), np.array([share]))
-        treated, control, gained, lost = (each[:, 0] for each in at)
+        treated, control, gained, lost = (column[:, 0] for column in at)
         return ratio(gained, treated) - ratio(lost, control)
 
     return statistic
@@ -95,7 +95,7 @@ def wau(y: Array, score: Array, treatment: Array, *, bins: int = 10) -> Statisti
 
     def statistic(weight: Array) -> Array:
         at = _at_shares(curve(weight), np.arange(bins + 1) / bins)
-        treated, control, gained, lost = (np.diff(each, axis=1) for each in at)
+        treated, control, gained, lost = (np.diff(column, axis=1) for column in at)
         held = (treated > 1e-9) & (control > 1e-9)
         effect = np.where(held, _or_zero(gained, treated) - _or_zero(lost, control), 0.0)
         return ratio((treated * effect).sum(axis=1), (treated * held).sum(axis=1))
@@ -137,11 +137,11 @@ def _at_shares(curves: tuple[Array, ...], shares: Array) -> list[Array]:
     """The cumulative columns where the rows reach each share, interpolated within a tie: (B, S) each."""
     total = curves[0] + curves[1]
     wanted = shares * total[:, -1:]
-    found = [np.empty((len(total), shares.size)) for _ in curves]
+    parts = [np.empty((len(total), shares.size)) for _ in curves]
     for b in range(len(total)):
-        for out, column in zip(found, curves, strict=True):
+        for out, column in zip(parts, curves, strict=True):
             out[b] = np.interp(wanted[b], total[b], column[b])
-    return found
+    return parts
 
 
 def _area(x: Array, height: Array) -> Array:

@@ -68,20 +68,20 @@ def shares(level: ArrayLike, propensity: ArrayLike, levels: int, account: ArrayL
     planned = np.divide(count, inverse, out=np.full(levels, np.nan), where=inverse > 0)
     uniform = bool(np.all(np.abs(chance - planned[index]) <= ALIKE * planned[index]))
     drawn = bool((chance < 1).any())
-    found = count / max(index.size, 1)
+    observed = count / max(index.size, 1)
     if not drawn or index.size < 2:
-        return Shares(planned, found, uniform, drawn, None)
+        return Shares(planned, observed, uniform, drawn, None)
     owner = np.arange(index.size) if account is None else codes(account, field="account")[0]
     if np.unique(owner * levels + index).size == np.unique(owner).size:
         first = np.unique(owner, return_index=True)[1]
         index, chance, owner = index[first], chance[first], np.arange(first.size)
     if uniform:
-        return Shares(planned, found, uniform, drawn, _pearson(index, owner, planned))
+        return Shares(planned, observed, uniform, drawn, _pearson(index, owner, planned))
     distance = _sums(index, chance, owner, levels)
     tested = np.isfinite(distance)
     largest = float(stats.norm.sf(distance[tested].max(initial=-np.inf)))
     partial = np.flatnonzero(tested & (distance < stats.norm.ppf(CHANCE))).tolist()
-    return Shares(planned, found, uniform, drawn, min(1.0, largest * max(int(tested.sum()), 1)), tuple(partial))
+    return Shares(planned, observed, uniform, drawn, min(1.0, largest * max(int(tested.sum()), 1)), tuple(partial))
 
 
 def _pearson(index: NDArray[np.int64], owner: NDArray[np.intp], planned: Array) -> float:
@@ -115,7 +115,7 @@ def _design_effect(index: NDArray[np.int64], owner: NDArray[np.intp], planned: A
 
 def _sums(index: NDArray[np.int64], chance: Array, owner: NDArray[np.intp], levels: int) -> Array:
     """Distance (J,) of each level's sum of inverse propensities from N, in standard errors; NaN of few rows."""
-    found = np.full(levels, np.nan)
+    scores = np.full(levels, np.nan)
     for j in range(levels):
         weight = np.where(index == j, 1.0 / chance, 0.0)
         if np.count_nonzero(weight) < LEAST_ROWS:
@@ -123,5 +123,5 @@ def _sums(index: NDArray[np.int64], chance: Array, owner: NDArray[np.intp], leve
         excess = np.bincount(owner, weight - 1.0)
         variance = max(float((weight * (weight - 1.0)).clip(0).sum()), float(excess @ excess))
         if variance > 0:
-            found[j] = (weight.sum() - index.size) / np.sqrt(variance)
-    return found
+            scores[j] = (weight.sum() - index.size) / np.sqrt(variance)
+    return scores

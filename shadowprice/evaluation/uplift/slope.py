@@ -90,8 +90,8 @@ def within_slope(
     of, groups = crossed(*cells, field="cells")
     if of.size != rows:
         raise InvalidInput(f"must have one entry per row, {rows}", field="cells")
-    found = partitions(rows, cluster, partner, fields=("cluster", "partner"))
-    owners = min(each.size for each in found)
+    ways = partitions(rows, cluster, partner, fields=("cluster", "partner"))
+    owners = min(way.size for way in ways)
     response, amount = (_within(columns[name], of, groups) for name in ("y", "value"))
     spread = np.bincount(of, np.abs(amount) > 1e-9 * np.abs(columns["value"]).max(), minlength=groups)
     square = float(amount @ amount)
@@ -100,7 +100,7 @@ def within_slope(
     if rows <= groups + 1 or owners < 2:
         raise InvalidInput("too few rows, accounts or partners for a standard error", field="cells")
     slope = float(amount @ response) / square
-    scores = [(each.size, each.sums(amount * (response - slope * amount))) for each in found]
+    scores = [(way.size, way.sums(amount * (response - slope * amount))) for way in ways]
     variance = combined([np.asarray(size / (size - 1) * (score @ score)) for size, score in scores])
     error = float(np.sqrt((rows - 1) / (rows - groups - 1) * variance)) / square
     informative = int(np.isin(of, np.flatnonzero(spread)).sum())
@@ -165,7 +165,7 @@ def slope_over_windows(
         raise InvalidInput(f"must have one entry per row, {rows}", field="cells" if cell.size != rows else "cluster")
     response, amount = (_within(columns[name], of, groups) for name in ("y", "value"))
     varies = np.abs(amount) > 1e-9 * np.abs(columns["value"]).max(initial=0.0)
-    found, influence, squares = [], [], {}
+    rises, influence, squares = [], [], {}
     for k in range(windows):
         inside = varies & (when == k)
         if not inside.any():
@@ -178,14 +178,14 @@ def slope_over_windows(
         left_out = np.bincount(owner[inside], score, minlength=owners) / np.maximum(square - own, 1e-12 * square)
         # Two clusters that differ are the least from which an error can be estimated.
         if count >= 2 and np.count_nonzero(left_out) >= 2:
-            found.append(rise)
+            rises.append(rise)
             influence.append(left_out * np.sqrt((count - 1) / count))
             squares[k] = square
-    if not found:
+    if not rises:
         raise InvalidInput(
             "does not vary within two clusters of any window, so the slope cannot be estimated", field="value"
         )
-    mean = random_effects(found, influence, level=level)
+    mean = random_effects(rises, influence, level=level)
     informative = np.isin(of, np.unique(of[varies]))
     of_window = np.zeros(windows)
     of_window[list(squares)] = mean.share / np.array(list(squares.values()))
@@ -199,7 +199,7 @@ def slope_over_windows(
         cells=groups,
         clusters=int(np.unique(owner[informative]).size),
         informative_rows=int(informative.sum()),
-        windows=len(found),
+        windows=len(rises),
         between=float(np.sqrt(mean.between)),
     )
     return slope, weight

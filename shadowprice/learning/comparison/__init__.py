@@ -1,1 +1,1 @@
-"""A model beside the one it would replace, on the test rows: what each brings, and how well it predicts."""
+"""Comparison of a model with the one it would replace, on the test rows: value and accuracy of predictions."""

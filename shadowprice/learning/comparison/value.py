@@ -65,10 +65,11 @@ def compare_value(
     prices of its further budgets beside that of the main one. The prices are those of the window on the model's own
     curves of the test rows. Uniform dosing keeps the rules and all these budgets.
 
-    With a least return every value is net of so much of each unit of cost: no policy spends what returns less.
+    With a least return, that return on each unit of cost is taken off every value: no policy spends money that
+    returns less.
 
-    With traffic every policy also keeps the caps: what it would give a row is given to the share of such requests that
-    the caps of its account and partner grant in the window, and the others get the level without incentive.
+    With traffic every policy also keeps the caps. The caps of a row's account and partner grant the incentive to a
+    share of such requests in the window; the other requests get the level without incentive.
 
     Args:
         data: the training set.
@@ -77,29 +78,30 @@ def compare_value(
         replications: of the bootstrap.
 
     Returns:
-        The comparison, values of a campaign for money in major units, or why there is none.
+        The comparison, with values in major units where the campaign's value is money; or the reason why there is
+        none.
     """
     campaign, requests, coverage, traffic = window.campaign, window.requests, window.coverage, window.traffic
     able: dict[Side, NDArray[np.bool_]] = {}
-    both = [curves] if incumbent is None else [curves, incumbent]
+    candidates = [curves] if incumbent is None else [curves, incumbent]
     if coverage is not None:
-        both = [marked(coverage, data, each) for each in both]
-        able = {side: able_accounts(each) for side, each in both[0].items()}
-        both = [{side: each.take(able[side]) for side, each in one.items()} for one in both]
-        if not all(each.accounts for each in both[0].values()):
+        candidates = [marked(coverage, data, sides) for sides in candidates]
+        able = {side: able_accounts(curve) for side, curve in candidates[0].items()}
+        candidates = [{side: curve.take(able[side]) for side, curve in one.items()} for one in candidates]
+        if not all(curve.accounts for curve in candidates[0].values()):
             return "the rules allow no test row of a side an incentive"
     asked = {side: float(requests.get(side, 0.0)) * float(able[side].mean() if able else 1.0) for side in curves}
-    trials = trials_of(data, campaign, both[0], able)
+    trials = trials_of(data, campaign, candidates[0], able)
     if isinstance(trials, str):
         return trials
     caps: list[dict[Side, CapsAhead]] = [{}, {}]
     if coverage is not None and traffic is not None and campaign.limits.caps:
-        caps = [caps_ahead(campaign, each, requests, traffic) for each in both]
+        caps = [caps_ahead(campaign, sides, requests, traffic) for sides in candidates]
     try:
-        policies = [_policies(campaign, *each, asked, coverage) for each in zip(both, caps, strict=False)]
+        policies = [_policies(campaign, *pair, asked, coverage) for pair in zip(candidates, caps, strict=False)]
     except NotCertified as error:
         return f"the campaign has no price: {error}"
-    found = at_budget(
+    comparison = at_budget(
         trials,
         policies[0],
         policies[1] if incumbent is not None else None,
@@ -107,15 +109,15 @@ def compare_value(
             requests=asked,
             budget=_limit(campaign, requests),
             exploration=campaign.exploration,
-            allowed={side: each.allowed for side, each in both[0].items() if each.allowed is not None},
+            allowed={side: curve.allowed for side, curve in candidates[0].items() if curve.allowed is not None},
             # Grants depend on the levels that are chosen, not on the curves that choose them.
-            granted={side: each.share for side, each in caps[0].items()},
-            further=_flat_limits(campaign, data, trials, both[0], able) if coverage is not None else (),
+            granted={side: cap.share for side, cap in caps[0].items()},
+            further=_flat_limits(campaign, data, trials, candidates[0], able) if coverage is not None else (),
         ),
         interval=Interval(replications=replications),
     )
-    told = {name: getattr(found, name).times(campaign.told_in) for name in ("candidate", "rival", "difference")}
-    return replace(found, price=campaign.told_in * (found.price + campaign.least_return), **told)
+    amounts = {name: getattr(comparison, name).times(campaign.told_in) for name in ("candidate", "rival", "difference")}
+    return replace(comparison, price=campaign.told_in * (comparison.price + campaign.least_return), **amounts)
 
 
 def compare_value_at_every_look(
@@ -125,7 +127,7 @@ def compare_value_at_every_look(
     incumbent: Mapping[Side, Curves],
     window: CampaignWindow,
 ) -> Compared | str:
-    """Compare both net of money at the price that the candidate would be served at, solved on the validation split.
+    """Compare both policies net of money at the price that the validation split gives the candidate.
 
     Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
     """
@@ -205,7 +207,7 @@ def caps_ahead(
         caps={cap.name: CapUse.of({}, {}) for cap in campaign.limits.caps},
         observed_at=campaign.starts_at,
     )
-    found = {}
+    ahead_of = {}
     for side, curve in curves.items():
         assert curve.owners is not None
         who, pairs = traffic.accounts[side], traffic.pairs.get(side)
@@ -215,8 +217,8 @@ def caps_ahead(
         else:
             shares.append(np.zeros(curve.accounts))
         ahead = np.full(campaign.hours, float(requests.get(side, 0.0)) / campaign.hours)
-        found[side] = CapsAhead(campaign, side, curve, spend, ahead, 0, shares=np.stack(shares))
-    return found
+        ahead_of[side] = CapsAhead(campaign, side, curve, spend, ahead, 0, shares=np.stack(shares))
+    return ahead_of
 
 
 def _owner_shares(
@@ -247,7 +249,7 @@ def _policies(
     further = np.array([prices[name] for name in campaign.priced[1:]])
     net = {side: Choices.marked(campaign, side, curve).net_of(further) for side, curve in curves.items()}
     least = campaign.least_return
-    return {side: (each.value - least * each.charges, each.charges) for side, each in net.items()}
+    return {side: (worth.value - least * worth.charges, worth.charges) for side, worth in net.items()}
 
 
 def solve_rows(
@@ -272,10 +274,10 @@ def _flat_limits(
     curves: Mapping[Side, Curves],
     able: Mapping[Side, NDArray[np.bool_]],
 ) -> list[FlatLimit]:
-    """Further budgets of the campaign, with what the test rows took of each and what the curves expect."""
+    """Further budgets of the campaign, with the amounts that test rows took of each and that the curves expect."""
     tests = {side: data.part("test")[side] for side in trials}
     tests = {side: test[able[side]] if side in able else test for side, test in tests.items()}
-    found = []
+    limits = []
     for place, budget in enumerate(campaign.group_budgets):
         rows = {}
         for side, trial in trials.items():
@@ -289,8 +291,8 @@ def _flat_limits(
             elif budget.form == "per_response":
                 paid = paid - budget.limit * terms.measure(y)
             rows[side] = replace(trial, cost=inside * paid, expected_cost=inside * expected)
-        found.append(FlatLimit(rows, whole_limit(campaign, budget), budget.sense == "at_least"))
-    return found
+        limits.append(FlatLimit(rows, whole_limit(campaign, budget), budget.sense == "at_least"))
+    return limits
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -309,7 +311,7 @@ def trials_of(
 
     ``able`` chooses the rows of a side that the curves are of; all of a side that is missing.
     """
-    found: dict[Side, RandomizedRows] = {}
+    trials: dict[Side, RandomizedRows] = {}
     for side, own in curves.items():
         rows = data.rows[side]
         test = rows["split"].to_numpy() == split
@@ -324,13 +326,13 @@ def trials_of(
         # The candidate has not seen these rows, so its curves may serve as the outcome model of every policy.
         value, cost = _policy(campaign, side, own)
         trial = trial_of(rows[test], chance[test], campaign, side, own.worth)
-        found[side] = replace(
+        trials[side] = replace(
             trial,
             partner=row_partners(rows[test], side, data.snapshots),
             expected_value=value,
             expected_cost=cost,
         )
-    return found
+    return trials
 
 
 def trial_of(

@@ -27,8 +27,8 @@ SIDE: Side = "customer"
 class Baselines:
     """Baselines on held-out sessions, with 95 % intervals.
 
-    one_voucher  value of all requests where everybody is given the same voucher, the best one, until the money ends
-    greedy       value where each is given the voucher of their largest response, until the money ends
+    one_voucher  value of all requests where everybody gets the same voucher, the best one, until the budget is spent
+    greedy       value where each person gets the voucher of their largest response, until the budget is spent
     auc, brier   of trees that read profile and voucher; None where lightgbm is not installed
     auc_gain     AUC of the model less that of the trees
     """
@@ -48,7 +48,7 @@ class Baselines:
 def baselines(
     curves: Curves, data: TrainingSet, campaign: Campaign, requests: float, replications: int = 400
 ) -> Baselines:
-    """Compute the baselines; what a voucher brings is estimated doubly robust, as for the model's own policy.
+    """Compute the baselines; the effect of a voucher is estimated doubly robust, as for the model's own policy.
 
     Args:
         curves: (J, N) of the model on the test sessions.
@@ -85,7 +85,7 @@ def baselines(
     own = metrics.auc.statistic(y, at_level(curves, level))
     other = metrics.auc.statistic(y, theirs)
     gain = bootstrap(lambda weight: own(weight) - other(weight), np.ones(rows), interval)
-    auc, brier = (each(y, theirs, interval=interval) for each in (metrics.auc, metrics.mse))
+    auc, brier = (metric(y, theirs, interval=interval) for metric in (metrics.auc, metrics.mse))
     return Baselines(one, greedy, auc, brier, gain)
 
 

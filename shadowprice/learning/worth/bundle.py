@@ -73,12 +73,12 @@ def worth_of_bundle(
 
         most = max(len(rows) for rows in data.serving.values())
         stage("judge")
-        found = find_worth(
+        worth = find_worth(
             served,
             data,
             Terms(campaign, requests, coverage, traffic),
             fit=fit if dataset.split.by == "account" and most <= FITTED_ACCOUNTS else None,
             truth=dataset.truth,
         )
-        write_whole(out, to_json(found))
-        return found
+        write_whole(out, to_json(worth))
+        return worth

@@ -25,7 +25,7 @@ FITTED_ACCOUNTS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class FoundWorth:
-    """Worth of a policy, or the reason why it cannot be told."""
+    """Worth of a policy, or the reason why it cannot be estimated."""
 
     worth: Worth | None = None
     absent: str = ""

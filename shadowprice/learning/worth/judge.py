@@ -89,15 +89,15 @@ class Rows:
 
     def decide(self, campaign: Campaign, policy: Policy | None) -> dict[Side, Levels]:
         """Levels (n,) of each side by a policy; without one, the cheapest ones."""
-        found = {}
+        levels = {}
         main, *further = [1.0, *(0.0 for _ in campaign.priced[1:])] if policy is None else policy.prices
         for side, curves in self.curves.items():
             net = Choices.marked(campaign, side, curves).net_of(np.array(further))
             if policy is None:
                 net = replace(net, value=np.zeros_like(net.value))
             tie_share = policy.tie_share if policy else 0.0
-            found[side] = net.decide([main], tie_share, np.arange(curves.accounts)).level
-        return found
+            levels[side] = net.decide([main], tie_share, np.arange(curves.accounts)).level
+        return levels
 
 
 def judge(
@@ -115,7 +115,7 @@ def judge(
     The price of each budget is solved on the curves of the validation rows, which count for all requests of the
     window. A budget that does not pay for the cheapest levels buys these. The flat mixture is chosen by training and
     validation rows, at the cost that the outcomes of the validation rows show (doubly robust): expected costs would
-    err downwards, as the policy chooses what the curves overrate.
+    err downwards, as the policy chooses the levels that the curves overrate.
 
     Raises:
         InvalidInput: rows without propensities, or no row of a side that rules allow an incentive.
@@ -127,9 +127,9 @@ def judge(
     for share in shares:
         campaign = terms.at(share)
         policy = _policy(campaign, before, terms.coverage)
-        for found, where in ((tried, before), (chosen, rows)):
+        for by_side, where in ((tried, before), (chosen, rows)):
             for side, level in where.decide(campaign, policy).items():
-                found[side].append(level)
+                by_side[side].append(level)
     levels = {side: curve.levels.size for side, curve in rows.curves.items()}
     above = np.sum([before.requests[side] * _above_lowest(before, side, tried[side]) for side in levels], axis=0)
     learned, allowed = _learned(data, terms)
@@ -181,7 +181,7 @@ def _above_lowest(rows: Rows, side: Side, chosen: Sequence[Levels]) -> NDArray[n
 
 def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, RandomizedRows], dict[Side, NDArray[np.bool_]]]:
     """Training and validation rows of every side that rules allow some level, and the levels (J, n) that they allow."""
-    found: dict[Side, RandomizedRows] = {}
+    trials: dict[Side, RandomizedRows] = {}
     allowed: dict[Side, NDArray[np.bool_]] = {}
     for side, rows in data.rows.items():
         chance, learned = judged_propensity(rows), (rows["split"] != "test").to_numpy(dtype=np.bool_)
@@ -192,8 +192,8 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, RandomizedRows
             learned[learned] = able
             allowed[side] = may[:, able]
         asked = side_requests(data, side, rows[learned])
-        found[side] = trial_of(rows[learned], chance[learned], terms.paid, side, terms.coverage.worth(asked))
-    return found, allowed
+        trials[side] = trial_of(rows[learned], chance[learned], terms.paid, side, terms.coverage.worth(asked))
+    return trials, allowed
 
 
 def _truth(

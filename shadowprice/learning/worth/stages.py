@@ -14,8 +14,8 @@ from shadowprice.decision import uniform
 from shadowprice.learning.training_set import TrainingSet
 
 EDGES = (0.4, 0.7, 1.0)
-"""Shares of the accounts outside the test split: those before the first learn only; each later part judges, then
-learns."""
+"""Shares of the accounts outside the test split: accounts before the first share only learn; each later part
+judges, then learns."""
 HELD_OUT = 0.18
 """Share of the accounts that a model learns from on which it is stopped and calibrated, and its price is found."""
 
@@ -41,4 +41,4 @@ def earlier_stages(data: TrainingSet) -> Iterator[TrainingSet]:
 def _places(account: pd.Series, purpose: str) -> NDArray[np.float64]:
     """Place of each row's account in [0, 1)."""
     code, unique = pd.factorize(account.astype(str))
-    return np.array([uniform(f"{purpose}/{each}") for each in unique])[code]
+    return np.array([uniform(f"{purpose}/{name}") for name in unique])[code]

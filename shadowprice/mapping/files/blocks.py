@@ -49,12 +49,12 @@ def codec_of(encoding: str) -> str:
         ValueError: there is no such encoding of text.
     """
     try:
-        found = codecs.lookup(encoding)
+        codec = codecs.lookup(encoding)
     except (LookupError, ValueError) as error:
         raise ValueError(f"must be an encoding such as utf-8 or windows-1252; got {encoding[:60]!r}") from error
-    if found.name in _NOT_OF_TEXT or not getattr(found, "_is_text_encoding", True):
+    if codec.name in _NOT_OF_TEXT or not getattr(codec, "_is_text_encoding", True):
         raise ValueError(f"must be an encoding of text files such as utf-8 or windows-1252; got {encoding!r}")
-    return found.name
+    return codec.name
 
 
 def marked_encoding(head: bytes) -> str:

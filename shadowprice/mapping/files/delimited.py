@@ -170,7 +170,7 @@ class Delimited:
         if len(piece.strays):
             yield STRAY, piece.strays
         # Arrow leaves a mark before the first cell of a piece out.
-        marks = [each.start() for each in re.finditer(codecs.BOM_UTF8, piece.content)]
+        marks = [mark.start() for mark in re.finditer(codecs.BOM_UTF8, piece.content)]
         if marks and (begins := np.isin(np.append(0, piece.ends[:-1]), marks)).any():
             yield MARK, np.flatnonzero(begins)
         if b"\0" in piece.content:

@@ -61,8 +61,8 @@ def find_dialect(path: Path, *, delimiter: str = "", quote: str = '"', encoding:
     if not delimiter and sample[:4].lower() == b"sep=":
         delimiter = sample[4:5].decode(errors="ignore").strip(string.ascii_letters + string.digits + "\r\n\"'\0")
     tried = [delimiter] if delimiter else DELIMITERS
-    found = [_fit(sample, each, quote, encoding, header, whole) for each in tried]
-    return max(found, key=lambda each: (each.width > 1, each.share, each.width))
+    fits = [_fit(sample, mark, quote, encoding, header, whole) for mark in tried]
+    return max(fits, key=lambda each: (each.width > 1, each.share, each.width))
 
 
 def names_of(text: str, dialect: Dialect) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _header(records: Records, delimiter: str) -> int:
         if records.blank[place]:
             continue
         text, cells = records.text(place), int(records.cells[place])
-        lone = sum(bool(each.strip().strip('"')) for each in text.split(delimiter)) <= 1
+        lone = sum(bool(name.strip().strip('"')) for name in text.split(delimiter)) <= 1
         title = width > 1 and (cells == 1 or (lone and width > 2))
         remark = cells != width and text.lstrip('"').startswith("#")
         if not (title or remark or text.lower().startswith("sep=")):

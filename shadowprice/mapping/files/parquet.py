@@ -48,16 +48,16 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     """Return the type of a column that has these types in several files; None where they do not fit."""
-    known = list(dict.fromkeys(each for each in map(plain_type, types) if not pa.types.is_null(each)))
+    known = list(dict.fromkeys(kind for kind in map(plain_type, types) if not pa.types.is_null(kind)))
     if len(known) <= 1:
         return known[0] if known else pa.string()
-    if all(pa.types.is_integer(each) for each in known):
+    if all(pa.types.is_integer(kind) for kind in known):
         return pa.int64()
-    if all(pa.types.is_decimal(each) for each in known):
-        return pa.decimal128(38, max(each.scale for each in known))
-    if all(pa.types.is_integer(each) or pa.types.is_floating(each) for each in known):
+    if all(pa.types.is_decimal(kind) for kind in known):
+        return pa.decimal128(38, max(kind.scale for kind in known))
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in known):
         return pa.float64()
-    if all(pa.types.is_timestamp(each) for each in known) and len({each.tz for each in known}) == 1:
+    if all(pa.types.is_timestamp(kind) for kind in known) and len({kind.tz for kind in known}) == 1:
         return pa.timestamp("us", known[0].tz)
     return None
 
@@ -90,9 +90,9 @@ def read_batches(
     with _opened(path, [name for name, own in zip(schema.names, schema.types, strict=True) if _is_text(own)]) as file:
         metadata = file.metadata
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-        told = sum(group.total_byte_size for group in groups)
-        total = _checked(max(told, ROW_BYTES * metadata.num_rows), most, size)
-        rows = max(1, min(rows, BATCH_BYTES * max(metadata.num_rows, 1) // max(told, 1)))
+        stated = sum(group.total_byte_size for group in groups)
+        total = _checked(max(stated, ROW_BYTES * metadata.num_rows), most, size)
+        rows = max(1, min(rows, BATCH_BYTES * max(metadata.num_rows, 1) // max(stated, 1)))
         total = 0
         for batch in file.iter_batches(rows, columns=names):
             held = max(sum(map(_bytes, batch.columns)), ROW_BYTES * batch.num_rows)

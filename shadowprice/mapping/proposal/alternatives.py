@@ -14,7 +14,7 @@ CONTROL = re.compile(r"\b(no|none|nothing|control|holdout|baseline|placebo|untre
 
 def alternatives(free: Sequence[Cells]) -> Cells | None:
     """Return the column that names the offer of each row: by its own name, or the only text of several values."""
-    texts = [each for each in free if each.kind == "text" and len(each.values) > 1 and not each.unique]
+    texts = [column for column in free if column.kind == "text" and len(column.values) > 1 and not column.unique]
     named = [text for text in texts if hinted(text, "offer_id")]
     several = [text for text in texts if len(text.values) > 2]
     return next(iter(named or (several if len(several) == 1 else [])), None)
@@ -22,8 +22,8 @@ def alternatives(free: Sequence[Cells]) -> Cells | None:
 
 def control(names: Cells) -> str:
     """Return the offer whose name means no offer; empty where not exactly one has such a name."""
-    found = [name for name in names.values if CONTROL.search(name)]
-    return found[0] if len(found) == 1 else ""
+    controls = [name for name in names.values if CONTROL.search(name)]
+    return controls[0] if len(controls) == 1 else ""
 
 
 def named_offer(names: Cells) -> Proposed:

@@ -36,7 +36,7 @@ def formats_of(cells: Collection[str]) -> list[str]:
     """Return the formats whose form every cell has; the times themselves are not checked."""
     left = list(FORMATS)
     for cell in cells:
-        left = [each for each in left if _pattern(each).fullmatch(cell)]
+        left = [pattern for pattern in left if _pattern(pattern).fullmatch(cell)]
         if not left:
             break
     return left

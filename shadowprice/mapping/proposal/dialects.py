@@ -25,7 +25,7 @@ def propose_source(name: str, file: Path) -> tuple[Source, str]:
         return Source(name=name, file=str(file)), ""
     try:
         encoding = _encoding(file)
-        found = _dialect(file, encoding)
+        dialect = _dialect(file, encoding)
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {file}") from error
     except (OSError, ValueError) as error:
@@ -33,19 +33,19 @@ def propose_source(name: str, file: Path) -> tuple[Source, str]:
     doubts = []
     if encoding in (WESTERN, *WIDE):
         doubts.append(f"the file is not UTF-8, and its encoding is taken for {encoding}")
-    if found.header > 1:
-        doubts.append(f"the names of the columns are taken from line {found.header}")
-    if found.quote != '"':
+    if dialect.header > 1:
+        doubts.append(f"the names of the columns are taken from line {dialect.header}")
+    if dialect.quote != '"':
         doubts.append(
-            "cells are taken to stand in other quotes" if found.quote else "cells are taken to have no quotes"
+            "cells are taken to stand in other quotes" if dialect.quote else "cells are taken to have no quotes"
         )
     source = Source(
         name=name,
         file=str(file),
-        delimiter=found.delimiter,
-        quote=found.quote,
+        delimiter=dialect.delimiter,
+        quote=dialect.quote,
         encoding=encoding,
-        header=found.header if found.header > 1 else 0,
+        header=dialect.header if dialect.header > 1 else 0,
     )
     return source, "; ".join(doubts)
 
@@ -76,8 +76,8 @@ def _encoding(file: Path) -> str:
 
 def _dialect(file: Path, encoding: str) -> Dialect:
     """Return the dialect with double quotes, unless only another one fits every record of the sample."""
-    found = [find_dialect(file, quote=quote, encoding=encoding) for quote in ('"', "'", "")]
-    double, single, none = found
+    dialects = [find_dialect(file, quote=quote, encoding=encoding) for quote in ('"', "'", "")]
+    double, single, none = dialects
     if single.fits and single.width > 1 and _in_single_quotes(file, encoding, single):
         return single
     if not (double.fits and double.width > 1) and none.fits and none.width > 1:

@@ -134,10 +134,10 @@ def time_reason(cells: Cells, reason: str) -> str:
 
 def value_reason(cells: Cells) -> str:
     """Return the reason of the value of an offer, which only the user can tell from an age or a count."""
-    found = f"the value of the offer? it has {len(cells.values)} values"
+    question = f"the value of the offer? it has {len(cells.values)} values"
     if cells.currency or hinted(cells, "face_value"):
-        return found
-    return f"{found}, and its name does not tell: it may as well be an age or a count"
+        return question
+    return f"{question}, and its name does not tell: it may as well be an age or a count"
 
 
 def likely_values(cells: Sequence[Cells]) -> list[Cells]:

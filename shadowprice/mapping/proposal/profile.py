@@ -111,12 +111,12 @@ def profiles(db: duckdb.DuckDBPyConnection, folder: Path, files: Mapping[str, Pa
         InvalidInput: one cannot be read, or it has no row.
         InvalidTable: it has rows with more or fewer cells than its header.
     """
-    found = {name: propose_source(name, file.resolve()) for name, file in files.items()}
-    sources = [source for source, _ in found.values()]
+    proposals = {name: propose_source(name, file.resolve()) for name, file in files.items()}
+    sources = [source for source, _ in proposals.values()]
     opened = open_sources(db, folder, sources, {}, outside=True)
     return {
         name: _profile(db, folder, replace(opened[name], source=source), doubt, files[name])
-        for name, (source, doubt) in found.items()
+        for name, (source, doubt) in proposals.items()
     }
 
 
@@ -128,8 +128,8 @@ def _profile(db: duckdb.DuckDBPyConnection, folder: Path, opened: Opened, doubt:
     if not sample.num_rows:
         raise InvalidInput("has no row", field=str(file))
     counted = [_counted(column) for column in sample.columns]
-    null = ["", *(text for text in UNKNOWN if any(text in each for each in counted))]
-    known = [{text: rows for text, rows in each.items() if text not in null} for each in counted]
+    null = ["", *(text for text in UNKNOWN if any(text in texts for texts in counted))]
+    known = [{text: rows for text, rows in texts.items() if text not in null} for texts in counted]
     if len(null) > 1:
         doubt = "; ".join(filter(None, [doubt, f"cells with {', '.join(null[1:])} are taken for unknown ones"]))
     # Typed numbers have a point.
@@ -151,8 +151,8 @@ def _profile(db: duckdb.DuckDBPyConnection, folder: Path, opened: Opened, doubt:
 def _counted(column: pa.ChunkedArray) -> dict[str, int]:
     """Return text → rows, the most frequent first, without the spaces around texts and without unknown cells."""
     counted = pc.value_counts(pc.utf8_trim(column.drop_null(), SPACES)).to_pylist()
-    found = {each["values"]: each["counts"] for each in counted if each["values"]}
-    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+    counts = {row["values"]: row["counts"] for row in counted if row["values"]}
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _cells(
@@ -180,14 +180,16 @@ def _cells(
         return Cells(kind="time", **alike, values=listed, zoned=zoned, first=first, last=last)
     numbers = [signs.number(value) for value in values]
     if None not in numbers:
-        found = [number for number in numbers if number is not None]
-        whole = all(number == number.to_integral_value() for number in found)
-        if format := number_format(name, found):
+        counted = [number for number in numbers if number is not None]
+        whole = all(number == number.to_integral_value() for number in counted)
+        if format := number_format(name, counted):
             read = time_sql(text, Column(format=format, timezone="UTC"), "")
             first, last = _bounds(db, table, f"TRY_CAST(rtrim({read}, 'Z') AS TIMESTAMP)")
             return Cells(kind="time", **alike, format=format, zoned=format != EXCEL, first=first, last=last)
         return Cells(kind="number", **alike, values=listed, whole=whole, currency=currency_in(values))
-    fitting = [each for each in formats_of(values) if _read_as(db, values, f"try_strptime(v, {literal(each)})")]
+    fitting = [
+        pattern for pattern in formats_of(values) if _read_as(db, values, f"try_strptime(v, {literal(pattern)})")
+    ]
     if not fitting:
         return Cells(kind="text", **alike, values=listed)
     first, last = _bounds(db, table, f"try_strptime({text}, {literal(fitting[0])})")

@@ -87,19 +87,21 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
         InvalidInput: a file cannot be read, or the trials have no time.
     """
     with empty_database() as db:
-        found = profiles(db, folder, files)
-        keys = {name: key for name, each in found.items() if name in KEY and (key := _key(db, each, found["trials"]))}
-        made = _exposure(db, found, keys)
+        tables = profiles(db, folder, files)
+        keys = {
+            name: key for name, table in tables.items() if name in KEY and (key := _key(db, table, tables["trials"]))
+        }
+        made = _exposure(db, tables, keys)
         parts = [made]
-        if "outcomes" in found:
-            parts.append(_outcome(db, found["outcomes"], made))
+        if "outcomes" in tables:
+            parts.append(_outcome(db, tables["outcomes"], made))
         first, last = _window(made)
-        zoned = all(column.zoned for one in found.values() for column in one.columns if column.kind == "time")
+        zoned = all(column.zoned for one in tables.values() for column in one.columns if column.kind == "time")
         day_after = last + timedelta(days=1)
         accounts = [
-            _account(found[name], side, keys.get(name, ""), _day(first, zoned), alone="merchants" not in found)
+            _account(tables[name], side, keys.get(name, ""), _day(first, zoned), alone="merchants" not in tables)
             for name, side in KEY.items()
-            if name in found
+            if name in tables
         ]
         return Proposal(
             parts=[*accounts, *parts],
@@ -123,10 +125,10 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         own = _refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
         if own:
             take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
-    names = [each.name for each in free.values() if names_rows(each)]
-    many = [each.name for each in free.values() if each.kind == "text" and not each.values and not each.unique]
-    keys_like = [each for each in free.values() if each.kind == "text" or (each.whole and not each.values)]
-    called = [each.name for each in keys_like if hinted(each, "account_id")]
+    names = [cells.name for cells in free.values() if names_rows(cells)]
+    many = [cells.name for cells in free.values() if cells.kind == "text" and not cells.values and not cells.unique]
+    keys_like = [cells for cells in free.values() if cells.kind == "text" or (cells.whole and not cells.values)]
+    called = [cells.name for cells in keys_like if hinted(cells, "account_id")]
     if "account_id" not in columns and (called or many or names):
         reason = "by its name" if called else "many different values"
         take("account_id", (called or many or names)[0], reason=reason, check=True)
@@ -135,7 +137,7 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         take("request_id", requests[0], reason="no two rows have the same value")
     else:
         columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
-    times = [each for each in free.values() if each.kind == "time"]
+    times = [cells for cells in free.values() if cells.kind == "time"]
     if not times:
         own = ", ".join(trials.opened.names)[:300]
         raise InvalidInput(
@@ -146,14 +148,14 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
     times = [time for time in times if time is not sent]
     take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
-    offered = likely_values([each for each in free.values() if is_value(each, trials)])
+    offered = likely_values([cells for cells in free.values() if is_value(cells, trials)])
     if offered:
         take("face_value", offered[0].name, reason=value_reason(offered[0]), check=True)
     names_offers = None if offered else alternatives(list(free.values()))
     if names_offers is not None:
         columns["offer_id"], columns["cost"] = named_offer(names_offers), unit_cost(names_offers)
         free.pop(names_offers.name)
-    draws = [each for each in free.values() if each.kind == "number" and hinted(each, "propensity")]
+    draws = [cells for cells in free.values() if cells.kind == "number" and hinted(cells, "propensity")]
     if draws:
         take("propensity", draws[0].name, reason="probability with which this value was drawn")
     elif offered or names_offers is not None:
@@ -168,11 +170,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
 
 def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
     """Columns of an outcome; those that are used are removed from ``free``."""
-    answers = named([each for each in free.values() if has_two_values(each)], "redeemed")
+    answers = named([column for column in free.values() if has_two_values(column)], "redeemed")
     known = [time for time in times if time.name in free]
     # A mark, such as x, stands where something was redeemed, and so does its time.
-    marks = [each for each in free.values() if len(each.values) == 1 and hinted(each, "redeemed")]
-    when = [each for each in known + marks if not each.full]
+    marks = [column for column in free.values() if len(column.values) == 1 and hinted(column, "redeemed")]
+    when = [column for column in known + marks if not column.full]
     if answers:
         yield "redeemed", flag(answers[0], len(answers) > 1 and not hinted(answers[0], "redeemed"))
         free.pop(answers[0].name)
@@ -182,17 +184,17 @@ def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells])
         expression = f"CASE WHEN {quoted(own)} IS NULL THEN 0 ELSE 1 END"
         yield "redeemed", Proposed(keys={"expression": expression}, reason=reason, check=True)
         free.pop(own)
-    full = [each for each in known if each.full]
+    full = [column for column in known if column.full]
     if full:
-        found = named(full, "observed_at")[0]
-        reason = time_reason(found, "when the result was known")
-        yield "observed_at", Proposed(own=found.name, keys=time_keys(found), reason=reason, check=True)
-        free.pop(found.name)
+        chosen = named(full, "observed_at")[0]
+        reason = time_reason(chosen, "when the result was known")
+        yield "observed_at", Proposed(own=chosen.name, keys=time_keys(chosen), reason=reason, check=True)
+        free.pop(chosen.name)
     elif sent is not None:
         keys = {**time_keys(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
         reason = "days after which an offer without a result counts as not redeemed"
         yield "observed_at", Proposed(own=sent.name, keys=keys, reason=reason, check=True)
-    paid = [each.name for each in free.values() if each.kind == "number" and hinted(each, "cost_paid")]
+    paid = [column.name for column in free.values() if column.kind == "number" and hinted(column, "cost_paid")]
     if paid:
         yield "cost_paid", Proposed(own=paid[0], reason="by its name", check=True)
         free.pop(paid[0])
@@ -206,7 +208,7 @@ def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
     if own:
         columns["request_id"] = Proposed(own=own, reason=f"its values are {asked} of {made.profile.source.file}")
         free.pop(own)
-    columns |= _results(free, None, [each for each in free.values() if each.kind == "time"])
+    columns |= _results(free, None, [cells for cells in free.values() if cells.kind == "time"])
     columns["mature"] = Proposed(keys={"constant": "true"}, reason="every result is final", check=True)
     missing = [name for name in ("request_id", "redeemed", "observed_at", "cost_paid") if name not in columns]
     return Part(table="outcome", profile=rows, columns=columns, missing=missing, unused=tuple(free))
@@ -222,8 +224,8 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
         keys={"constant": first_day}, reason="when the other columns were true: before the first offer", check=True
     )
     rest = [column for column in rows.columns if column.name != key]
-    numbers = [each.name for each in rest if each.kind == "number" and not names_rows(each)]
-    texts = [each.name for each in rest if each.kind == "text" and each.values]
+    numbers = [cells.name for cells in rest if cells.kind == "number" and not names_rows(cells)]
+    texts = [cells.name for cells in rest if cells.kind == "text" and cells.values]
     return Part(
         table="account",
         profile=rows,
@@ -231,14 +233,14 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
         numbers=numbers,
         texts=texts,
         missing=[] if key else ["account_id"],
-        unused=[each.name for each in rest if each.name not in (*numbers, *texts)],
+        unused=[cells.name for cells in rest if cells.name not in (*numbers, *texts)],
     )
 
 
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
     unique = [column.name for column in rows.columns if names_rows(column)]
-    named = [each for each in unique if _refers(db, rows, each, trials, trials.columns)]
+    named = [candidate for candidate in unique if _refers(db, rows, candidate, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
 
 
@@ -247,14 +249,14 @@ def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profi
 
     Of several, it is the one with the name of the key, or else one with many different values.
     """
-    for each in sorted(columns, key=lambda each: (each.name != key, bool(each.values))):
-        if each.kind == "time" or (each.values and len(each.values) < 3):
+    for column in sorted(columns, key=lambda each: (each.name != key, bool(each.values))):
+        if column.kind == "time" or (column.values and len(column.values) < 3):
             continue
         keys = f"SELECT {key_sql(db, rows, key)} FROM {table_of(rows.source)}"
-        own = f"SELECT {key_sql(db, other, each.name)} AS own FROM {table_of(other.source)} LIMIT {SAMPLE_ROWS}"
+        own = f"SELECT {key_sql(db, other, column.name)} AS own FROM {table_of(other.source)} LIMIT {SAMPLE_ROWS}"
         ((share,),) = db.execute(f"SELECT avg(CAST(own IN ({keys}) AS DOUBLE)) FROM ({own})").fetchall()
         if share is not None and share >= OVERLAP:
-            return each.name
+            return column.name
     return ""
 
 
@@ -279,8 +281,8 @@ def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
     if "offer_id" in made.columns:
         names = made.profile.cells(made.columns["offer_id"].own)
         costly = f"SELECT count(*) FROM {table_of(made.profile.source)} WHERE {made.profile.sql(names.name)} <> ?"
-        ((given,),) = db.execute(costly, [control(names)]).fetchall()
-        return str(max(math.ceil(given / days), 1))
+        ((spent,),) = db.execute(costly, [control(names)]).fetchall()
+        return str(max(math.ceil(spent / days), 1))
     if "face_value" not in made.columns:
         return ""
     value, redeemed = made.columns["face_value"].own, made.columns.get("redeemed")

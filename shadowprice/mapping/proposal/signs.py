@@ -44,8 +44,8 @@ def bare(cell: str) -> str:
 
 def currency_in(cells: Collection[str]) -> str:
     """Return the sign or the code of a currency that stands in a cell; empty where there is none."""
-    found = (_MONEY.search(cell) for cell in cells if not (cell[:1].isdigit() and cell[-1:].isdigit()))
-    return next((match.group() for match in found if match), "")
+    matches = (_MONEY.search(cell) for cell in cells if not (cell[:1].isdigit() and cell[-1:].isdigit()))
+    return next((match.group() for match in matches if match), "")
 
 
 def find_signs(columns: Sequence[Collection[str]], delimiter: str) -> Signs:
@@ -59,17 +59,19 @@ def find_signs(columns: Sequence[Collection[str]], delimiter: str) -> Signs:
         columns: distinct cells of each column.
         delimiter: of the file.
     """
-    read = [(cells, found) for column in columns if (found := _readings(cells := [bare(cell) for cell in column]))]
+    read = [
+        (cells, readings) for column in columns if (readings := _readings(cells := [bare(cell) for cell in column]))
+    ]
     # Numbers without a sign are the same by all conventions.
-    telling = [(cells, found) for cells, found in read if any(not cell.lstrip("+-").isdigit() for cell in cells)]
+    telling = [(cells, readings) for cells, readings in read if any(not cell.lstrip("+-").isdigit() for cell in cells)]
     if not telling:
         return Signs()
-    fitting = {convention: sum(convention in found for _, found in telling) for convention in CONVENTIONS}
+    fitting = {convention: sum(convention in readings for _, readings in telling) for convention in CONVENTIONS}
     best = [convention for convention in CONVENTIONS if fitting[convention] == max(fitting.values())]
-    common = [(cells, found) for cells, found in telling if all(convention in found for convention in best)]
+    common = [(cells, readings) for cells, readings in telling if all(convention in readings for convention in best)]
     choices: dict[tuple[tuple[str, ...], ...], tuple[str, str]] = {}
     for convention in best:
-        choices.setdefault(tuple(found[convention] for _, found in common), convention)
+        choices.setdefault(tuple(readings[convention] for _, readings in common), convention)
     first, *others = choices.values()
     if not others:
         return Signs(*first)
@@ -83,12 +85,12 @@ def find_signs(columns: Sequence[Collection[str]], delimiter: str) -> Signs:
 
 def _readings(cells: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the numbers of a column by each convention that makes all of its cells numbers."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    readings: dict[tuple[str, str], tuple[str, ...]] = {}
     for convention in CONVENTIONS:
         pattern = _pattern(*convention)
         if cells and all(map(pattern.fullmatch, cells)):
-            found[convention] = tuple(_without(cell, *convention) for cell in cells)
-    return found
+            readings[convention] = tuple(_without(cell, *convention) for cell in cells)
+    return readings
 
 
 def _plain(cell: str, decimal: str, thousands: str) -> str | None:

@@ -97,22 +97,22 @@ def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) ->
 
 def _source(profile: Profile) -> str:
     source = profile.source
-    given: dict[str, str] = {"file": _scalar(source.file)}
+    keys: dict[str, str] = {"file": _scalar(source.file)}
     if source.delimiter:
-        given["delimiter"] = json.dumps(source.delimiter)
+        keys["delimiter"] = json.dumps(source.delimiter)
     if source.encoding:
-        given["encoding"] = source.encoding
+        keys["encoding"] = source.encoding
     if source.header:
-        given["header"] = str(source.header)
+        keys["header"] = str(source.header)
     if source.delimiter and source.quote != '"':
-        given["quote"] = _quoted(source.quote)
+        keys["quote"] = _quoted(source.quote)
     if source.decimal != ".":
-        given["decimal"] = json.dumps(source.decimal)
+        keys["decimal"] = json.dumps(source.decimal)
     if source.thousands:
-        given["thousands"] = json.dumps(source.thousands)
+        keys["thousands"] = json.dumps(source.thousands)
     if len(source.null) > 1:
-        given["null"] = f"[{', '.join(_scalar(text) for text in source.null if text)}]"
-    return _flow(given)
+        keys["null"] = f"[{', '.join(_scalar(text) for text in source.null if text)}]"
+    return _flow(keys)
 
 
 def _part(part: Part) -> Iterator[str]:
@@ -136,13 +136,13 @@ def _part(part: Part) -> Iterator[str]:
 def _origin(column: Proposed) -> str:
     if not column.keys:
         return _scalar(column.own)
-    given = {"column": _scalar(column.own)} if column.own else {}
+    keys = {"column": _scalar(column.own)} if column.own else {}
     for key, value in column.keys.items():
         if isinstance(value, Mapping):
-            given[key] = _flow({_scalar(own): _scalar(each) for own, each in value.items()})
+            keys[key] = _flow({_scalar(own): _scalar(shown) for own, shown in value.items()})
         else:
-            given[key] = _scalar(value)
-    return _flow(given)
+            keys[key] = _scalar(value)
+    return _flow(keys)
 
 
 def _comment(column: Proposed) -> str:

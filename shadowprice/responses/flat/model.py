@@ -41,7 +41,7 @@ def shown_means(found: SideEvidence, rows: LevelMeans) -> Array:
 
     O(J²). Source: Barlow, Bartholomew, Bremner and Brunk (1972) for the regression.
     """
-    means = np.array([each.response.value for each in found.levels])
+    means = np.array([measured.response.value for measured in found.levels])
     # A level whose rows are of one account is compared with no other.
     known = np.flatnonzero((rows.groups > 1) & np.isfinite(means))
     if not known.size:
@@ -107,7 +107,7 @@ class FlatModel(ResponseModel):
         if planned.drawn and not planned.uniform and not weighted:
             weight = weight / frame["propensity"].to_numpy(dtype=np.float64)
         rows = LevelMeans(level, self.levels.size, weight=weight, account=account, partner=partner)
-        found = side_evidence(
+        evidence = side_evidence(
             self.side,
             self.levels,
             rows,
@@ -116,7 +116,7 @@ class FlatModel(ResponseModel):
             replace(planned, drawn=planned.drawn or weighted),
             ordered=self.rising,
         )
-        self.mean = shown_means(found, rows)
+        self.mean = shown_means(evidence, rows)
         return self
 
     def curve(self, frame: pd.DataFrame) -> Curves:
@@ -148,8 +148,8 @@ class FlatModel(ResponseModel):
         except InvalidInput:
             return np.full(amounts.size, mean)
         rise = slope.value if slope.identified else 0.0
-        found = mean + rise * (amounts - amounts[level].mean())
-        return np.asarray(np.clip(found, 0.0, 1.0 if self.side == "customer" else np.inf))
+        estimate = mean + rise * (amounts - amounts[level].mean())
+        return np.asarray(np.clip(estimate, 0.0, 1.0 if self.side == "customer" else np.inf))
 
 
 def _propensity(frame: pd.DataFrame, level: NDArray[np.int64]) -> NDArray[np.float64]:

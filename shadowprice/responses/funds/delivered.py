@@ -64,11 +64,11 @@ class DeliveryModel(SeparateModels):
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """(n, WIDTH): values, the tolerance, zeros."""
         frame, count = frames[SIDE], len(self.segments)
-        found = np.zeros((len(frame), WIDTH), dtype=np.float32)
-        found[:, : self.model.levels.size] = self.model.value(self._frame(self.model, SIDE, inputs, frame)).T
+        embedding = np.zeros((len(frame), WIDTH), dtype=np.float32)
+        embedding[:, : self.model.levels.size] = self.model.value(self._frame(self.model, SIDE, inputs, frame)).T
         known = frame[TOLERANCE].astype(np.float64) if TOLERANCE in frame else np.nan
-        found[:, count] = np.where(np.isnan(known), NO_TOLERANCE, known)
-        return {SIDE: found}
+        embedding[:, count] = np.where(np.isnan(known), NO_TOLERANCE, known)
+        return {SIDE: embedding}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Return heads whose unknown account has the mean values, and may have the offers for everybody."""
@@ -79,14 +79,14 @@ class DeliveryModel(SeparateModels):
 
     def describe(self) -> dict[str, Any]:
         """Model, loss and segments."""
-        told = super().describe()
+        description = super().describe()
         own = {
             "loss": self.model.loss_name,
             "head": DeliveryHead.kind,
             "segments": [segment.name for segment in self.segments],
             "levels": list(range(len(self.segments))),
         }
-        return {**told, "sides": {SIDE: told["sides"][SIDE] | own}}
+        return {**description, "sides": {SIDE: description["sides"][SIDE] | own}}
 
     def figures(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[str, float]:
         """S2's offline figures."""
@@ -94,18 +94,18 @@ class DeliveryModel(SeparateModels):
         require(len(rows), "split", "there is no test row to judge by; give more accounts or another split")
         frame, (level, y) = self._frame(model, SIDE, inputs, rows), labels(rows)
         value = model.value(frame)
-        found: dict[str, Any] = {}
+        measures: dict[str, Any] = {}
         if model.converts:
             p = np.clip(at_level(model.curve(frame), level), 1e-6, 1 - 1e-6)
-            found |= {"auc": metrics.auc(y, p), "logloss": metrics.logloss(y, p)}
-            found["thc"] = metrics.thc(y, given=level, chosen=value.argmax(axis=0))
+            measures |= {"auc": metrics.auc(y, p), "logloss": metrics.logloss(y, p)}
+            measures["thc"] = metrics.thc(y, given=level, chosen=value.argmax(axis=0))
         if "amount" in rows:
             amount, said = rows["amount"].to_numpy(dtype=np.float64), value[level, np.arange(len(rows))].astype(float)
             v, log = np.log1p(amount / model.unit), np.log1p(said / model.unit)
-            found |= {"mse_log": metrics.mse(v, log), "mae_log": metrics.mae(v, log)}
-            found["normalized_gini"] = metrics.normalized_gini(amount, said)
-            found["tha"] = metrics.tha(amount, given=level, chosen=value.argmax(axis=0))
-        return {name: float(each) for name, each in found.items()}
+            measures |= {"mse_log": metrics.mse(v, log), "mae_log": metrics.mae(v, log)}
+            measures["normalized_gini"] = metrics.normalized_gini(amount, said)
+            measures["tha"] = metrics.tha(amount, given=level, chosen=value.argmax(axis=0))
+        return {name: float(measure) for name, measure in measures.items()}
 
     def save(self, folder: Path) -> None:
         """Write the fitted model; what is not in it (graph, behaviours, tolerances) is in the training set."""
@@ -115,9 +115,9 @@ class DeliveryModel(SeparateModels):
     @classmethod
     def load(cls, folder: Path) -> DeliveryModel:
         """Read what :meth:`save` wrote."""
-        found = cls({SIDE: load(folder / SIDE)})
-        found.segments = tuple(Segment(**each) for each in json.loads((folder / DELIVERED).read_text()))
-        return found
+        model = cls({SIDE: load(folder / SIDE)})
+        model.segments = tuple(Segment(**segment) for segment in json.loads((folder / DELIVERED).read_text()))
+        return model
 
 
 def given_levels(inputs: Inputs) -> dict[Side, tuple[int, ...]]:

@@ -163,13 +163,13 @@ class FundModel(ModuleModel[FundNetwork]):
 
     def value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """Expected transaction value (J, N) of delivering each offer to the rows, minor units (S2, ETV)."""
-        found = np.empty((self.levels.size, len(frame)), dtype=np.float32)
+        values = np.empty((self.levels.size, len(frame)), dtype=np.float32)
 
         def fill(part: slice, raw: Tensor) -> None:
-            found[:, part] = self.unit * self.outputs.value(raw).view(-1, self.levels.size).T.numpy()
+            values[:, part] = self.unit * self.outputs.value(raw).view(-1, self.levels.size).T.numpy()
 
         self._each(frame, fill)
-        return found
+        return values
 
     def log_value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """Expected log(1 + units) (J, N) of delivering each offer: what an error on the log scale asks for.
@@ -177,20 +177,20 @@ class FundModel(ModuleModel[FundNetwork]):
         The log of :meth:`value` is larger, by Jensen's inequality: the mean of log(1 + amount) over deliveries, most
         of which bring nothing, is the only prediction that minimizes its squared error.
         """
-        found = self.expect(frame)
-        chance = found.probability if self.converts else 1.0
-        return np.ascontiguousarray(chance * found.log_amount, dtype=np.float32)
+        expected = self.expect(frame)
+        chance = expected.probability if self.converts else 1.0
+        return np.ascontiguousarray(chance * expected.log_amount, dtype=np.float32)
 
     def expect(self, frame: pd.DataFrame) -> Delivery:
         """Predict every offer for the rows. O(N·J) passes through the body, O(N) through encoders."""
-        found = np.empty((len(fields(Delivery)), self.levels.size, len(frame)))
+        expected = np.empty((len(fields(Delivery)), self.levels.size, len(frame)))
 
         def fill(part: slice, raw: Tensor) -> None:
             values = self.outputs.delivery(raw)
-            found[:, :, part] = values.view(len(found), -1, self.levels.size).transpose(1, 2).numpy()
+            expected[:, :, part] = values.view(len(expected), -1, self.levels.size).transpose(1, 2).numpy()
 
         self._each(frame, fill)
-        return Delivery(*found)
+        return Delivery(*expected)
 
     @torch.no_grad()
     def _each(self, frame: pd.DataFrame, use: Callable[[slice, Tensor], None]) -> None:
@@ -212,10 +212,10 @@ class FundModel(ModuleModel[FundNetwork]):
 
     def state(self) -> State:
         """Weights, standardization, and what is known of the amounts."""
-        found = super().state()
+        inherited = super().state()
         more = {"offers": self.offer_inputs, "outputs": self.outputs, "scaling": self.scaling}
-        known = {name: None if each is None else each.to_dict() for name, each in more.items()}
-        return State(found.arrays, {**found.meta, **known})
+        known = {name: None if part is None else part.to_dict() for name, part in more.items()}
+        return State(inherited.arrays, {**inherited.meta, **known})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``.
@@ -231,8 +231,8 @@ class FundModel(ModuleModel[FundNetwork]):
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
         self.acted = any(key.startswith("behaviour.") for key in state.arrays)
         spread = "last.own.weight" in state.arrays
-        told = f"the model was fitted {'with' if spread else 'without'} it"
-        require(spread == self.offer_spread, "offer_spread", told)
+        problem = f"the model was fitted {'with' if spread else 'without'} it"
+        require(spread == self.offer_spread, "offer_spread", problem)
         super().restore(state)
 
     def build(self, inputs: TabularInputs) -> FundNetwork:

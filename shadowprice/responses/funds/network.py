@@ -57,8 +57,8 @@ class Towers(nn.Module):
         x = x.transpose(0, 1)
         for layer in self.layers:
             x = layer(x).relu_()
-        found: Tensor = self.last(x).squeeze(2)
-        return found.T
+        logits: Tensor = self.last(x).squeeze(2)
+        return logits.T
 
 
 class Body(nn.Module, ABC):
@@ -85,8 +85,8 @@ class Body(nn.Module, ABC):
         width = account.shape[1]
         mine = account @ self.first.weight[:, :width].T
         theirs = torch.nn.functional.linear(offer, self.first.weight[:, width:], self.first.bias)
-        found = [self.after((some[:, None] + theirs).flatten(0, 1)) for some in torch.split(mine, TOGETHER)]
-        return torch.cat(found).view(len(account), len(offer), -1)
+        blocks = [self.after((some[:, None] + theirs).flatten(0, 1)) for some in torch.split(mine, TOGETHER)]
+        return torch.cat(blocks).view(len(account), len(offer), -1)
 
 
 class Mmoe(Body):
@@ -228,8 +228,8 @@ class FundNetwork(nn.Module):
         """
         free: list[nn.Parameter] = []
         fixed: list[nn.Parameter] = []
-        for name, each in self.named_parameters():
-            (fixed if name.endswith("bias") or name == "last.own.weight" else free).append(each)
+        for name, parameter in self.named_parameters():
+            (fixed if name.endswith("bias") or name == "last.own.weight" else free).append(parameter)
         return [{"params": free}, {"params": fixed, "weight_decay": 0.0}]
 
     @torch.no_grad()
@@ -250,5 +250,5 @@ class OfferNumber(nn.Module):
 
     def forward(self, identity: Tensor, numeric: Tensor) -> Tensor:
         """(n, 1)."""
-        found: Tensor = self.own(identity) + numeric @ self.shared
-        return found
+        output: Tensor = self.own(identity) + numeric @ self.shared
+        return output

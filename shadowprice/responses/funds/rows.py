@@ -101,7 +101,7 @@ class EventHistory:
         code, self._accounts = pd.factorize(behaviours["account_id"].astype(str), sort=True)
         key = code * self._span + (seconds - self._first)
         order = np.lexsort((action, level, key))
-        self._key, self._level, self._action, self._at = (each[order] for each in (key, level, action, seconds))
+        self._key, self._level, self._action, self._at = (values[order] for values in (key, level, action, seconds))
 
     def before(self, account_id: pd.Series, at: NDArray[np.float64]) -> Behaviours:
         """The latest events of each account (n,) before its instant ``at`` (n,), unix seconds."""

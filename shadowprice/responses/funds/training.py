@@ -100,7 +100,7 @@ def start_of(outputs: Outputs, rows: FundRows, offers: OfferInputs | None) -> Te
     overall = outputs.start(rows)
     if offers is None:
         return overall
-    each = [rows.take(rows.level == level) for level in np.flatnonzero(offers.identity).tolist()]
+    by_level = [rows.take(rows.level == level) for level in np.flatnonzero(offers.identity).tolist()]
     # Two purchases are the least that say anything of a spread.
-    own = [outputs.start(part) if int((part.v > 0).sum()) > 1 else overall for part in each]
+    own = [outputs.start(part) if int((part.v > 0).sum()) > 1 else overall for part in by_level]
     return torch.stack([overall, *own])

@@ -38,7 +38,7 @@ def row_baselines(
         model.progress = progress
         model.fit(plain[train])
         rows = plain[test]
-        return np.stack([each.mean(axis=0) for each in (model.curve(rows).response, model.cost(rows))])
+        return np.stack([curves.mean(axis=0) for curves in (model.curve(rows).response, model.cost(rows))])
 
     account = frame["account_id"].to_numpy(dtype=str)
     return cross_fitted(fit_predict, account, folds=min(folds, np.unique(account).size), seed=seed).T

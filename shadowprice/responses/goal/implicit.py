@@ -57,15 +57,17 @@ def hypergradient(
     slope = flat(torch.autograd.grad(lower, inner, create_graph=True), inner)
 
     def product(vector: Tensor) -> Tensor:
-        found = torch.autograd.grad(slope @ vector, inner, retain_graph=True, allow_unused=True)
-        return flat(found, inner) + damping * vector
+        gradients = torch.autograd.grad(slope @ vector, inner, retain_graph=True, allow_unused=True)
+        return flat(gradients, inner) + damping * vector
 
     solution = conjugate_gradient(product, upper_gradient, steps=steps)
-    found = torch.autograd.grad(slope @ solution, outer, allow_unused=True)
-    return [torch.zeros_like(each) if part is None else -part for part, each in zip(found, outer, strict=True)]
+    gradients = torch.autograd.grad(slope @ solution, outer, allow_unused=True)
+    return [
+        torch.zeros_like(parameter) if part is None else -part for part, parameter in zip(gradients, outer, strict=True)
+    ]
 
 
 def flat(parts: Sequence[Tensor | None], like: Sequence[Tensor]) -> Tensor:
     """(P,): the parts in order, zeros where there is none."""
     pairs = zip(parts, like, strict=True)
-    return torch.cat([(torch.zeros_like(each) if part is None else part).reshape(-1) for part, each in pairs])
+    return torch.cat([(torch.zeros_like(parameter) if part is None else part).reshape(-1) for part, parameter in pairs])

@@ -83,7 +83,7 @@ class GoalModel(TwoOutcomeModel):
         """Add the row baselines."""
         if not self.baseline or frame["account_id"].nunique() < 2:
             return rows
-        found = row_baselines(
+        baselines = row_baselines(
             frame,
             self.levels.tolist(),
             network=self.network_name,
@@ -93,7 +93,7 @@ class GoalModel(TwoOutcomeModel):
             folds=self.folds,
             seed=self.seed,
         )
-        return replace(rows, baseline=torch.from_numpy(found).to(rows.baseline))
+        return replace(rows, baseline=torch.from_numpy(baselines).to(rows.baseline))
 
     def learn(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Two stages, then joint training."""

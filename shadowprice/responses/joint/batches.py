@@ -137,8 +137,8 @@ class _ByAccount:
         """All rows of some accounts."""
         count = self.start[accounts + 1] - self.start[accounts]
         within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        found: NDArray[np.int64] = self.order[np.repeat(self.start[accounts], count) + within]
-        return found
+        chosen: NDArray[np.int64] = self.order[np.repeat(self.start[accounts], count) + within]
+        return chosen
 
 
 class Neighborhoods:
@@ -197,10 +197,10 @@ class Neighborhoods:
         self, by_account: Mapping[Side, _ByAccount], accounts: int, random: np.random.Generator
     ) -> dict[Side, NDArray[np.int64]]:
         """Accounts of each side, in proportion to how many there are."""
-        known = sum(each.accounts for each in by_account.values())
+        known = sum(pool.accounts for pool in by_account.values())
         return {
-            side: random.choice(each.accounts, min(each.accounts, -(-accounts * each.accounts // known)), replace=False)
-            for side, each in by_account.items()
+            side: random.choice(pool.accounts, min(pool.accounts, -(-accounts * pool.accounts // known)), replace=False)
+            for side, pool in by_account.items()
         }
 
     def _around(self, rows: Mapping[Side, Rows], fanouts: Sequence[int], random: np.random.Generator) -> Step:

@@ -74,8 +74,8 @@ def fit_network(
     def total(step: Step) -> Tensor:
         graph, rows = step
         weights = {side: this_process().share(row.weight.sum()) for side, row in rows.items()}
-        found: Tensor = network(graph, rows, weights)
-        return found
+        loss: Tensor = network(graph, rows, weights)
+        return loss
 
     def steps(epoch: int) -> Any:
         # Dropout masks depend on the epoch alone, so that all processes draw the same.

@@ -96,7 +96,7 @@ class ModelGraph:
             return encoder(self.whole) if self.nodes <= WHOLE_GRAPH_NODES else self._by_hop(encoder)
 
     def _by_hop(self, encoder: GraphEncoder) -> Tensor:
-        found, hops = torch.empty(self.nodes, WIDTH), encoder.hops
+        readouts, hops = torch.empty(self.nodes, WIDTH), encoder.hops
         with (
             tempfile.TemporaryDirectory(dir=exchange_folder()) as folder,
             ProgressBar("embed accounts", (hops + 2) * self.nodes, "node") as shown,
@@ -118,9 +118,9 @@ class ModelGraph:
             for block in self._blocks():
                 # Mapped anew for each block, for the same reason.
                 read = [torch.from_numpy(np.load(path, mmap_mode="r")[slice(*block)].copy()) for path in paths]
-                found[slice(*block)] = encoder.readout(read)
+                readouts[slice(*block)] = encoder.readout(read)
                 shown.advance(block[1] - block[0])
-        return found
+        return readouts
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """First node and end of each block, in order.
@@ -215,10 +215,10 @@ class NodeEmbeddings:
 
     def of(self, snapshots: Sequence[GraphSnapshot], scaling: InputScaling, encoder: GraphEncoder) -> Tensor:
         """Embeddings (N, WIDTH), computed anew where snapshots or weights are not those of the last call."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         for weights in encoder.state_dict().values():
-            found.update(weights.numpy().tobytes())
-        before, digest = self._of, found.digest()
+            hasher.update(weights.numpy().tobytes())
+        before, digest = self._of, hasher.digest()
         same = before is not None and digest == before[1] and len(snapshots) == len(before[0])
         if before is None or not same or any(a is not b for a, b in zip(snapshots, before[0], strict=True)):
             self._of, self._found = None, torch.empty(0)

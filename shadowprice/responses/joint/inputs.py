@@ -80,11 +80,11 @@ def fit_inputs(
                 if interactions or not name.startswith(INTERACTIONS)
             )
         )
-        blocks = [columns_of(each, side, names, _some(np.flatnonzero(each.is_side[position]))) for each in snapshots]
+        blocks = [columns_of(graph, side, names, _some(np.flatnonzero(graph.is_side[position]))) for graph in snapshots]
         node[side] = fit_scaling(names, np.concatenate(blocks) if blocks else np.zeros((0, len(names)), np.float32))
     edge = fit_scaling(
         snapshots[0].edge_names,
-        np.concatenate([each.edge_features[_some(np.arange(each.edges))] for each in snapshots]),
+        np.concatenate([graph.edge_features[_some(np.arange(graph.edges))] for graph in snapshots]),
     )
     return InputScaling(
         node, edge, {side: fit_scaling(*context_matrix(frame, context.get(side, ()))) for side, frame in frames.items()}
@@ -138,8 +138,8 @@ def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side:
         other: Side = "merchant" if side == "customer" else "customer"
         theirs = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[other]))
         if theirs:
-            found = _profiles(snapshots, other, theirs, partner, frame.index)
-            tables.append(found.rename(columns=lambda name: f"{name[:2]}partner_{name[2:]}"))
+            partners = _profiles(snapshots, other, theirs, partner, frame.index)
+            tables.append(partners.rename(columns=lambda name: f"{name[:2]}partner_{name[2:]}"))
     if not tables:
         return frame[kept]
     context = [column for column in kept if all(column not in table.columns for table in tables)]
@@ -191,8 +191,8 @@ def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence
     offset = 0
     for number, snapshot in enumerate(snapshots):
         rows = which == number
-        found = snapshot.find(account_id[rows])
-        node[rows] = np.where(found >= 0, found + offset, -1)
+        nodes = snapshot.find(account_id[rows])
+        node[rows] = np.where(nodes >= 0, nodes + offset, -1)
         offset += snapshot.nodes
     return node
 

@@ -127,13 +127,15 @@ class JointModel(SidedModel):
     @torch.no_grad()
     def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""
-        found: dict[Side, float] = {}
+        corrections: dict[Side, float] = {}
         embedded = self._embedded(inputs.snapshots, {side: held_out[side] for side in self.spec.layers})
-        for side, (each, rows) in embedded.items():
+        for side, (embedding, rows) in embedded.items():
             # An account is one node in each snapshot, and one draw in all of them.
             account = torch.from_numpy(pd.factorize(held_out[side]["account_id"])[0])
-            found[side] = self.network.layer(side).calibrate(each, rows.level, rows.response, account, rows.weight)
-        return found
+            corrections[side] = self.network.layer(side).calibrate(
+                embedding, rows.level, rows.response, account, rows.weight
+            )
+        return corrections
 
     @torch.no_grad()
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
@@ -146,18 +148,18 @@ class JointModel(SidedModel):
         self.network.eval()
         snapshots = inputs.snapshots
         nodes = self._nodes.of(snapshots, self.scaling, self.network.encoder)
-        found: dict[Side, Embedded] = {}
+        parts: dict[Side, Embedded] = {}
         for side, frame in frames.items():
             rows = request_rows(frame, snapshots, self.scaling, side)
             own = nodes[rows.node].numpy()
             if side not in self.network.towers:
-                found[side] = Embedded(own)
+                parts[side] = Embedded(own)
                 continue
             tower = self.network.tower(side).served(self.scaling.context[side], own.mean(axis=0).astype(np.float32))
             partner = np.where((rows.partner >= 0)[:, None], nodes[np.maximum(rows.partner, 0)].numpy(), np.float32(0))
             context = request_values(frame, self.scaling.context[side].names)
-            found[side] = Embedded(tower.embed(own, context, partner), own, tower)
-        return found
+            parts[side] = Embedded(tower.embed(own, context, partner), own, tower)
+        return parts
 
     def _embedded(
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
@@ -178,13 +180,13 @@ class JointModel(SidedModel):
     def encoders(self) -> dict[Side, ServedEncoder]:
         """The graph encoder as it reads an account without ties, of each side that has features."""
         self.network.eval()
-        found: dict[Side, ServedEncoder] = {}
+        served: dict[Side, ServedEncoder] = {}
         for side, scaling in self.scaling.node.items():
             if side in self.spec.layers and scaling.width:
                 layers = [(weight.numpy(), bias.numpy()) for weight, bias in self.network.encoder.alone(side)]
                 weights, biases = zip(*layers, strict=True)
-                found[side] = ServedEncoder(features=scaling, weights=weights, biases=biases)
-        return found
+                served[side] = ServedEncoder(features=scaling, weights=weights, biases=biases)
+        return served
 
     def correct(self, side: Side, correction: float) -> None:
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""

@@ -131,7 +131,7 @@ class HazardModel(NetworkModel):
     def __init__(
         self, levels: Sequence[int], seed: int = 0, *, fusion: float | Sequence[float] = 0.0, **options: Any
     ) -> None:
-        self.grid = tuple(float(each) for each in np.atleast_1d(np.asarray(fusion, dtype=np.float64)))
+        self.grid = tuple(float(value) for value in np.atleast_1d(np.asarray(fusion, dtype=np.float64)))
         require(self.grid, "fusion", "needs at least one weight of the penalty")
         super().__init__(levels, seed, fusion=self.grid[0], **options)
 

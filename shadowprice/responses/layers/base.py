@@ -55,8 +55,8 @@ class ResponseLayer(nn.Module, ABC):
 
     def at(self, embedding: Tensor, level: Tensor) -> Tensor:
         """Output (n,) at one level of each row."""
-        found: Tensor = self(embedding)
-        return found.gather(1, level[:, None]).squeeze(1)
+        curve: Tensor = self(embedding)
+        return curve.gather(1, level[:, None]).squeeze(1)
 
     @abstractmethod
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
@@ -114,8 +114,8 @@ def layer_class(name: str) -> type[ResponseLayer]:
     if name not in LAYERS:
         raise NotFound(f"response layer {name!r} is unknown; choose one of {sorted(LAYERS)}")
     module, cls = LAYERS[name].split(":")
-    found: type[ResponseLayer] = getattr(import_module(module), cls)
-    return found
+    layer: type[ResponseLayer] = getattr(import_module(module), cls)
+    return layer
 
 
 def array(tensor: Tensor) -> NDArray[Any]:

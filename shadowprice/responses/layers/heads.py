@@ -74,8 +74,8 @@ def cumulative_hazard(score: Array, width: Any, base: Array | None, axis: int) -
 def redemption(cumulative: Array) -> Array:
     """f_j = 1 − exp(−Λ_j), one less S0's survival function."""
     xp, hazard = library(cumulative), cast(Any, cumulative)
-    found: Array = -xp.expm1(-hazard)
-    return found
+    probability: Array = -xp.expm1(-hazard)
+    return probability
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,8 +107,8 @@ class HazardHead:
 
 def line(slope: Any, amount: Any, base: Array) -> Array:
     """s·r + b: response of merchants, or logit of a logistic demand curve."""
-    found: Array = slope * amount + base
-    return found
+    amounts: Array = slope * amount + base
+    return amounts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -58,7 +58,7 @@ class SbbmLayer(LogitLayer):
             return
         spread = np.geomspace(1 / 3, 3, self.segment_slope.numel()) if self.segment_slope.numel() > 1 else np.ones(1)
         spread /= spread.mean()
-        start = torch.tensor([inverse_softplus(float(slope * each)) for each in spread])
+        start = torch.tensor([inverse_softplus(float(slope * gap)) for gap in spread])
         self.segment_slope.copy_(start)
 
     def head_weights(self) -> dict[str, Tensor | None]:

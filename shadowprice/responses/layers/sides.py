@@ -39,12 +39,12 @@ def load_sides(path: Path, make: Callable[[Arrays, Any], Part], *, kind: str, ke
         InvalidInput: it is not such a file.
     """
     state = load_state(path, key=key, kind=kind)
-    found: dict[Side, Part] = {}
+    parts: dict[Side, Part] = {}
     try:
         for side, meta in cast(Mapping[Side, Any], state.meta).items():
             start = f"{side}."
             own = {name.removeprefix(start): value for name, value in state.arrays.items() if name.startswith(start)}
-            found[side] = make(own, meta)
+            parts[side] = make(own, meta)
     except Exception as error:
         raise InvalidInput(f"not a file of {kind}: {error}", field=str(path)) from error
-    return found
+    return parts

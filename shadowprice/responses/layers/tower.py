@@ -26,8 +26,8 @@ ROWS = 1 << 14
 
 def add_request(account: Any, inputs: Any, hidden: Callable[[Any], Array], out: Callable[[Array], Array]) -> Array:
     """Return z = h_account + out(relu(hidden(inputs))), inputs = h_account ‖ context ‖ h_partner."""
-    found: Array = account + out(relu(hidden(inputs)))
-    return found
+    embedding: Array = account + out(relu(hidden(inputs)))
+    return embedding
 
 
 def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) -> NDArray[np.float32]:
@@ -49,12 +49,12 @@ def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) 
     values = np.full((rows, len(names)), np.nan, dtype=np.float32)
     for position, name in enumerate(names):
         column = column_of(name)
-        given = columns.get(column, [None] * rows)
+        cells = columns.get(column, [None] * rows)
         if column == name:
-            values[:, position] = np.asarray(given, dtype=np.float32)
+            values[:, position] = np.asarray(cells, dtype=np.float32)
         else:
             value = name.removeprefix(f"{column}=")
-            values[:, position] = [str(each) == value for each in given]
+            values[:, position] = [str(cell) == value for cell in cells]
     return values
 
 
@@ -107,17 +107,17 @@ class ServedTower:
             context: (n, C), raw values of ``self.context.names``, NaN where unknown (:func:`context_values`).
             partner: (n, D), the partners' own embeddings, zeros where there is none; not read without ``partner``.
         """
-        found = np.empty((len(own), self.width), dtype=np.float32)
+        embedding = np.empty((len(own), self.width), dtype=np.float32)
         for start in range(0, len(own), ROWS):
             part = slice(start, start + ROWS)
             read = [own[part], self.context.apply(context[part]), *([partner[part]] if self.partner else [])]
-            found[part] = add_request(
+            embedding[part] = add_request(
                 own[part].astype(np.float64),
                 np.concatenate(read, axis=1),
                 lambda inputs: dense(inputs, self.hidden_weight, self.hidden_bias),
                 lambda hidden: dense(hidden, self.out_weight, self.out_bias),
             )
-        return found
+        return embedding
 
 
 def save_towers(towers: Mapping[Side, ServedTower], folder: Path) -> None:

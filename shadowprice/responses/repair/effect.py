@@ -55,16 +55,16 @@ class UsualLevels(Plain):
     @classmethod
     def fit(cls, frame: pd.DataFrame, level: ArrayLike, levels: int, columns: Sequence[str]) -> Self:
         """Fit on rows (n,) that were given ``level`` (n,), an index below ``levels``."""
-        given = np.asarray(level)
+        assigned = np.asarray(level)
         missing = [name for name in columns if name not in frame]
         require(not missing, "".join(missing[:1]), "is missing from the rows whose usual level is asked for")
-        share = np.bincount(given, minlength=levels) / given.size
+        share = np.bincount(assigned, minlength=levels) / assigned.size
         tables: list[Mapping[str, Sequence[float]]] = [{"": share.tolist()}]
-        around = np.tile(share, (given.size, 1))
+        around = np.tile(share, (assigned.size, 1))
         for depth in range(1, len(columns) + 1):
             codes, names = pd.factorize(cell_names(frame, columns[:depth]), sort=True)
             counts = np.zeros((len(names), levels))
-            np.add.at(counts, (codes, given), 1.0)
+            np.add.at(counts, (codes, assigned), 1.0)
             first = np.unique(codes, return_index=True)[1]
             shares = (counts + PSEUDO_ROWS * around[first]) / (counts.sum(axis=1, keepdims=True) + PSEUDO_ROWS)
             tables.append(dict(zip(map(str, names), np.round(shares, 7).tolist(), strict=True)))
@@ -179,21 +179,21 @@ def _rising(
         move = np.zeros_like(theta)
         if free.any():
             move[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
-        length, found = 1.0, best
+        length, likelihood = 1.0, best
         while length > 1e-8:
             trial = np.maximum(theta + length * move, 0.0)
-            found = loglik(trial)
-            if found > best:
+            likelihood = loglik(trial)
+            if likelihood > best:
                 break
             length /= 2
-        if found - best < 1e-10 * max(1.0, abs(best)):
+        if likelihood - best < 1e-10 * max(1.0, abs(best)):
             break
-        theta, best = trial, found
+        theta, best = trial, likelihood
     free = theta > 0
     errors = np.full(len(z), np.inf)
     if free.any():
         inverse = np.linalg.inv(information[np.ix_(free, free)])
-        scores = np.stack([np.bincount(of, each * residual) for each in z[free]])
+        scores = np.stack([np.bincount(of, column * residual) for column in z[free]])
         errors[free] = np.sqrt(np.diag(inverse @ (scores @ scores.T) @ inverse))
     return theta, errors
 

@@ -204,15 +204,15 @@ class RepairedModel(SidedModel):
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
         own = self.inner.heads({side: embedding for side, embedding in embeddings.items() if side not in self.repairs})
         stored = {side: embedding for side, embedding in embeddings.items() if side in self.repairs}
-        return own | {side: stored_head(self.levels[side], each) for side, each in stored.items()}
+        return own | {side: stored_head(self.levels[side], points) for side, points in stored.items()}
 
     def describe(self) -> dict[str, Any]:
         """Describe the inner model and the repair of each side."""
-        told = self.inner.describe()
-        sides = {side: dict(each) for side, each in told["sides"].items()}
+        description = self.inner.describe()
+        sides = {side: dict(entry) for side, entry in description["sides"].items()}
         for side, repair in self.repairs.items():
             sides[side] |= {"head": StoredHead.kind, "repair": repair.describe()}
-        return {**told, "sides": sides}
+        return {**description, "sides": sides}
 
     def save(self, folder: Path) -> None:
         """Write the inner model, then the repairs, so that a reader finds all or nothing."""

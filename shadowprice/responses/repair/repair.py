@@ -93,13 +93,13 @@ class IsotonicMap(Plain):
         first, last = self.predicted[0], self.predicted[-1]
         low = asked * (self.observed[0] / first) if first > 0 else inside
         high = self.observed[-1] + (asked - last) * (self.observed[-1] / last if last > 0 else 0.0)
-        found = np.where(asked < first, low, np.where(asked > last, high, inside))
-        return np.asarray(np.clip(found, 0.0, self.ceiling))
+        repaired = np.where(asked < first, low, np.where(asked > last, high, inside))
+        return np.asarray(np.clip(repaired, 0.0, self.ceiling))
 
     @classmethod
     def fit(cls, p: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, ceiling: float = 1.0) -> IsotonicMap:
         """Fit on rows (n,): at most 50 equally filled bins of at least 100 rows, pooled by :func:`pava`."""
-        predicted, observed = (np.asarray(each, dtype=np.float64) for each in (p, y))
+        predicted, observed = (np.asarray(values, dtype=np.float64) for values in (p, y))
         share = np.ones(predicted.size) if weight is None else np.asarray(weight, dtype=np.float64)
         order = np.argsort(predicted, kind="stable")
         bins = max(1, min(MOST_BINS, predicted.size // BIN_ROWS))
@@ -109,12 +109,12 @@ class IsotonicMap(Plain):
         mass = np.bincount(of, share, minlength=edges.size + 1)
         kept = mass > 0
         center, height = (
-            np.bincount(of, share * each, minlength=mass.size)[kept] / mass[kept] for each in (predicted, observed)
+            np.bincount(of, share * values, minlength=mass.size)[kept] / mass[kept] for values in (predicted, observed)
         )
         fitted = pava(height, mass[kept])
         block = np.unique(fitted, return_inverse=True)[1]
         total = np.bincount(block, mass[kept])
-        x, height = (np.bincount(block, mass[kept] * each) / total for each in (center, fitted))
+        x, height = (np.bincount(block, mass[kept] * values) / total for values in (center, fitted))
         # Half a response where there was none: at 0 all levels would tie.
         if height[0] <= 0:
             height[0] = min(0.5 / max(total[0], 1.0), 0.5 * height[1] if height.size > 1 else 1.0)

@@ -88,12 +88,12 @@ class UpliftNet(nn.Module):
         z = torch.cat([self.features(numeric, category), bias[:, None]], dim=1)
         own = self.own(self.hidden(z))
         weight = own.new_zeros(own.shape[0])
-        found = []
+        weights = []
         for k in range(own.shape[1]):
             score = own[:, k] + self.chain[k] * weight
             weight = softplus(score) + FLOOR if self.activation == "softplus" else relu(score)
-            found.append(weight)
-        return torch.stack(found, dim=1) if found else own
+            weights.append(weight)
+        return torch.stack(weights, dim=1) if weights else own
 
 
 class DipnNetwork(LevelNetwork):
@@ -233,7 +233,7 @@ class DipnModel(TabularNetwork[DipnNetwork]):
                 rough(weight), torch.ones_like(rows.weight)
             )
 
-        found = self.descend(
+        losses = self.descend(
             network,
             train,
             validation,
@@ -242,4 +242,4 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             best=replace(BEST, least_epochs=self.training.epochs // 2 if self.smooth_from > self.smooth_to else 0),
         )
         network.bias.requires_grad_(True)
-        return found
+        return losses

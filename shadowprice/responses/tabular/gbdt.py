@@ -153,8 +153,8 @@ class GbdtModel(ResponseModel):
                 continue
             columns = [features] if self.level == "none" else [features, np.full((len(frame), 1), float(amount))]
             table = np.column_stack(columns)
-            found = booster.predict(table if table.shape[1] else np.zeros((len(frame), 1)))
-            out[j] = np.clip(found, 0.0, 1.0) if self.side == "customer" else np.maximum(found, 0.0)
+            predicted = booster.predict(table if table.shape[1] else np.zeros((len(frame), 1)))
+            out[j] = np.clip(predicted, 0.0, 1.0) if self.side == "customer" else np.maximum(predicted, 0.0)
         return Curves(self.levels, out)
 
     def state(self) -> State:

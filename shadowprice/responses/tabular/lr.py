@@ -86,7 +86,7 @@ class LogisticRegression(ResponseModel):
 
         start = self.start(logit(mean_by_level(frame, weight, size)))
         slopes = np.linalg.lstsq(embedding, start - start[0], rcond=None)[0]
-        found = minimize(
+        solution = minimize(
             objective,
             np.concatenate([start[:1], slopes, np.zeros(width)]),
             jac=True,
@@ -95,8 +95,8 @@ class LogisticRegression(ResponseModel):
             options={"maxiter": 5000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-9},
         )
         self.inputs = inputs
-        self.intercept, self.weight = float(found.x[0]), found.x[1:size]
-        self.coefficient = found.x[size:]
+        self.intercept, self.weight = float(solution.x[0]), solution.x[1:size]
+        self.coefficient = solution.x[size:]
         return self
 
     def curve(self, frame: pd.DataFrame) -> Curves:

@@ -77,8 +77,8 @@ class LevelNetwork(ResponseModule):
 
     def at(self, numeric: Tensor, category: Tensor, level: Tensor) -> Tensor:
         """Logits (n,) at one level of each row, which is all that a loss needs."""
-        found: Tensor = self(numeric, category)
-        return found.gather(1, level[:, None]).squeeze(1)
+        curve: Tensor = self(numeric, category)
+        return curve.gather(1, level[:, None]).squeeze(1)
 
     def assigned(self, rows: TabularRows) -> Tensor:
         """(n,)."""

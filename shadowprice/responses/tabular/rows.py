@@ -48,12 +48,12 @@ class TabularInputs(Plain):
 
     def category(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """(n, C) indices of the values."""
-        found = np.full((len(frame), len(self.categories)), UNKNOWN, dtype=np.int64)
+        codes = np.full((len(frame), len(self.categories)), UNKNOWN, dtype=np.int64)
         for position, (column, values) in enumerate(self.categories.items()):
             if column in frame:
                 known = pd.Index(values).get_indexer(pd.Index(texts(frame[column])))
-                found[:, position] = known + 1
-        return found
+                codes[:, position] = known + 1
+        return codes
 
     def dense(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """(n, indicators): the numbers, then one indicator per known value; an unknown value has none."""

@@ -105,7 +105,7 @@ class Checkpoint:
         if not this_process().leads:
             return
         tensors: dict[str, Tensor] = {}
-        record = _pack([vars(run), [_state(each) for each in carried], torch.get_rng_state()], tensors)
+        record = _pack([vars(run), [_state(part) for part in carried], torch.get_rng_state()], tensors)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, save(tensors, metadata={"signature": self.signature, "run": json.dumps(record)}))
 
@@ -119,8 +119,8 @@ class Checkpoint:
                 return None
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         run, states, random = _unpack(json.loads(record["run"]), tensors)
-        for each, state in zip(carried, states, strict=True):
-            _restore(each, state)
+        for part, state in zip(carried, states, strict=True):
+            _restore(part, state)
         torch.set_rng_state(random)
         return Progressed(**run)
 
@@ -152,15 +152,15 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
         tensors[key] = value.detach().clone(memory_format=torch.contiguous_format)
         return {"tensor": key}
     if isinstance(value, Mapping):
-        return {"pairs": [[key, _pack(each, tensors)] for key, each in value.items()]}
-    return [_pack(each, tensors) for each in value] if isinstance(value, list | tuple) else value
+        return {"pairs": [[key, _pack(item, tensors)] for key, item in value.items()]}
+    return [_pack(item, tensors) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _unpack(record: Any, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(record, list):
-        return [_unpack(each, tensors) for each in record]
+        return [_unpack(item, tensors) for item in record]
     if not isinstance(record, dict):
         return record
     if "tensor" in record:
         return tensors[record["tensor"]]
-    return {key: _unpack(each, tensors) for key, each in record["pairs"]}
+    return {key: _unpack(item, tensors) for key, item in record["pairs"]}

@@ -38,9 +38,9 @@ def _placed(value: Any, device: str) -> Any:
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, Mapping):
-        return {name: _placed(each, device) for name, each in value.items()}
+        return {name: _placed(part, device) for name, part in value.items()}
     if isinstance(value, tuple):
-        return tuple(_placed(each, device) for each in value)
+        return tuple(_placed(part, device) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return type(value)(**{field.name: _placed(getattr(value, field.name), device) for field in fields(value)})
     return value

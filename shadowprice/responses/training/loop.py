@@ -161,16 +161,16 @@ class GradientDescent(Generic[Step]):
             return this_process().mean(loss)
 
         carried = [optimizer, schedule, *self.carried]
-        found = train_epochs(
+        outcome = train_epochs(
             self.module, run_epoch, self.measure, config, carried=carried, progress=progress, best=best
         )
         self.module.to("cpu")
-        return found
+        return outcome
 
     def _epoch(self, epoch: int, optimizer: AdamW, config: TrainingConfig) -> float:
         """Return the mean loss of the steps of an epoch."""
         losses, here = [], this_process()
-        stepped = [each for group in optimizer.param_groups for each in group["params"]]
+        stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if here.count > 1:
             # Their generators diverge by the rows that each has, and a checkpoint holds that of the first alone.
             torch.manual_seed((config.seed * 1_000_003 + epoch) * here.count + here.rank)

@@ -108,9 +108,9 @@ def share_out(
     if team is None or rows < LEAST_ROWS * team.count:
         return fit(module, deal(0, 1), progress)
     task = Task(fit, module, pass_on(), torch.get_rng_state())
-    found = team.train(task, [deal(rank, team.count) for rank in range(team.count)])
-    module.load_state_dict(found.weights)
+    trained = team.train(task, [deal(rank, team.count) for rank in range(team.count)])
+    module.load_state_dict(trained.weights)
     module.eval()
     if team.count == 1:
-        torch.set_rng_state(found.random)
-    return found.result
+        torch.set_rng_state(trained.random)
+    return trained.result

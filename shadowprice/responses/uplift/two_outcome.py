@@ -172,19 +172,19 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
 
     def state(self) -> State:
         """Weights, standardization and the kinds of the outcomes."""
-        found = super().state()
-        return State(found.arrays, {**found.meta, "outcomes": [kind.to_dict() for kind in self.kinds]})
+        inherited = super().state()
+        return State(inherited.arrays, {**inherited.meta, "outcomes": [kind.to_dict() for kind in self.kinds]})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
-        self.kinds = tuple(OutcomeScale.from_dict(each) for each in state.meta["outcomes"])
+        self.kinds = tuple(OutcomeScale.from_dict(scale) for scale in state.meta["outcomes"])
         super().restore(state)
 
     @torch.no_grad()
     def _predict(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         inputs, network = self._fitted()
         value, cost = self.expected(network(features(frame, inputs)))
-        return tuple(np.ascontiguousarray(each.numpy().T, dtype=np.float32) for each in (value, cost))  # type: ignore[return-value]
+        return tuple(np.ascontiguousarray(curve.numpy().T, dtype=np.float32) for curve in (value, cost))  # type: ignore[return-value]
 
     def _level_means(self, rows: LabeledRows) -> Tensor:
         """(K, J): raw output of the mean outcome at each level, that of all rows where a level has none."""

@@ -65,8 +65,8 @@ class DinNetwork(SessionNetwork):
         target = self._voucher(self.vouchers.of_level[at], self.vouchers.level_terms[at])
         concerned = self.attention(memory.keys, target, memory.past)
         read = torch.cat([self.features(rows.numeric, rows.category), target, concerned], dim=1)
-        found: Tensor = self.head(read).squeeze(1)
-        return found
+        logit: Tensor = self.head(read).squeeze(1)
+        return logit
 
     def start(self, share: NDArray[np.float64]) -> None:
         """Start at the overall mean."""

@@ -119,10 +119,10 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
 
     def state(self) -> State:
         """Weights, features, vouchers and items."""
-        found = super().state()
+        inherited = super().state()
         assert self.items is not None
         tokens = {column: list(values) for column, values in self.items.tokens.items()}
-        return State({**found.arrays, ITEMS: self.items.vectors}, {**found.meta, "items": tokens})
+        return State({**inherited.arrays, ITEMS: self.items.vectors}, {**inherited.meta, "items": tokens})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
@@ -174,10 +174,10 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
                 memo.keep(rows, memory, target)
             read, auxiliary = network.read(memory, target)
             logits = network.decide(rows, rows.level, read)
-            found = binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
+            entropy = binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
             if anew and alpha:
-                found = found + alpha * auxiliary
-            return weighted_mean(found, rows.weight)
+                entropy = entropy + alpha * auxiliary
+            return weighted_mean(entropy, rows.weight)
 
         def part(rows: SessionRows) -> Tensor:
             read, _ = network.read(*embed(rows, anew=fine_tuning > 0))
@@ -230,8 +230,8 @@ class _Memo:
     def keep(self, rows: SessionRows, memory: Memory, target: Encoded) -> None:
         """Store the embeddings that a step has computed."""
         session = torch.from_numpy(memory.session)
-        for kept, at, found in ((self.past, session, memory.encoded), (self.target, rows.position, target)):
-            for to, values in zip(kept, found, strict=True):
+        for kept, at, source in ((self.past, session, memory.encoded), (self.target, rows.position, target)):
+            for to, values in zip(kept, source, strict=True):
                 to[at] = values
 
     def recall(self, rows: SessionRows) -> tuple[Memory, Encoded]:
@@ -239,8 +239,8 @@ class _Memo:
         past = Past.of(rows.past)
         session, of = np.unique(past.session, return_inverse=True)
         at = torch.from_numpy(session)
-        known = Encoded(*(each[at] for each in self.past))
-        return Memory(past, session, of, known), Encoded(*(each[rows.position] for each in self.target))
+        known = Encoded(*(part[at] for part in self.past))
+        return Memory(past, session, of, known), Encoded(*(part[rows.position] for part in self.target))
 
 
 class DmbgnPretrainedModel(DmbgnModel):

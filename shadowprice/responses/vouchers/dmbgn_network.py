@@ -154,8 +154,8 @@ class DmbgnNetwork(SessionNetwork):
     def decide(self, rows: SessionRows, level: Tensor, read: Tensor) -> Tensor:
         """Return logits (n,) from what rows read."""
         columns = [self.features(rows.numeric, rows.category), read, self.terms.index_select(0, level)]
-        found: Tensor = self.head(torch.cat(columns, dim=1)).squeeze(1)
-        return found
+        logit: Tensor = self.head(torch.cat(columns, dim=1)).squeeze(1)
+        return logit
 
     def start(self, share: NDArray[np.float64]) -> None:
         """Start at the overall mean."""
@@ -163,15 +163,15 @@ class DmbgnNetwork(SessionNetwork):
 
     def offer(self, code: Index) -> Tensor:
         """Return e_o (n, WIDTH) of vouchers by code."""
-        found: Tensor = self.voucher(torch.from_numpy(code))
-        return found
+        encoded: Tensor = self.voucher(torch.from_numpy(code))
+        return encoded
 
     def start_of(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Tensor:
         """Return node features (N, NODE) of a batch of B sessions with vouchers ``code`` (B,) and ``terms`` (B, 2)."""
-        given, dtype = self.nodes, self.voucher.weight.dtype
+        graph, dtype = self.nodes, self.voucher.weight.dtype
         row = torch.from_numpy(batch.row[batch.row != VOUCHER])
-        vectors, price = given.items[given.kind[row]].to(dtype), given.price[row, None].to(dtype)
-        item = torch.cat([vectors, self.category(given.category[row]), price], dim=1)
+        vectors, price = graph.items[graph.kind[row]].to(dtype), graph.price[row, None].to(dtype)
+        item = torch.cat([vectors, self.category(graph.category[row]), price], dim=1)
         member = torch.from_numpy(batch.slot // len(GROUPS))
         voucher = torch.cat([self.offer(code), torch.from_numpy(terms).to(dtype)], dim=1).index_select(0, member)
         place = torch.from_numpy(np.concatenate([np.flatnonzero(batch.row != VOUCHER), batch.start]))

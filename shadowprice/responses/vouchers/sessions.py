@@ -150,8 +150,8 @@ class TargetAttention(nn.Module):
     def weights(self, keys: Tensor, target: Tensor, past: Past) -> Tensor:
         """(P, 1) of keys (P, D) to targets (n, D)."""
         query = target.index_select(0, torch.from_numpy(past.row))
-        found: Tensor = self.unit(torch.cat([query, keys, query - keys, query * keys], dim=1))
-        return found
+        relevance: Tensor = self.unit(torch.cat([query, keys, query - keys, query * keys], dim=1))
+        return relevance
 
     def forward(self, keys: Tensor, target: Tensor, past: Past) -> Tensor:
         """(n, D): zeros where there is no past."""
@@ -250,8 +250,8 @@ class SessionModel(MlpModel[Network]):
     def at(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """(N,): the response of each row at its own ``level``."""
         level = torch.from_numpy(frame["level"].to_numpy(dtype=np.int64))
-        found: NDArray[np.float32] = self._predict(frame, level)[0]
-        return found
+        predicted: NDArray[np.float32] = self._predict(frame, level)[0]
+        return predicted
 
     @torch.no_grad()
     def _predict(self, frame: pd.DataFrame, level: Tensor | None) -> NDArray[np.float32]:
@@ -270,8 +270,8 @@ class SessionModel(MlpModel[Network]):
 
     def state(self) -> State:
         """Weights, features, and the vouchers there were."""
-        found = super().state()
-        return State(found.arrays, {**found.meta, "vouchers": list(self.known), "terms": list(self.scale)})
+        inherited = super().state()
+        return State(inherited.arrays, {**inherited.meta, "vouchers": list(self.known), "terms": list(self.scale)})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``; the network is built when sessions are given."""
