@@ -55,30 +55,30 @@ class Places:
     redis_password_file: Path | None = None
 
     def __post_init__(self) -> None:
-        for each in (*self.workspaces, *self.more):
-            if not each.exists():
-                raise NotFound(f"there is no {each}; name the folder of a run or campaign, or a file of its ledger")
+        for place in (*self.workspaces, *self.more):
+            if not place.exists():
+                raise NotFound(f"there is no {place}; name the folder of a run or campaign, or a file of its ledger")
 
     def sources(self, workspace: Path) -> tuple[list[Source], list[str]]:
         """Return the sources of one workspace, the ledgers first, and why some files are none."""
-        found: list[Source] = []
+        stores: list[Source] = []
         faults: list[str] = []
         campaign = read_campaign(workspace).name
         if self.redis:
-            found.append(RedisAccounts(self.redis, read_secret(self.redis_password_file), campaign))
+            stores.append(RedisAccounts(self.redis, read_secret(self.redis_password_file), campaign))
         for path in (path for root in (workspace, *self.more) for path in _files(root)):
             try:
                 source = SqliteAccounts(path) if is_ledger(path, campaign) else source_of(path)
             except (OSError, ValueError) as error:
                 faults.append(f"{path}: cannot be read ({error}); remove it or restore it")
                 continue
-            found += [] if source is None else [source]
+            stores += [] if source is None else [source]
         if (workspace / FEATURES / CONFIG_FILE).exists():
-            found.append(Online(workspace / FEATURES))
+            stores.append(Online(workspace / FEATURES))
         # A ledger that runs is refused before a file is changed. The last files name accounts in ids and hashes, which
         # are found by the identifiers of the others.
-        last = [(not isinstance(each, STORES), not each.owned or isinstance(each, GroupsFile)) for each in found]
-        return [found[place] for place in sorted(range(len(found)), key=last.__getitem__)], faults
+        last = [(not isinstance(store, STORES), not store.owned or isinstance(store, GroupsFile)) for store in stores]
+        return [stores[place] for place in sorted(range(len(stores)), key=last.__getitem__)], faults
 
 
 class Online(Source):
@@ -113,8 +113,8 @@ def export(places: Places, account: str, out: Path) -> dict[str, Any]:
     requests: set[str] = set()
     held, unread, sources = list[dict[str, Any]](), list[str](), list[Source]()
     for workspace in places.workspaces:
-        found, faults = places.sources(workspace)
-        sources, unread = sources + found, unread + faults
+        added, faults = places.sources(workspace)
+        sources, unread = sources + added, unread + faults
     # Rows that name requests alone come last, when the requests of the account are known.
     for source in sorted(sources, key=lambda each: not each.owned):
         lines = []
@@ -139,14 +139,14 @@ def erase(places: Places, account: str | None = None) -> dict[str, Any]:
         ShadowpriceError: a source cannot be read or written; call again.
     """
     with ExitStack() as held:
-        records = {each: Erasures(each) for each in places.workspaces}
+        records = {folder: Erasures(folder) for folder in places.workspaces}
         for erasures in records.values():
             held.enter_context(erasures.alone())
         if account is not None:
             require(is_identifier(account), "account", IDENTIFIER_RULE + NOT_PRINTABLE)
             # Campaigns that share a limit add up the sums of one identifier.
-            known = [each.pseudonym for record in records.values() for each in record.match([account]).values()]
-            experiments = [read_campaign(each).experiment for each in places.workspaces]
+            known = [erasure.pseudonym for record in records.values() for erasure in record.match([account]).values()]
+            experiments = [read_campaign(folder).experiment for folder in places.workspaces]
             pseudonym = (
                 known[0] if known else pseudonym_for(account, [experiment for experiment in experiments if experiment])
             )
@@ -158,9 +158,9 @@ def erase(places: Places, account: str | None = None) -> dict[str, Any]:
             sources, faults = places.sources(workspace)
             left += faults
             for source in sources:
-                for each in sources:
-                    if isinstance(each, RedisAccounts):
-                        each.keep_log()
+                for place in sources:
+                    if isinstance(place, RedisAccounts):
+                        place.keep_log()
                 rows = source.erase(record)
                 changed |= {source.place: rows} if rows else {}
             left += [

@@ -100,7 +100,9 @@ def sources(record: type = Decision) -> dict[str, str]:
     checked = ("Column[Finite]", "Column[bool]", "Column[Identifier]", "Column[Version]")
     added = ("response_unpaid", "unpaid_allowed", "model_version", "price_version")
     items_added = (f"    {name}: {kind} | None = None" for name, kind in zip(added, checked, strict=True))
-    returned = (f"    {each.name}: list[{_plain(each)}]" for each in columns(record) if each.field.returned)
+    returned = (
+        f"    {column_of.name}: list[{_plain(column_of)}]" for column_of in columns(record) if column_of.field.returned
+    )
     return {
         "serving/ledger/api/items.py": ITEMS + _lines([*items, *items_added]),
         "serving/predictor/ledger/columns.py": COLUMNS

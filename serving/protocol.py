@@ -130,12 +130,12 @@ def decode_v1(body: Any, max_items: int) -> Requests:
         raise InvalidRequest(reason, field="instances", rows=wrong[:5])
     columns = {name: [item[name] for item in instances] for name in INPUTS}
     columns |= {name: [item.get(name, "") for item in instances] for name in OPTIONAL}
-    given = [item.get(CONTEXT) or {} for item in instances]
-    wrong = [row for row, each in enumerate(given) if not isinstance(each, dict)]
+    contexts = [item.get(CONTEXT) or {} for item in instances]
+    wrong = [row for row, context_row in enumerate(contexts) if not isinstance(context_row, dict)]
     if wrong:
         raise InvalidRequest("must be an object of names and values", field=CONTEXT, rows=wrong[:5])
-    names = dict.fromkeys(name for each in given for name in each)
-    return _checked(columns, {name: [each.get(name) for each in given] for name in names})
+    names = dict.fromkeys(name for context_row in contexts for name in context_row)
+    return _checked(columns, {name: [context_row.get(name) for context_row in contexts] for name in names})
 
 
 def decode_v2(body: Any, max_items: int) -> Requests:
@@ -196,12 +196,12 @@ def requested_outputs(body: Mapping[str, Any]) -> Sequence[str]:
     Raises:
         InvalidRequest: there is no such output, or one is named twice.
     """
-    given = body.get("outputs")
-    if given is None:
+    outputs = body.get("outputs")
+    if outputs is None:
         return tuple(OUTPUTS)
-    if not isinstance(given, list):
+    if not isinstance(outputs, list):
         raise InvalidRequest("must be a list of objects with a name", field="outputs")
-    return checked_outputs([each.get("name") if isinstance(each, dict) else None for each in given])
+    return checked_outputs([output.get("name") if isinstance(output, dict) else None for output in outputs])
 
 
 def checked_outputs(names: Sequence[Any]) -> Sequence[str]:
@@ -296,10 +296,10 @@ def _checked(columns: Mapping[str, list[Any]], context: Mapping[str, list[Any]])
         raise InvalidRequest(
             f"{IDENTIFIER_RULE}; leave it empty where there is none", field="partner_id", rows=wrong[:5]
         )
-    given = {name: _context(name, values) for name, values in context.items()}
-    if len(given) > MAX_CONTEXT:
-        raise InvalidRequest(f"has {len(given)} values; at most {MAX_CONTEXT} are taken", field=CONTEXT)
-    return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners), given)
+    checked = {name: _context(name, values) for name, values in context.items()}
+    if len(checked) > MAX_CONTEXT:
+        raise InvalidRequest(f"has {len(checked)} values; at most {MAX_CONTEXT} are taken", field=CONTEXT)
+    return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners), checked)
 
 
 def _context(name: str, values: Sequence[Any]) -> list[float | str | None]:

@@ -73,8 +73,8 @@ def reconcile(
     """
     lines = []
     if log is not None:
-        lines += [Line("log", *_bounded(name, before, after, found)) for name, found in log.items()]
-    lines += [Line("metrics", *_bounded(name, before, after, found)) for name, found in _of_spend(spend)]
+        lines += [Line("log", *_bounded(name, before, after, value)) for name, value in log.items()]
+    lines += [Line("metrics", *_bounded(name, before, after, value)) for name, value in _of_spend(spend)]
     return lines
 
 
@@ -83,7 +83,7 @@ def _bounded(
 ) -> tuple[str, float, float, float]:
     # A side that the campaign does not have is 0 everywhere.
     total, side = name
-    low, high = ((each[total].get(side, 0) if side else each[total]) for each in (before, after))
+    low, high = ((reading[total].get(side, 0) if side else reading[total]) for reading in (before, after))
     return f"{total} {side}".strip(), float(low), found, float(high)
 
 

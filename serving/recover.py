@@ -116,10 +116,10 @@ def _check_beginning(after: Callable[[int, int], Sequence[Row]], logged: pd.Data
     if not 0 < had <= len(logged):
         return
     number = skipped + had
-    found, expected = after(number - 1, 1)[0].request_id, logged["request_id"].iloc[had - 1]
-    if found != expected:
+    first, expected = after(number - 1, 1)[0].request_id, logged["request_id"].iloc[had - 1]
+    if first != expected:
         raise Conflict(
-            f"row {number} of the ledger is {found!r}, that of the log {expected!r}: the ledger does not begin as the "
+            f"row {number} of the ledger is {first!r}, that of the log {expected!r}: the ledger does not begin as the "
             "log does; restore the backup again and recover before the ledger is started"
         )
 
@@ -133,7 +133,7 @@ def _rows(frame: pd.DataFrame, *times: str) -> Iterator[dict[str, Any]]:
 
 
 def _decision(row: dict[str, Any]) -> Decision:
-    row["propensities"] = tuple(float(each) for each in row["propensities"])
+    row["propensities"] = tuple(float(share) for share in row["propensities"])
     return Decision(**{name: row[name] for name in Decision._fields})
 
 

@@ -31,20 +31,20 @@ class ResolveSettings(Settings, program="serving.resolve"):
 def _resolve(settings: ResolveSettings) -> int:
     """Return 0 when a price is published or another solver was first; any failure is 1, and the last price stays."""
     quiet_logs()
-    given = asdict(settings)
-    workspace, on_alarm, as_json = given["workspace"], given.pop("on_alarm"), given.pop("json")
+    options = asdict(settings)
+    workspace, on_alarm, as_json = options["workspace"], options.pop("on_alarm"), options.pop("json")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price"
         try:
-            measure.run(measure.MeasureJob(state=state, **given))
+            measure.run(measure.MeasureJob(state=state, **options))
             record = solve.run(solve.SolveJob(state=state, price=price, workspace=workspace, on_alarm=on_alarm))
             version = publish.run(publish.PublishJob(price=price, workspace=workspace))
         except Conflict as error:
             print(json.dumps({"version": None}) if as_json else f"another solver was first: {error}")
             return 0
     if as_json:
-        told = {"version": version, "slot": record.slot, "prices": dict(record.prices), "gap": record.gap}
-        print(json.dumps(told))
+        summary = {"version": version, "slot": record.slot, "prices": dict(record.prices), "gap": record.gap}
+        print(json.dumps(summary))
         return 0
     print(f"published version {version} for slot {record.slot}: {dict(record.prices)}, gap {record.gap:.1e}")
     return 0

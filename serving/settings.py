@@ -26,8 +26,8 @@ def setting(text: str, default: Any = MISSING, *, variable: str = "", positive: 
 
 def setting_of(job: type[Any], name: str) -> Any:
     """Return a field that means what the option of a job does."""
-    (found,) = (each for each in fields(job) if each.name == name)
-    return setting(found.metadata["text"], found.default)
+    (setting_field,) = (candidate for candidate in fields(job) if candidate.name == name)
+    return setting(setting_field.metadata["text"], setting_field.default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +46,11 @@ class Settings:
     @classmethod
     def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
         """Read options, and variables for those that are missing. Exits where one is missing or wrong."""
-        found: list[Self] = []
-        status = cls.run(found.append, arguments, environment)
-        if status or not found:
+        parsed: list[Self] = []
+        status = cls.run(parsed.append, arguments, environment)
+        if status or not parsed:
             raise SystemExit(status)
-        return found[0]
+        return parsed[0]
 
     @classmethod
     def main_of(cls, work: Callable[[Self], int], **how: Any) -> Callable[..., int]:
@@ -68,27 +68,27 @@ class Settings:
         """Do the work with the settings that are read, and return the exit status."""
         program, hints = f"python -m {cls.program}", get_type_hints(cls)
         options: list[Parameter] = []
-        for each in fields(cls):
-            text, kind, default = each.metadata["text"], hints[each.name], each.default
+        for setting_field in fields(cls):
+            text, kind, default = setting_field.metadata["text"], hints[setting_field.name], setting_field.default
             flags: tuple[str, ...] = ()
             if kind is bool:
-                flags = (f"--{each.name}",)
+                flags = (f"--{setting_field.name}",)
             else:
-                variable = PREFIX + (each.metadata["variable"] or each.name.upper())
+                variable = PREFIX + (setting_field.metadata["variable"] or setting_field.name.upper())
                 text, default = f"{text} [{variable}]", environment.get(variable, default)
                 if get_origin(kind) is Literal and default not in (*get_args(kind), MISSING):
                     tell(program, Misused(f"{variable} must be one of {', '.join(get_args(kind))}"))
                     return MISUSED
-            options.append(option(each.name, kind, text, default, *flags))
+            options.append(option(setting_field.name, kind, text, default, *flags))
 
         @takes(options)
         def read(**given: Any) -> int | None:
-            for each in fields(cls):
-                if each.metadata["positive"] and not given[each.name] > 0:
-                    raise Misused(f"--{each.name.replace('_', '-')} must be positive")
-            found = cls(**given)
-            found.check()
-            return work(found)
+            for setting_field in fields(cls):
+                if setting_field.metadata["positive"] and not given[setting_field.name] > 0:
+                    raise Misused(f"--{setting_field.name.replace('_', '-')} must be positive")
+            settings = cls(**given)
+            settings.check()
+            return work(settings)
 
         read.__doc__ = (cls.__doc__ or "").split("\n", 1)[0]
         return run_program(read, program, arguments, **how)

@@ -77,8 +77,8 @@ class CheckSettings(Settings, program="serving.client.check"):
 def _check(given: CheckSettings) -> int:
     values = asdict(given)
     as_json = values.pop("json")
-    found = check(**values)
-    print(json.dumps(asdict(found)) if as_json else found)
+    answer = check(**values)
+    print(json.dumps(asdict(answer)) if as_json else answer)
     return 0
 
 

@@ -201,8 +201,8 @@ class DecisionClient(_Client):
             if context:
                 instance["context"] = {name: values[row] for name, values in context.items()}
         body = orjson.dumps({"instances": instances})
-        found: dict[str, Any] = self._send("POST", self._explain, self._token, content=body)
-        return found
+        content: dict[str, Any] = self._send("POST", self._explain, self._token, content=body)
+        return content
 
 
 class LedgerClient(_Client):

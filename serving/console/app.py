@@ -165,18 +165,18 @@ class Console:
         self._check(request)
         if self._questions is None:
             raise NotFound("this console has no model to ask; start it with --workspace")
-        opened, given = self._questions.open(), request.query_params
+        opened, query = self._questions.open(), request.query_params
         factor = self._campaign.told_in
         current, answers, problem = opened.current.times(factor), {}, ""
         try:
             with self._questions.asking():
-                change = change_of(given, opened.question, self._currency)
+                change = change_of(query, opened.question, self._currency)
                 if change is not None:
                     answers["As asked"] = opened.question.solver.ask(change).times(factor)
         except InvalidInput as error:
             problem = str(error)
         unit = unit_of(self._campaign, self._currency)
-        limit, curve = self._campaign.budget.limit, [each.times(factor) for each in opened.curve]
+        limit, curve = self._campaign.budget.limit, [point.times(factor) for point in opened.curve]
         drawn = self._drawer.draw(
             ("curve", opened.current.seconds),
             partial(money_figures.budget_curve, curve, limit, unit, self._currency, lowest(self._campaign)),
@@ -184,7 +184,7 @@ class Console:
         return "budget.html.jinja", {
             "current": current,
             "answers": {"Today's": current} | answers,
-            "given": given,
+            "given": query,
             "problem": problem,
             "unit": unit,
             "figure": Markup(drawn),
@@ -206,19 +206,19 @@ class Console:
             raise NotFound("this console has no model to show; start it with --workspace")
         opened = self._questions.open()
         explored = None if self._log is None else self._log.explored()
-        found = [
+        panels = [
             side_curves(side, people, self._campaign, explored) for side, people in opened.question.population.items()
         ]
         figures = {
-            each.side: Markup(
+            panel.side: Markup(
                 self._drawer.draw(
-                    ("curves", each.side, opened.current.seconds, str([group.seen for group in each.groups])),
-                    partial(figures_of_curves, each, self._currency, self._campaign.terms(each.side)),
+                    ("curves", panel.side, opened.current.seconds, str([group.seen for group in panel.groups])),
+                    partial(figures_of_curves, panel, self._currency, self._campaign.terms(panel.side)),
                 )
             )
-            for each in found
+            for panel in panels
         }
-        return "curves.html.jinja", {"sides": found, "figures": figures}
+        return "curves.html.jinja", {"sides": panels, "figures": figures}
 
     def changes(self, request: Request) -> Page:
         """GET /campaigns/{name}/changes: who reported and corrected outcomes, published prices and changed models."""
@@ -239,11 +239,11 @@ class Console:
             raise InvalidRequest(f"must have at most {LONGEST} characters", field="request_id")
         if asked:
             try:
-                found = self._logged().audit(asked)
+                audited = self._logged().audit(asked)
             except NotFound as error:
                 rows = self._logged().of_account(asked, NEWEST)
                 return "request.html.jinja", values | {"missing": "" if rows else str(error), "rows": rows}
-            made = found.decision
+            made = audited.decision
             price, at = self._price(int(made["price_version"])), made["features_at"] or made["decided_at"]
             curve = self._workspace.curve(made["model_version"], made["side"], made["account_id"])
             worth = self._workspace.worth(self._campaign, made["side"], made["account_id"])
@@ -251,7 +251,7 @@ class Console:
             if curve is not None and price is not None:
                 levels = level_rows(self._campaign, made, curve, price, worth)
             values |= {
-                "found": found,
+                "found": audited,
                 "price": price,
                 "why": why_of(self._campaign, made, levels, price, self._currency, worth),
                 "features": self._workspace.features(made["side"], made["account_id"], at),

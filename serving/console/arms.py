@@ -32,12 +32,12 @@ class WrittenLift:
 
         An arm whose interval has no end yet is left out.
         """
-        found = {}
-        for each in self.content["daily"]:
-            last = tuple(each["value"][part][-1] for part in ("value", "low", "high")) if each["days"] else (None,)
+        latest_of = {}
+        for row in self.content["daily"]:
+            last = tuple(row["value"][part][-1] for part in ("value", "low", "high")) if row["days"] else (None,)
             if None not in last:
-                found[each["arm"]] = last
-        return found
+                latest_of[row["arm"]] = last
+        return latest_of
 
 
 def arm_rows(campaign: Campaign, cells: pd.DataFrame) -> list[dict[str, Any]]:
@@ -68,10 +68,10 @@ def read_lift(path: Path, campaign: Campaign) -> WrittenLift | None:
     try:
         content = read_json(path)
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        found = WrittenLift(at, {name: content[name] for name in ("campaign", "baseline", "lifts", "daily", *FACTS)})
+        written = WrittenLift(at, {name: content[name] for name in ("campaign", "baseline", "lifts", "daily", *FACTS)})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unavailable(f"{path} is not a lift ({error!r}); run the job lift again") from error
-    if found.content["campaign"] != campaign.name:
-        of = found.content["campaign"]
+    if written.content["campaign"] != campaign.name:
+        of = written.content["campaign"]
         raise Unavailable(f"{path} is the lift of campaign {of!r}; name that of {campaign.name!r}")
-    return found if at >= campaign.starts_at else None
+    return written if at >= campaign.starts_at else None

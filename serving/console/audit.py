@@ -41,7 +41,8 @@ def level_rows(
     shares = [*decision["propensities"], *[0.0] * curve.size]
     columns = zip(curve, terms.cost(response)[:, 0], score, shares, strict=False)
     return [
-        {"response": each, "cost": cost, "score": worth, "propensity": share} for each, cost, worth, share in columns
+        {"response": expected, "cost": cost, "score": worth, "propensity": share}
+        for expected, cost, worth, share in columns
     ]
 
 

@@ -112,7 +112,7 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
             caps[side] = float(cap)
         offered = given.getlist(f"levels_{side}")
         if offered:
-            levels[side] = tuple(_level(each, f"levels_{side}") for each in offered)
+            levels[side] = tuple(_level(text, f"levels_{side}") for text in offered)
     where, limit = given.get("where", "").strip(), _amount(given, "limit_where", currency)
     if where and limit is not None:
         groups.append(GroupLimit("group", limit, question.members(where, None, WHERE_SECONDS)))

@@ -82,7 +82,7 @@ def side_curves(side: Side, people: SideAccounts, campaign: Campaign, explored: 
         own = own[place.is_valid().to_numpy(zero_copy_only=False)]
         theirs = people.curves.take(place.drop_null().to_numpy()).response.astype(np.float64)
         own = own.assign(group=np.searchsorted(edges, moved(theirs, terms), side="right"))
-    found = []
+    groups = []
     for place_, name in enumerate(GROUPS):
         mine = group == place_
         if not mine.any():
@@ -90,7 +90,7 @@ def side_curves(side: Side, people: SideAccounts, campaign: Campaign, explored: 
         weight = shares[mine] / shares[mine].sum() if shares[mine].sum() > 0 else np.full(mine.sum(), 1 / mine.sum())
         seen = {} if own is None or not len(own) else _seen(side, own[own["group"] == place_])
         low, high = np.quantile(response[:, mine], BAND, axis=1)
-        found.append(
+        groups.append(
             GroupCurve(
                 name,
                 response[:, mine] @ weight,
@@ -102,7 +102,9 @@ def side_curves(side: Side, people: SideAccounts, campaign: Campaign, explored: 
                 _seen_rates(side, seen, levels),
             )
         )
-    return SideCurves(side, levels, tuple(found), sum(n for each in found for _, n in each.seen.values()))
+    return SideCurves(
+        side, levels, tuple(groups), sum(n for group_curve in groups for _, n in group_curve.seen.values())
+    )
 
 
 def moved(response: Real, terms: Terms) -> Real:
@@ -121,8 +123,8 @@ def rates(side: Side, response: Real, levels: tuple[int, ...]) -> Real:
         steps = np.diff(_scale(side, response), axis=0, prepend=0.0)
     else:
         steps = np.diff(response, axis=0, prepend=np.nan)
-    found: Real = np.divide(steps, width, out=np.full(response.shape, np.nan), where=width > 0)
-    return found
+    rate: Real = np.divide(steps, width, out=np.full(response.shape, np.nan), where=width > 0)
+    return rate
 
 
 def _scale(side: Side, response: Real) -> Real:
@@ -136,7 +138,7 @@ def _seen(side: Side, rows: pd.DataFrame) -> Seen:
     The level of an explored request depends on nothing, so the mean is unbiased. A request without an outcome counts
     as no response, so the youngest hours are too low.
     """
-    found: dict[int, tuple[Estimate, int]] = {}
+    seen: dict[int, tuple[Estimate, int]] = {}
     for level, sums in rows.groupby("level")[["requests", "responses", "squares"]].sum().iterrows():
         count, mean = int(sums["requests"]), float(sums["responses"] / sums["requests"])
         if side == "customer":
@@ -145,8 +147,8 @@ def _seen(side: Side, rows: pd.DataFrame) -> Seen:
             variance = (sums["squares"] - count * mean**2) / (count - 1) if count > 1 else np.nan
             half = _Z * float(np.sqrt(max(variance, 0.0) / count)) if count > 1 else np.nan
             estimate = Estimate(mean, mean - half, mean + half, LEVEL)
-        found[int(str(level))] = estimate, count
-    return found
+        seen[int(str(level))] = estimate, count
+    return seen
 
 
 def _seen_rates(side: Side, seen: Seen, levels: tuple[int, ...]) -> dict[int, Estimate]:
@@ -154,13 +156,13 @@ def _seen_rates(side: Side, seen: Seen, levels: tuple[int, ...]) -> dict[int, Es
 
     A difference of two independent means; the error of log(1 − F̂) is that of F̂ divided by 1 − F̂.
     """
-    found = {}
+    estimates = {}
     for level, (estimate, _) in seen.items():
         before = seen[level - 1][0] if level - 1 in seen else None
         first = side == "customer" and level == 0 and levels[0] > 0
         if before is None and not first:
             continue
-        ends = [each for each in (estimate, before) if each is not None]
+        ends = [part for part in (estimate, before) if part is not None]
         if side == "customer" and any(end.value >= 1 for end in ends):
             continue
         slope = [1 / (1 - end.value) if side == "customer" else 1.0 for end in ends]
@@ -168,8 +170,8 @@ def _seen_rates(side: Side, seen: Seen, levels: tuple[int, ...]) -> dict[int, Es
         half = float(np.hypot.reduce([s * (e.high - e.low) / 2 for s, e in zip(slope, ends, strict=True)]))
         at = [float(_scale(side, np.array(end.value))) for end in ends]
         value = at[0] - (at[1] if before is not None else 0.0)
-        found[level] = Estimate(value / width, (value - half) / width, (value + half) / width, LEVEL)
-    return found
+        estimates[level] = Estimate(value / width, (value - half) / width, (value + half) / width, LEVEL)
+    return estimates
 
 
 _Z = NormalDist().inv_cdf((1 + LEVEL) / 2)

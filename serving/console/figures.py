@@ -55,13 +55,13 @@ def pace(state: State, currency: Currency) -> str:
 
 
 def _price(axes: Axes, state: State, currency: Currency) -> None:
-    at = [each.record.at for each in state.window]
-    values = np.array([currency.unit * each.price for each in state.window])
+    at = [change.record.at for change in state.window]
+    values = np.array([currency.unit * change.price for change in state.window])
     if at:
         axes.step([*at, max(state.hours, at[-1])], [*values, values[-1]], where="post", color=svg.MODEL)
         axes.plot(at, values, "o", color=svg.MODEL, markersize=3.5)
-        for each, hour, value in zip(state.window, at, values, strict=True):
-            svg.tell(axes, hour, value, f"Hour {hour:.3g}: λ {number(value)}, version {each.record.version}")
+        for change, hour, value in zip(state.window, at, values, strict=True):
+            svg.tell(axes, hour, value, f"Hour {hour:.3g}: λ {number(value)}, version {change.record.version}")
         room = 0.35 * max(float(np.ptp(values)), 0.05 * float(np.abs(values).max())) or 1.0
         axes.set_ylim(float(values.min()) - room, float(values.max()) + room)
     unit = unit_of(state.campaign, currency) if state.campaign.in_money else "responses"
@@ -70,7 +70,7 @@ def _price(axes: Axes, state: State, currency: Currency) -> None:
 
 
 def _spend(axes: Axes, state: State, currency: Currency) -> None:
-    records = [each.record for each in state.window]
+    records = [change.record for change in state.window]
     top = float(state.paid or 0)
     plans = {"first plan": (svg.MUTED, svg.DOTTED), "newest plan": (svg.TRUTH, svg.DASHED)}
     planned = [record for record in records if len(record.plan) > 1]
@@ -82,8 +82,8 @@ def _spend(axes: Axes, state: State, currency: Currency) -> None:
     points = [(record.at, record.spent) for record in records]
     for record in records:
         planned_by = records[0].planned(record.at)
-        told = f"Hour {record.at:.3g}: paid {money(record.spent, currency)}"
-        svg.tell(axes, record.at, record.spent, told + _against(planned_by, currency))
+        label = f"Hour {record.at:.3g}: paid {money(record.spent, currency)}"
+        svg.tell(axes, record.at, record.spent, label + _against(planned_by, currency))
     if state.paid is not None:
         points.append((max([state.hours, *(at for at, _ in points)]), state.paid))
     axes.plot(*zip(*points, strict=True) if points else ([], []), color=svg.MODEL, linewidth=2.4, label="paid")
@@ -164,9 +164,9 @@ def _explored(
 ) -> None:
     """Means of explored requests, with their intervals as lines."""
     x = levels[list(seen)]
-    value, low, high = (unit * np.array([getattr(each, name) for each in seen.values()]) for name in ENDS)
+    value, low, high = (unit * np.array([getattr(estimate, name) for estimate in seen.values()]) for name in ENDS)
     axes.vlines(x, low, high, color=svg.OBSERVED, linewidth=1.4)
     axes.plot(x, value, "D", color=svg.OBSERVED, markersize=4, label="explored requests")
     for level, at, middle, *ends in zip(seen, x, value, low, high, strict=True):
-        told = f"[{number(float(ends[0]))}, {number(float(ends[1]))}]" if np.isfinite(ends).all() else ""
-        svg.tell(axes, at, middle, f"explored, {named[level]}: {number(float(middle))} {told}")
+        interval = f"[{number(float(ends[0]))}, {number(float(ends[1]))}]" if np.isfinite(ends).all() else ""
+        svg.tell(axes, at, middle, f"explored, {named[level]}: {number(float(middle))} {interval}")

@@ -112,8 +112,8 @@ class DecisionLog:
         """
 
         def sums(_: object, db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-            found: pd.DataFrame = db.sql(EXPLORED).df()
-            return found
+            table: pd.DataFrame = db.sql(EXPLORED).df()
+            return table
 
         return self._read(sums)
 
@@ -127,17 +127,17 @@ class DecisionLog:
         def facts(_: object, db: duckdb.DuckDBPyConnection) -> Audit | None:
             def rows(kind: RowKind) -> list[dict[str, Any]]:
                 order = "ORDER BY recorded_at" if kind == "corrections" else ""
-                found = db.sql(f"SELECT * FROM {kind} WHERE request_id = ? {order}", params=[request_id])
-                rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+                answer = db.sql(f"SELECT * FROM {kind} WHERE request_id = ? {order}", params=[request_id])
+                rows: list[dict[str, Any]] = answer.to_arrow_table().to_pylist()
                 return rows
 
             decisions, outcomes = rows("decisions"), rows("outcomes")
             return Audit(decisions[0], next(iter(outcomes), None), rows("corrections")) if decisions else None
 
-        found = self._read(facts)
-        if found is None:
+        audited = self._read(facts)
+        if audited is None:
             raise NotFound(f"request_id: the log has no request {request_id!r}; a new one is logged within seconds")
-        return found
+        return audited
 
     def of_account(self, account_id: str, newest: int) -> list[dict[str, Any]]:
         """Return the newest requests of an account with corrected outcomes, the last first; empty where it has none.
@@ -163,8 +163,8 @@ class DecisionLog:
 
         def facts(_: object, db: duckdb.DuckDBPyConnection) -> dict[str, list[dict[str, Any]]]:
             last = "SELECT * FROM corrections ORDER BY recorded_at DESC, event_id LIMIT ?"
-            found = {"reported": db.sql(REPORTED), "sums": db.sql(BY_CALLER), "newest": db.sql(last, params=[newest])}
-            return {name: each.to_arrow_table().to_pylist() for name, each in found.items()}
+            tables = {"reported": db.sql(REPORTED), "sums": db.sql(BY_CALLER), "newest": db.sql(last, params=[newest])}
+            return {name: table.to_arrow_table().to_pylist() for name, table in tables.items()}
 
         return self._read(facts)
 
@@ -178,9 +178,9 @@ class DecisionLog:
                 state = {kind: _whole(self._folder, kind) for kind in SCHEMAS}
                 try:
                     with duckdb.connect(config={"threads": THREADS}) as db:
-                        for kind, (found, overlap) in state.items():
-                            _open(db, kind, found, overlap)
-                        names = [(each.path.name, overlap) for found, overlap in state.values() for each in found]
+                        for kind, (files, overlap) in state.items():
+                            _open(db, kind, files, overlap)
+                        names = [(file.path.name, overlap) for files, overlap in state.values() for file in files]
                         return query(names, db)
                 except (OSError, duckdb.IOException) as error:
                     problem = str(error)
@@ -193,7 +193,7 @@ def mix_of_cells(cells: pd.DataFrame, campaign: Campaign) -> tuple[Mix, datetime
     Hours are counted from the start of the window where all decisions lie in it, else from the first decision. The
     segment of a request is its arm; ``all`` without an experiment.
     """
-    first, last = (datetime.fromtimestamp(3600 * int(each), UTC) for each in (cells["hour"].min(), cells["hour"].max()))
+    first, last = (datetime.fromtimestamp(3600 * int(hour), UTC) for hour in (cells["hour"].min(), cells["hour"].max()))
     start = campaign.starts_at if campaign.starts_at <= first and last < campaign.ends_at else first
     rows = cells.assign(
         hour=cells["hour"] - int(start.timestamp() // 3600),
@@ -226,7 +226,7 @@ def _open(db: duckdb.DuckDBPyConnection, kind: RowKind, found: list[Segment], ov
     db.register(f"{kind}_columns", SCHEMAS[kind].empty_table())
     source = f"SELECT * FROM {kind}_columns"
     if found:
-        paths = ", ".join("'" + str(each.path).replace("'", "''") + "'" for each in found)
+        paths = ", ".join("'" + str(file.path).replace("'", "''") + "'" for file in found)
         source += f" UNION ALL BY NAME SELECT * FROM read_parquet([{paths}], union_by_name = true)"
     once = "source, event_id" if kind == "corrections" else "request_id"
     distinct = f"DISTINCT ON ({once})" if overlap else ""

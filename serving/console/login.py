@@ -139,7 +139,7 @@ class SingleSignOn:
             if request.url.path == "/login":
                 sent: Response = await self._client.authorize_redirect(request, f"{self._address}/callback")
                 return sent
-            found = await self._client.authorize_access_token(request)
+            token = await self._client.authorize_access_token(request)
         except (AuthlibBaseError, JoseError) as error:
             reason = getattr(error, "description", "") or getattr(error, "error", "") or type(error).__name__
             return _text(f"The login failed: {reason}. Try again at {self._address}/login.", 401)
@@ -149,7 +149,7 @@ class SingleSignOn:
                 f"Sign in with a token at {self._address}{BY_TOKEN}.",
                 503,
             )
-        claims = found.get("userinfo") or {}
+        claims = token.get("userinfo") or {}
         if not self._provider.admits(claims):
             return _text(f"Your account may not view this console; it needs {self._provider.allow}.", 403)
         after = request.session.get("next", "/")

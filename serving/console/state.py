@@ -47,7 +47,7 @@ class State:
     @cached_property
     def window(self) -> tuple[Change, ...]:
         """Prices of the campaign's window: those of an earlier one hold what was paid in it."""
-        return tuple(each for each in self.history if each.record.window in (None, self.campaign.starts_at))
+        return tuple(change for change in self.history if change.record.window in (None, self.campaign.starts_at))
 
     @property
     def paid(self) -> int | None:
@@ -68,7 +68,7 @@ class State:
             return None
         budget = self.campaign.budget
         limit = float(budget.limit) if budget.form == "total" else math.inf
-        return outlook([each.record for each in self.window], limit)
+        return outlook([change.record for change in self.window], limit)
 
     @property
     def hours(self) -> float:

@@ -61,19 +61,19 @@ def why(
         '$1.00, because it raises the expected response from 12.0 % to 25.0 %; $2.00 would cost $27.00 per extra \
 response, above the $2.00 that one is worth now.'
     """
-    given = choices[chosen].name if 0 <= chosen < len(choices) else "Nothing"
+    level_name = choices[chosen].name if 0 <= chosen < len(choices) else "Nothing"
     if reason in OTHERWISE:
-        return f"{given}, because {OTHERWISE[reason]}."
+        return f"{level_name}, because {OTHERWISE[reason]}."
     if not 0 <= chosen < len(choices):
         return ""
     own, lowest = choices[chosen], choices[0]
     shown = number if ratio else percent
     if chosen and own.response > lowest.response:
-        told = f"because it raises the expected response from {shown(lowest.response)} to {shown(own.response)}"
+        cause = f"because it raises the expected response from {shown(lowest.response)} to {shown(own.response)}"
     else:
         least = "the control" if control else "the lowest incentive"
-        told = least if chosen == 0 else f"with an expected response of {shown(own.response)}"
-    return f"{given}, {told}{_next(choices, chosen, price, currency)}."
+        cause = least if chosen == 0 else f"with an expected response of {shown(own.response)}"
+    return f"{level_name}, {cause}{_next(choices, chosen, price, currency)}."
 
 
 def _next(choices: Sequence[Choice], chosen: int, price: float, currency: Currency) -> str:
@@ -82,12 +82,12 @@ def _next(choices: Sequence[Choice], chosen: int, price: float, currency: Curren
     dearer = [choice for choice in choices if choice.cost > own.cost]
     if not dearer:
         return "; nothing costs more" if len(choices) > 1 else ""
-    more = [each for each in dearer if each.response > own.response]
+    more = [dearer_choice for dearer_choice in dearer if dearer_choice.response > own.response]
     if not more:
         return "; nothing dearer would raise it further"
     asked = min(more, key=lambda each: (each.cost - own.cost) / (each.response - own.response))
     each_costs = (asked.cost - own.cost) / (asked.response - own.response)
-    told = f"; {asked.name} would cost {money(each_costs, currency)} per extra response"
+    clause = f"; {asked.name} would cost {money(each_costs, currency)} per extra response"
     if price > 0 and each_costs >= 1 / price:
-        told += f", above the {money(1 / price, currency)} that one is worth now"
-    return told
+        clause += f", above the {money(1 / price, currency)} that one is worth now"
+    return clause

@@ -33,8 +33,8 @@ class Workspace:
 
     def models(self) -> list[dict[str, Any]]:
         """Return models, the newest first, with the person who registered each and the one who overrode the gate."""
-        found = [_dated(note) for note in notes(self._folder / SERVED_MODELS)]
-        return [each | {"override": override_in(self._folder, each["model_version"])} for each in found[::-1]]
+        noted = [_dated(note) for note in notes(self._folder / SERVED_MODELS)]
+        return [version | {"override": override_in(self._folder, version["model_version"])} for version in noted[::-1]]
 
     def canary_steps(self) -> list[dict[str, Any]]:
         """Return the steps of canaries, the newest first, with the person who ran each."""
@@ -42,15 +42,15 @@ class Workspace:
 
     def features(self, side: str, account: str, at: datetime) -> dict[str, Any]:
         """Return the features of an account at a time; empty where none are kept. O(accounts)."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for view in ("profile", "interactions"):
             path = self._folder / FEATURES / f"{side}_{view}.parquet"
             if not path.exists():
                 continue
             wanted = [(f"{side}_id", "=", account), ("event_timestamp", "<=", at)]
             rows = pq.read_table(path, filters=wanted).sort_by("event_timestamp").to_pylist()
-            found |= {name.removeprefix(f"{side}_"): value for name, value in (rows[-1] if rows else {}).items()}
-        return {name: value for name, value in found.items() if name not in ("id", "event_timestamp", "snapshot_at")}
+            values |= {name.removeprefix(f"{side}_"): value for name, value in (rows[-1] if rows else {}).items()}
+        return {name: value for name, value in values.items() if name not in ("id", "event_timestamp", "snapshot_at")}
 
     def curve(self, model_version: str, side: str, account: str) -> NDArray[np.float64] | None:
         """Return the responses (J,) that a model expects of an account; None where they are not kept. O(accounts)."""

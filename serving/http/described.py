@@ -30,8 +30,12 @@ class Error(BaseModel):
 
 def answered(answer: Any, errors: Mapping[int, str]) -> Described:
     """Return the entries of a status 200, whose body is an ``answer``, and of errors by status."""
-    found: Described = {status: {"description": cause, "model": Error} for status, cause in errors.items()}
-    return {200: {"description": "Done", "model": answer}, **found, "default": {"description": "Other", "model": Error}}
+    failures: Described = {status: {"description": cause, "model": Error} for status, cause in errors.items()}
+    return {
+        200: {"description": "Done", "model": answer},
+        **failures,
+        "default": {"description": "Other", "model": Error},
+    }
 
 
 def refused(method: str) -> dict[int, str]:

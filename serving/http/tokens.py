@@ -81,12 +81,12 @@ class Tokens:
         """
         self._refresh()
         scheme, _, shown = authorization.partition(" ")
-        found: Caller | None = None
+        holder: Caller | None = None
         presented = shown.strip().encode()
         for secret, caller in self._callers:
             if hmac.compare_digest(presented, secret):
-                found = caller
-        return found if scheme.lower() == "bearer" else None
+                holder = caller
+        return holder if scheme.lower() == "bearer" else None
 
     def secret(self, role: Role) -> str:
         """Return the secret to show for a role.
@@ -158,9 +158,9 @@ def _parse(text: str, path: Path) -> Secrets:
         raise InvalidInput(f"must give tokens to some of the roles {list(ROLES)}", field=str(path))
     secrets: dict[Role, dict[str, str]] = {}
     for role in ROLES:
-        given, field = content.get(role, []), f"{path}: {role}"
+        listed, field = content.get(role, []), f"{path}: {role}"
         secrets[role] = {}
-        for name, held in (given if isinstance(given, dict) else {"": given}).items():
+        for name, held in (listed if isinstance(listed, dict) else {"": listed}).items():
             if name and not NAME.fullmatch(name):
                 raise InvalidInput(f"{name!r} is no name; use letters, digits and . _ @ -", field=field)
             for value in held if isinstance(held, list) else [held]:
@@ -182,10 +182,10 @@ def _checked(secret: object, field: str) -> str:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def ledger_tokens(environment: Mapping[str, str]) -> Tokens | None:

@@ -88,10 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             files = campaign_files(settings.campaign_file, settings.campaigns, settings.campaign_names)
             campaigns = {file: read_campaign(file) for file in files}
-            check_alike({each.name: each.limits for each in campaigns.values()})
+            check_alike({terms.name: terms.limits for terms in campaigns.values()})
             tokens = Tokens.of(settings.token_file)
             check_exposed(settings.host, tokens)
-            peers = Peers({each.name: settings.of(each.name).db for each in campaigns.values()})
+            peers = Peers({terms.name: settings.of(terms.name).db for terms in campaigns.values()})
             for file, campaign in campaigns.items():
                 own = replace(settings.of(campaign.name), campaign_file=file)
                 if not own.redis:

@@ -26,5 +26,5 @@ class Durability:
 
     def __post_init__(self) -> None:
         if self.replicas < ONE_IF_ANY:
-            told = f"must be a number of replicas, 0 for none, {ONE_IF_ANY} for one while there is any"
-            raise InvalidInput(f"{told}, got {self.replicas}", field="redis_replicas")
+            rule = f"must be a number of replicas, 0 for none, {ONE_IF_ANY} for one while there is any"
+            raise InvalidInput(f"{rule}, got {self.replicas}", field="redis_replicas")

@@ -69,14 +69,14 @@ class Entry(NamedTuple):
         missing, kept[self.wanted.level] = kept[self.wanted.level], 0.0
         if self.spare.level != NOTHING:
             missing = kept[self.spare.level] = min(kept[self.spare.level] + missing, 1.0)
-        found = self.spare._replace(reason=full.reason, limited_by=full.name)
-        return found._replace(propensity=missing, propensities=tuple(kept))
+        spare = self.spare._replace(reason=full.reason, limited_by=full.name)
+        return spare._replace(propensity=missing, propensities=tuple(kept))
 
     def at(self, left: Left | None) -> Decision:
         """Return the decision to record where ``left`` remains; None where nothing limits it."""
         if left is None or max(self.reserved) <= left.amount:
             return self.wanted
-        found = fit_budget(
+        fitted = fit_budget(
             self.wanted.level,
             self.wanted.propensities,
             self.reserved,
@@ -86,7 +86,7 @@ class Entry(NamedTuple):
         kept = self.wanted
         if kept.reserved > max(left.amount, 0):
             kept = self.spare._replace(reason=left.reason, limited_by=left.name)
-        return kept._replace(propensity=found.propensity, propensities=found.probabilities)
+        return kept._replace(propensity=fitted.propensity, propensities=fitted.probabilities)
 
 
 class Known(NamedTuple):

@@ -39,7 +39,7 @@ def check_terms(campaign: Campaign, noted: str | None, decided: Iterable[tuple[S
     if not known:
         return
     before, now = None if noted is None else orjson.loads(noted), orjson.loads(noted_terms(campaign))
-    unknown = next((each for each in known if not NOTHING <= each[1] < len(levels.get(each[0], ()))), None)
+    unknown = next((pair for pair in known if not NOTHING <= pair[1] < len(levels.get(pair[0], ()))), None)
     if before is None and unknown is None:
         return
     if before != now:

@@ -53,8 +53,8 @@ def shares_in_words(run: Path) -> str:
 
 
 def _of_side(campaign: Campaign, curve: Curves, side: Side, share: NDArray[np.float64], currency: Currency) -> str:
-    names, given = campaign.terms(side).names(currency), np.flatnonzero(share)
-    if given.size == 1:
+    names, levels = campaign.terms(side).names(currency), np.flatnonzero(share)
+    if levels.size == 1:
         why = "" if np.ptp(curve.response) else ", because no other level has an effect that the log shows"
-        return f"every {side} {names[given[0]]}{why}"
-    return f"{side}s " + listed(f"{names[level]} {percent(share[level])}" for level in given)
+        return f"every {side} {names[levels[0]]}{why}"
+    return f"{side}s " + listed(f"{names[level]} {percent(share[level])}" for level in levels)

@@ -122,10 +122,10 @@ class ServiceDay:
         caps = read_cap_use(self.services.ledger_url, campaign, datetime.now(UTC))
         spend = replace(self.spend.read(campaign.name), caps=caps)
         state = state_of(campaign, self.traffic, at, observed, spend, *recent)
-        found = self.solver.solve(state)
-        add(found.record, self.workspace, self.solver.prices)
-        wait_for_price(self.services, found.record.version)
-        return found
+        resolution = self.solver.solve(state)
+        add(resolution.record, self.workspace, self.solver.prices)
+        wait_for_price(self.services, resolution.record.version)
+        return resolution
 
 
 def wait_for_price(services: Services, version: int, timeout: float = 30.0) -> None:

@@ -30,14 +30,14 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    told = policy_in_words(folder)
+    lines = policy_in_words(folder)
     if open_window(folder):
-        told = [f"a window of {read_campaign(folder).hours} hours begins: nothing is spent", *policy_in_words(folder)]
+        lines = [f"a window of {read_campaign(folder).hours} hours begins: nothing is spent", *policy_in_words(folder)]
     deployment = Deployment.of_run(folder, folder / CAMPAIGN)
     with launch(deployment, predictor_port=port, ledger_port=port + 1, console_port=port + 2) as services:
         print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
         print(f"console {services.console_url}")
-        for line in told:
+        for line in lines:
             print(line)
         print("Ctrl-C stops them.", flush=True)
         stop.wait()

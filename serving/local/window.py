@@ -65,7 +65,7 @@ def _put_aside(run: Path, folder: Path) -> None:
     held = Claim(run / LEDGER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for each in (*run.glob(f"{LEDGER}*"), *([log] if log.exists() else [])):
-            os.replace(each, folder / each.name)
+        for path in (*run.glob(f"{LEDGER}*"), *([log] if log.exists() else [])):
+            os.replace(path, folder / path.name)
     finally:
         held.close()

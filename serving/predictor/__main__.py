@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             (only,) = served
             check_models(only.workspace.model_dir, only.campaign, PriceStore(only.workspace.prices_dir))
         server = PredictorServer(
-            [each.model for each in served],
+            [entry.model for entry in served],
             config.host,
             config.http_port,
             config.grpc_port or None,
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds=config.request_seconds,
             name=config.model_name,
         )
-        for each in served:
-            Thread(target=_warm_up, args=(config, each), name=f"warm-up {each.campaign.name}", daemon=True).start()
+        for entry in served:
+            Thread(target=_warm_up, args=(config, entry), name=f"warm-up {entry.campaign.name}", daemon=True).start()
         with probing(config.host, config.probe_port, Probes(server.beat, server.check_ready, REGISTRY)):
             server.run()
     except ShadowpriceError as error:
@@ -104,7 +104,7 @@ def _warm_up(config: Config, served: _Served) -> None:
 
     def open_features(bundle: Bundle) -> Features:
         default = stored_defaults(bundle.heads, bundle.towers)
-        widths = {side: each.size for side, each in default.items()}
+        widths = {side: vector.size for side, vector in default.items()}
         return Features(
             open_reader(workspace.features_dir, bundle.model_version, config.feature_reader, widths),
             default,

@@ -142,10 +142,10 @@ def answers(
     columns = decisions.reason, decisions.model_version, decisions.arm, decisions.limited_by
     for row, why, version, name, limit in zip(standing, *columns, strict=True):
         reason[row], model_version[row], arm[row], limited_by[row] = why, version, name, limit
-    given = list(zip(calls.requests.side, level.tolist(), strict=True))
+    chosen = list(zip(calls.requests.side, level.tolist(), strict=True))
     offers, amounts = campaign.offer_ids, {side: terms.incentives for side, terms in campaign.sides.items()}
-    offer_id = [offers[side][place] if place >= 0 else "" for side, place in given]
-    incentive = np.array([amounts[side][place] if place >= 0 else 0 for side, place in given], dtype=np.int64)
+    offer_id = [offers[side][place] if place >= 0 else "" for side, place in chosen]
+    incentive = np.array([amounts[side][place] if place >= 0 else 0 for side, place in chosen], dtype=np.int64)
     # All calls at once, since a call's own part is a cheap slice.
     first = np.array(calls.first)
     incentive, unit_cost, level, response, expected_cost, propensity, price_version = (

@@ -64,11 +64,11 @@ class Config(Settings, program="serving.predictor"):
 
     def check(self) -> None:
         """Raise :class:`~shadowprice.command.failures.Misused` where settings do not fit together."""
-        given = {name: getattr(self, name) != Path() for name in Workspace._fields}
-        lacking = [f"--{name.replace('_', '-')}" for name, there in given.items() if not there]
+        configured = {name: getattr(self, name) != Path() for name in Workspace._fields}
+        lacking = [f"--{name.replace('_', '-')}" for name, there in configured.items() if not there]
         if self.campaigns is None and lacking:
             raise Misused(f"give {', '.join(lacking)}, or --campaigns alone")
-        if self.campaigns is not None and any(given.values()):
+        if self.campaigns is not None and any(configured.values()):
             raise Misused("give --campaigns or the files of one campaign, not both")
         if self.campaigns is not None and self.model_name:
             raise Misused("--model-name is a name of one campaign; callers name which of several they ask")

@@ -65,11 +65,11 @@ def logged_context(requests: Requests, rows: Sequence[int]) -> list[str]:
     if not requests.context:
         return [""] * len(rows)
     names = sorted(requests.context)
-    found = []
+    texts = []
     for row in rows:
-        given = {name: value for name in names if (value := requests.context[name][row]) is not None}
-        found.append(orjson.dumps(given).decode() if given else "")
-    return found
+        values = {name: value for name in names if (value := requests.context[name][row]) is not None}
+        texts.append(orjson.dumps(values).decode() if values else "")
+    return texts
 
 
 async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
@@ -87,12 +87,12 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
     if named.any():
         read = [asked.partners[row] for row in np.flatnonzero(named).tolist()]
         other = SIDES[1 - SIDES.index(side)]
-        found, theirs = await asyncio.gather(features.fetch(side, names), features.fetch(other, read))
+        own, theirs = await asyncio.gather(features.fetch(side, names), features.fetch(other, read))
         vectors, failed = (theirs.matrix, theirs.informed), theirs.failed
     else:
-        found = await features.fetch(side, names)
-    matrix = embed_requests(tower, found.matrix, context, named, vectors)
-    return replace(found, matrix=matrix, failed=found.failed or failed)
+        own = await features.fetch(side, names)
+    matrix = embed_requests(tower, own.matrix, context, named, vectors)
+    return replace(own, matrix=matrix, failed=own.failed or failed)
 
 
 def _accepted(model: ServedModel, side: Side) -> tuple[str, ...]:

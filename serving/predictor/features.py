@@ -135,15 +135,15 @@ class Features:
     async def fetch(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
         """Run :meth:`read` on an event loop, for :data:`STORE_SECONDS` at most of each read."""
         asked = self._asked(side, account_ids)
-        found = None
+        fetched = None
         if asked.missing:
             try:
                 async with asyncio.timeout(STORE_SECONDS):
                     read = await self._loop_reader.fetch(side, asked.missing)
-                found = self._checked(side, read, len(asked.missing))
+                fetched = self._checked(side, read, len(asked.missing))
             except Exception:  # as in _from_store
-                found = self._nothing(side, len(asked.missing))
-        kept = self._kept(asked, found)
+                fetched = self._nothing(side, len(asked.missing))
+        kept = self._kept(asked, fetched)
         cold = self._cold(asked, kept)
         if not cold:
             return self._complete(asked, kept, None)

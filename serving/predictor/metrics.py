@@ -75,8 +75,8 @@ class PredictorMetrics:
             made = _MADE.setdefault(registry, {})
             if name not in made:
                 made[name] = make(f"shadowprice_{name}", text, ["campaign", *labels.split()], registry=registry)
-            found: Metric = made[name]
-            return found
+            known_metric: Metric = made[name]
+            return known_metric
 
         def series(
             make: Callable[..., Metric], name: str, text: str, labels: str, keys: Iterable[Key]

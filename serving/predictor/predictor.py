@@ -85,10 +85,10 @@ class Predictor:
             InvalidContext: context that the active model does not read, or no partner where a limit counts by it.
             Unavailable: there is no price yet, or no authorization.
         """
-        (found,) = await self.answer_all([requests])
-        if isinstance(found, Exception):
-            raise found
-        return found
+        (outcome,) = await self.answer_all([requests])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     async def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
         """Answer several calls of any sides together; the answer of each is its own, or the error that refuses it.
@@ -142,18 +142,18 @@ class Predictor:
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and active.price.stale(now)
         treated = self._treated(requests, now, active)
-        found: dict[int, dict[str, Any]] = {}
+        explanations: dict[int, dict[str, Any]] = {}
         failed = False
         for group in () if outside else _groups(active, requests, range(len(requests)), treated, stale):
             wanted = await want(self.campaign, self.coverage, group, requests, treated, lambda _: nullcontext())
             failed |= wanted.read.failed
-            found |= dict(explained(self.campaign, group.pair, requests, group.side, wanted))
+            explanations |= dict(explained(self.campaign, group.pair, requests, group.side, wanted))
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
-        told = [
-            found.get(row) or unexplained(requests, row, reason, self._level_of_nothing(side, outside))
+        in_order = [
+            explanations.get(row) or unexplained(requests, row, reason, self._level_of_nothing(side, outside))
             for row, side in enumerate(requests.side)
         ]
-        return told, active, failed or stale
+        return in_order, active, failed or stale
 
     def _treated(self, requests: Requests, now: datetime, active: Active) -> Treatment:
         test = self.campaign.experiment
@@ -204,7 +204,7 @@ class Predictor:
         proposes = set(rows)
         known = [row for row in firsts if row not in proposes]
         with self.metrics.stage("authorize"):
-            found, unauthorized = await authorize(
+            authorized, unauthorized = await authorize(
                 self.ledger,
                 wanted,
                 calls.known(known),
@@ -215,17 +215,17 @@ class Predictor:
         for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorized, "unauthorized")):
             if happened:
                 self.metrics.degraded(why, calls.count)
-        standing = recorded_rows(calls, rows, known, found)
-        self._count_arms(requests, standing, found)
+        standing = recorded_rows(calls, rows, known, authorized)
+        self._count_arms(requests, standing, authorized)
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         nothing = {side: self._level_of_nothing(side, outside) for side in self.campaign.sides}
         undecided = set(known).difference(standing)
-        self._count_unrecorded(calls, undecided.intersection(fitting), found, reason)
+        self._count_unrecorded(calls, undecided.intersection(fitting), authorized, reason)
         missing = {calls.call[row] for row in undecided}
         answered = answers(
             calls,
             standing,
-            found,
+            authorized,
             Unrecorded(
                 reason=reason,
                 level=[nothing[side] for side in requests.side],
@@ -249,11 +249,11 @@ class Predictor:
         return 0 if outside and nothing else NOTHING
 
     def _count_arms(self, requests: Requests, standing: Sequence[int], found: Authorization) -> None:
-        given: dict[Side, list[str]] = {side: [] for side in self.campaign.sides}
+        arms_by_side: dict[Side, list[str]] = {side: [] for side in self.campaign.sides}
         for row, arm, repeat in zip(standing, found.decisions.arm, found.decisions.repeat, strict=True):
             if not repeat:
-                given[requests.side[row]].append(arm)
-        for side, arms in given.items():
+                arms_by_side[requests.side[row]].append(arm)
+        for side, arms in arms_by_side.items():
             self.metrics.decided(side, arms)
 
     def _count_unrecorded(
@@ -330,6 +330,6 @@ def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int],
     rows = [row for mine, _ in proposed for row in mine]
     order = sorted(range(len(rows)), key=rows.__getitem__)
     names = [field.name for field in fields(Proposals)]
-    given = [name for name in names if all(getattr(proposals, name) is not None for _, proposals in proposed)]
-    columns = {name: [value for _, proposals in proposed for value in getattr(proposals, name)] for name in given}
+    complete = [name for name in names if all(getattr(proposals, name) is not None for _, proposals in proposed)]
+    columns = {name: [value for _, proposals in proposed for value in getattr(proposals, name)] for name in complete}
     return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})

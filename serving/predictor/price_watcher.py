@@ -97,20 +97,20 @@ class PriceWatcher:
             self._reject(versions[-1], "older", f"the store went back to version {versions[-1]}; {active} stays active")
         ahead = [version for version in versions if version > active and version not in self._earlier]
         for version in reversed(ahead):
-            found = self._usable(version)
-            if isinstance(found, Active):
+            usable = self._usable(version)
+            if isinstance(usable, Active):
                 beside = None if self.current is None else self.current.beside
-                self.current = replace(found, beside=beside)
-                self._metrics.active_price(found.price)
+                self.current = replace(usable, beside=beside)
+                self._metrics.active_price(usable.price)
                 logger.info(
                     "price version %d of slot %d is active, with model %s",
-                    found.price.version,
-                    found.price.slot,
-                    found.model.version,
+                    usable.price.version,
+                    usable.price.slot,
+                    usable.model.version,
                 )
                 break
-            if found is not None:
-                passed_over[found] += 1
+            if usable is not None:
+                passed_over[usable] += 1
         if self.current is None and self._earlier:
             self._complain(
                 f"version {max(self._earlier)} is of an earlier window than that from "
@@ -132,24 +132,24 @@ class PriceWatcher:
             return
         if alarmed != active.alarmed:
             self.current = replace(active, alarmed=alarmed)
-            told = "alarms on" if alarmed else "has no alarm on"
-            logger.info("the watch %s model %s", told, active.model.version)
+            state = "alarms on" if alarmed else "has no alarm on"
+            logger.info("the watch %s model %s", state, active.model.version)
 
     def _follow(self, active: Active, workspace: Path) -> None:
         """Read the canary that the workspace names, with its newest price."""
-        found: Beside | None = None
+        beside: Beside | None = None
         try:
             canary = Canary.read(workspace, self._name)
             if canary is not None and canary.share and canary.model_version != active.model.version:
-                found = self._beside(canary, active)
+                beside = self._beside(canary, active)
         except ShadowpriceError as error:
             self._complain(f"no canary: {error}")
-        if found != active.beside:
-            self.current = replace(active, beside=found)
-            share = 0 if found is None else found.canary.share
+        if beside != active.beside:
+            self.current = replace(active, beside=beside)
+            share = 0 if beside is None else beside.canary.share
             self._metrics.canary_share(share / WHOLE)
-            told = "no canary" if found is None else f"canary {found.canary.model_version} at {share / WHOLE:.2%}"
-            logger.info("%s, price version %s", told, "-" if found is None else found.pair.price.version)
+            label = "no canary" if beside is None else f"canary {beside.canary.model_version} at {share / WHOLE:.2%}"
+            logger.info("%s, price version %s", label, "-" if beside is None else beside.pair.price.version)
 
     def _beside(self, canary: Canary, active: Active) -> Beside | None:
         """The canary with its price and model; None while it has no price.
@@ -157,7 +157,9 @@ class PriceWatcher:
         Raises:
             InvalidInput, NotFound, Unavailable: its model may not be used, or not now.
         """
-        records = (each for each in self._trial_prices.sound(self._name) if each.model_version == canary.model_version)
+        records = (
+            price for price in self._trial_prices.sound(self._name) if price.model_version == canary.model_version
+        )
         record = newest_usable(records, self._campaign, datetime.now(UTC))
         if record is None:
             return None

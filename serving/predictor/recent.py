@@ -23,9 +23,9 @@ class Recent(Generic[Value]):
 
     def get(self, key: Hashable, now: float) -> Value | None:
         """The value put at most ``seconds`` before ``now``, if any."""
-        found = self._young.get(key) or self._old.get(key)
+        entry = self._young.get(key) or self._old.get(key)
         # A value put after ``now`` is of a clock that has been set back, perhaps by days.
-        return found[1] if found is not None and 0 <= now - found[0] < self._seconds else None
+        return entry[1] if entry is not None and 0 <= now - entry[0] < self._seconds else None
 
     def put(self, key: Hashable, value: Value, now: float) -> None:
         """Remember a value."""

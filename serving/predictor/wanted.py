@@ -95,10 +95,10 @@ async def _complete(coverage: Coverage, features: Features, asked: SideRequests)
     wanted = coverage.lacking(asked)
     if not wanted:
         return coverage, False
-    found = await asyncio.gather(*(features.profiles(*each) for each in wanted))
+    answers = await asyncio.gather(*(features.profiles(*query) for query in wanted))
     newer = {
         of: Attributes.of(names, profiles.columns)
-        for (of, names, _), profiles in zip(wanted, found, strict=True)
+        for (of, names, _), profiles in zip(wanted, answers, strict=True)
         if profiles is not None
     }
-    return replace(coverage, newer=newer), None in found
+    return replace(coverage, newer=newer), None in answers

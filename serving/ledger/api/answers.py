@@ -26,19 +26,19 @@ def recorded_rows(batch: Authorizations, answers: Sequence[Answer]) -> tuple[lis
         looked_up.append(iter(rows[size:]))
     places = []
     for place, call in enumerate([] if batch.known is None else batch.known.call):
-        found = next(looked_up[call], None)
-        if found is not None:
-            recorded.append(found)
+        looked = next(looked_up[call], None)
+        if looked is not None:
+            recorded.append(looked)
             places.append(place)
     return recorded, places
 
 
 def content(recorded: Sequence[Recorded], places: Sequence[int], answers: Sequence[Answer]) -> dict[str, object]:
     """Return the JSON content: decisions as columns, places of the known requests, and the error of each call."""
-    columns = zip(*(each.decision for each in recorded), strict=True) if recorded else [()] * len(Decision._fields)
+    columns = zip(*(row.decision for row in recorded), strict=True) if recorded else [()] * len(Decision._fields)
     named = dict(zip(Decision._fields, columns, strict=True))
     return {
-        "decisions": {name: named[name] for name in COLUMNS} | {"repeat": [each.repeat for each in recorded]},
+        "decisions": {name: named[name] for name in COLUMNS} | {"repeat": [row.repeat for row in recorded]},
         "known": places,
         "errors": [str(answer) if isinstance(answer, Conflict) else None for answer in answers],
     }

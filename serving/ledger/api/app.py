@@ -74,8 +74,8 @@ class Ledgers:
 
     async def release(self, request: Request) -> Response:
         """POST /v1/releases."""
-        given = parse(RELEASES, await read_body(request))
-        return json_response(await self._of(given.campaign).release(given))
+        releases = parse(RELEASES, await read_body(request))
+        return json_response(await self._of(releases.campaign).release(releases))
 
     async def totals(self, request: Request) -> Response:
         """GET /v1/totals."""
@@ -118,11 +118,11 @@ class Ledgers:
         return self._of(self.names[0] if name is None else name)
 
     def _of(self, name: str) -> Ledger:
-        found = self._ledgers.get(name)
-        if found is None:
+        ledger = self._ledgers.get(name)
+        if ledger is None:
             kept = self.names[0] if len(self._ledgers) == 1 else self.names
             raise NotFound(f"campaign {name!r} is not kept here; this is {kept!r}")
-        return found
+        return ledger
 
 
 class Families(Collector):
@@ -133,12 +133,12 @@ class Families(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families of one scrape."""
-        found: dict[str, Metric] = {}
+        metrics: dict[str, Metric] = {}
         for family in (family for collector in self._collectors for family in collector.collect()):
-            found.setdefault(family.name, family)
-            if found[family.name] is not family:
-                found[family.name].samples.extend(family.samples)
-        yield from found.values()
+            metrics.setdefault(family.name, family)
+            if metrics[family.name] is not family:
+                metrics[family.name].samples.extend(family.samples)
+        yield from metrics.values()
 
 
 Background = Callable[[], AbstractContextManager[None]]
@@ -162,8 +162,8 @@ def serve(
         with ExitStack() as running:
             for store in kept.stores:
                 running.callback(store.close)
-            for each in background:
-                running.enter_context(each())
+            for start in background:
+                running.enter_context(start())
             yield
 
     app = FastAPI(

@@ -104,14 +104,14 @@ def _decisions(values: Mapping[str, Iterable[Any]]) -> Iterator[Decision]:
 def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
     """Return the rows of each call: its entries, in the order of :func:`entries`, then its known requests."""
     rest = iter(made)
-    found: list[list[Row]] = [list(islice(rest, size)) for size in batch.call_sizes]
+    rows: list[list[Row]] = [list(islice(rest, size)) for size in batch.call_sizes]
     known = batch.known
     if known is not None:
         for request_id, account_id, side, call in zip(
             known.request_id, known.account_id, known.side, known.call, strict=True
         ):
-            found[call].append(Known(request_id, account_id, side))
-    return found
+            rows[call].append(Known(request_id, account_id, side))
+    return rows
 
 
 def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
@@ -119,7 +119,7 @@ def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
     if not hard_stop:
         return None
     own = (*campaign.limits.bounds, *place_bounds(campaign))
-    bounds, name = tuple(each.beside(campaign.name) for each in own), campaign.budget.name
+    bounds, name = tuple(bound.beside(campaign.name) for bound in own), campaign.budget.name
     if campaign.budget.form != "total":
         # Only the further limits have an amount.
         return Ceiling(MOST_AMOUNT, 0, name, bounds) if bounds else None

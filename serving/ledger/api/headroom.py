@@ -32,11 +32,11 @@ class HeadroomCollector(Collector):
         )
         for volume, folder in self._volumes.items():
             try:
-                found = os.statvfs(_existing(folder))
+                space = os.statvfs(_existing(folder))
             except OSError:
                 continue
-            free.add_metric([self._campaign, volume], found.f_bavail * found.f_frsize)
-            size.add_metric([self._campaign, volume], found.f_blocks * found.f_frsize)
+            free.add_metric([self._campaign, volume], space.f_bavail * space.f_frsize)
+            size.add_metric([self._campaign, volume], space.f_blocks * space.f_frsize)
         yield free
         yield size
         storage = self._storage()

@@ -71,9 +71,9 @@ class Ledger:
         wanted = calls(batch, entries(self.campaign, batch, time_of(at)))
         answers = await asyncio.wrap_future(self.store.authorize(wanted, self._ceiling, at))
         recorded, places = recorded_rows(batch, answers)
-        for each in recorded:
-            if each.repeat:
-                self._collector.count_repeat(each.decision.side, each.decision.level)
+        for row in recorded:
+            if row.repeat:
+                self._collector.count_repeat(row.decision.side, row.decision.level)
         return orjson.dumps(content(recorded, places, answers))
 
     async def settle(self, events: Sequence[Event], caller: str) -> Counted:

@@ -80,8 +80,8 @@ class LedgerCollector(Collector):
             ),
             ("misdated_outcomes", "Outcomes whose date cannot be right", "side", totals.misdated, sides),
         )
-        for metric, text, labels, found, keys in per_side:
-            yield self._family(counter, metric, text, labels, {key: found.get(key, 0) for key in keys})
+        for metric, text, labels, counts, keys in per_side:
+            yield self._family(counter, metric, text, labels, {key: counts.get(key, 0) for key in keys})
         yield self._family(
             gauge, "outstanding_minor_units", "Money held for open authorizations", "side", totals.outstanding
         )

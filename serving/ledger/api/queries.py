@@ -51,11 +51,11 @@ class Wanted(NamedTuple):
 
 def wanted_of(request: Request) -> Wanted:
     """Return the part of the use of a limit that a request asks for."""
-    given = request.query_params
+    query = request.query_params
     limit = limit_of(request)
     if limit < 1:
         raise InvalidRequest(f"must be a whole number from 1 to {MAX_SAMPLE}", field="limit")
-    return Wanted(given.get("name", ""), given.get("of", ""), given.get("after", ""), limit)
+    return Wanted(query.get("name", ""), query.get("of", ""), query.get("after", ""), limit)
 
 
 def limit_of(request: Request) -> int:

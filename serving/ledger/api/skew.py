@@ -24,10 +24,10 @@ class ClockSkew:
         """Return the largest difference, signed: positive where the wall clock is ahead."""
         dates = self._dates()
         now = self._wall()
-        found = [now - self._origin - self._clock()]
+        gaps = [now - self._origin - self._clock()]
         if dates.server is not None:
-            found.append(now - dates.server)
+            gaps.append(now - dates.server)
         if dates.recorded is not None:
             # Time passes after a decision, so only a wall clock before it is wrong, or was then.
-            found.append(min(now - dates.recorded, 0))
-        return max(found, key=abs) / 1e6
+            gaps.append(min(now - dates.recorded, 0))
+        return max(gaps, key=abs) / 1e6

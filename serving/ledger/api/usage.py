@@ -69,26 +69,26 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
     if of not in campaigns:
         raise InvalidRequest(f"must be one of {list(campaigns)}, got {of!r}", field="of")
     period = period_of(limit.period, now)
-    found = read(of, f"{limit.name}|{period}|", wanted.after, wanted.limit)
-    rows = found.usage.values()
+    page = read(of, f"{limit.name}|{period}|", wanted.after, wanted.limit)
+    rows = page.usage.values()
     return OwnersNow(
         campaign=campaign.name,
         name=limit.name,
         of=of,
         period=period,
-        first=None if found.first is None else time_of(found.first),
-        owners=list(found.usage),
+        first=None if page.first is None else time_of(page.first),
+        owners=list(page.usage),
         amounts=[row.amount for row in rows],
         uses=[row.uses for row in rows],
-        next=found.next,
+        next=page.next,
     )
 
 
 def places_now(campaign: Campaign, usage: ReadUsage) -> dict[str, int]:
     """Return the accounts that each segment of a delivery has; empty of another campaign."""
     sums = {segment.name: sum_of(segment) for segment in campaign.segments if not segment.gives_nothing}
-    found = usage(list(sums.values())) if sums else {}
-    return {name: found.get(each, Usage()).uses for name, each in sums.items()}
+    usages = usage(list(sums.values())) if sums else {}
+    return {name: usages.get(key, Usage()).uses for name, key in sums.items()}
 
 
 def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[LimitUse]:
@@ -96,9 +96,9 @@ def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[Limi
     sums = campaign.limits.current(now)
     if not sums:
         return []
-    found = usage(list(sums.values()))
+    usages = usage(list(sums.values()))
     return [
-        LimitUse(budget.name, budget.period, int(budget.limit), found.get(sums[budget.name], Usage()).amount)
+        LimitUse(budget.name, budget.period, int(budget.limit), usages.get(sums[budget.name], Usage()).amount)
         for budget in campaign.limits.budgets
         if budget.form == "total"
     ]

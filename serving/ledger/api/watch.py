@@ -32,9 +32,11 @@ class WatchCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families of one scrape."""
-        found = self._verdict()
+        verdict = self._verdict()
         name = self._campaign.name
-        alarms = set() if found is None else {(each.check, each.side, each.level) for each in found.alarms}
+        alarms = (
+            set() if verdict is None else {(finding.check, finding.side, finding.level) for finding in verdict.alarms}
+        )
         alarm = GaugeMetricFamily(
             "shadowprice_watch_alarm",
             "Whether a check of the model or of the arms alarms; reason is the check, level -1 all levels together",
@@ -51,13 +53,13 @@ class WatchCollector(Collector):
         age = GaugeMetricFamily(
             "shadowprice_watch_age_seconds", "Time since the served model was last checked", labels=["campaign"]
         )
-        age.add_metric([name], time.time() - (self._started if found is None else found.written_at.timestamp()))
+        age.add_metric([name], time.time() - (self._started if verdict is None else verdict.written_at.timestamp()))
         yield age
 
     def _verdict(self) -> Verdict | None:
         try:
-            found = Verdict.read(self._file)
+            verdict = Verdict.read(self._file)
         except ShadowpriceError as error:
             log.warning("no verdict of the watch: %s", error)
             return None
-        return found if found is not None and found.campaign == self._campaign.name else None
+        return verdict if verdict is not None and verdict.campaign == self._campaign.name else None

@@ -66,11 +66,11 @@ class RedisAccounts(Source):
         """
         own: set[bytes] = set()
         for name, kept in self._scan("decision"):
-            found = rows.decision(kept)
-            if account in (found.account_id, found.partner_id):
+            decided = rows.decision(kept)
+            if account in (decided.account_id, decided.partner_id):
                 own.add(name)
-                requests |= {found.request_id} if found.account_id == account else set()
-                yield {"table": "decision", **found._asdict()}
+                requests |= {decided.request_id} if decided.account_id == account else set()
+                yield {"table": "decision", **decided._asdict()}
         for key in ("outcome", "release", "limit_share"):
             held: Any = self._client.hmget(self._key[key], list(own)) if own else []
             for name, kept in zip(own, held, strict=True):
@@ -97,7 +97,7 @@ class RedisAccounts(Source):
         try:
             noted = cast("bytes | None", self._client.hget(self._key["sums"], NOTED))
             first: Any = self._client.lrange(self._key["decided"], 0, 0)
-            dates = [each.decided_at for each in rows.find(self._client, self._key["decision"], first) if each]
+            dates = [row.decided_at for row in rows.find(self._client, self._key["decision"], first) if row]
             due = erasures.after((noted or b"").decode(), dates[0] if dates else None)
             if not due:
                 return 0
@@ -130,9 +130,9 @@ class RedisAccounts(Source):
                 changes.add(names, pipeline.hmget(decision, names), pipeline.hmget(share, names))
                 return False
             pipeline.multi()
-            for key, found in ((decision, changes.decision), (share, changes.share)):
-                if found:
-                    pipeline.hset(key, mapping=found)
+            for key, mapping in ((decision, changes.decision), (share, changes.share)):
+                if mapping:
+                    pipeline.hset(key, mapping=mapping)
             for before, after in changes.sums.items():
                 pipeline.eval(MOVE, 2, self._key["limit_amount"], self._key["limit_count"], before, after)
             pipeline.hset(self._key["sums"], NOTED, until)
@@ -145,12 +145,12 @@ class RedisAccounts(Source):
     def mentions(self, account: str) -> int:
         """Count the rows, with ids of requests and events, that contain the identifier."""
         pattern = re.compile(word(account), re.MULTILINE)
-        found = (
+        matches = (
             pattern.search(name.decode()) or pattern.search(_text(key, kept))
             for key in HELD
             for name, kept in self._scan(key)
         )
-        return sum(each is not None for each in found)
+        return sum(hit is not None for hit in matches)
 
     def _scan(self, key: str) -> Iterator[tuple[bytes, bytes]]:
         return cast("Iterator[tuple[bytes, bytes]]", self._client.hscan_iter(self._key[key], count=BATCH))
@@ -179,15 +179,15 @@ class _Changes:
         """Add requests with their decisions and sums as Redis keeps them."""
         for name, kept, sums in zip(names, decisions, shares, strict=True):
             row = rows.unpack(kept)
-            found = self._erasures.match([row[place] for place in OWNERS], self._due)
-            if not found:
+            matched = self._erasures.match([row[place] for place in OWNERS], self._due)
+            if not matched:
                 continue
-            new = {before: each.pseudonym for before, each in found.items()}
+            new = {before: erasure.pseudonym for before, erasure in matched.items()}
             row = [new.get(value, value) if place in OWNERS else value for place, value in enumerate(row)]
             self.decision[name] = rows.pack(row)
             if sums is not None:
-                after = {each: renamed(each, new) for each in sums.decode().split("\n")}
+                after = {key: renamed(key, new) for key in sums.decode().split("\n")}
                 self.share[name] = "\n".join(after.values()).encode()
-                self.sums |= {before: each for before, each in after.items() if each != before}
+                self.sums |= {before: fresh for before, fresh in after.items() if fresh != before}
         self.read += len(names)
         self.rows = len(self.decision)

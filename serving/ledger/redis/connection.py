@@ -58,9 +58,9 @@ class DurabilityCheck:
                     f"{name} cannot be checked ({answer}); grant this user +config|get, or vouch for it with "
                     "--redis-durability declared"
                 )
-            found = _value(name, answer)
-            if found != NEEDED[name]:
-                raise NotDurable(f"{name} is {found!r}, and must be {NEEDED[name]!r} for a ledger")
+            value = _value(name, answer)
+            if value != NEEDED[name]:
+                raise NotDurable(f"{name} is {value!r}, and must be {NEEDED[name]!r} for a ledger")
 
 
 def connect(url: str, password: str | None, check: DurabilityCheck) -> redis.Redis:
@@ -102,11 +102,11 @@ def check_durable(client: redis.Redis, check: DurabilityCheck) -> None:
 def connected_replicas(client: redis.Redis) -> int:
     """Return the number of replicas that Redis feeds now; 0 where it does not tell."""
     try:
-        found: Any = client.info("replication")
+        information: Any = client.info("replication")
     except ResponseError:
         return 0
-    kept = (found.get(f"slave{number}") for number in range(int(found.get("connected_slaves", 0))))
-    return sum(isinstance(each, dict) and each.get("state") == "online" for each in kept)
+    kept = (information.get(f"slave{number}") for number in range(int(information.get("connected_slaves", 0))))
+    return sum(isinstance(replica, dict) and replica.get("state") == "online" for replica in kept)
 
 
 def _ask(connection: Any, commands: Sequence[tuple[str, ...]]) -> list[Any]:
@@ -132,5 +132,5 @@ def _role(role: Any, replication: Any) -> str:
 def _value(name: str, answer: Any) -> str | None:
     # A list of names and values, or a map with the newer protocol.
     pairs = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
-    found = pairs.get(name.encode())
-    return None if found is None else str(found.decode())
+    value = pairs.get(name.encode())
+    return None if value is None else str(value.decode())

@@ -16,7 +16,7 @@ from shadowprice.pacing.decision_log.records import CorrectionRow
 
 def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Call:
     """The call of :meth:`serving.ledger.store.Store.correct`."""
-    told = [
+    changes = [
         {
             "event": f"{correction.outcome.source}\n{correction.outcome.event_id}",
             "row": values(_row(correction, at)),
@@ -26,7 +26,7 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
         }
         for correction in corrections
     ]
-    message = ceiling_message(ceiling) | {"at": at, "corrections": told}
+    message = ceiling_message(ceiling) | {"at": at, "corrections": changes}
 
     def read(answer: Any) -> Counted:
         if isinstance(answer, int):

@@ -46,7 +46,7 @@ def shared_keys(ceiling: Ceiling | None) -> list[str]:
 
 
 def _sharing(ceiling: Ceiling | None) -> list[str]:
-    return sorted({name for each in (() if ceiling is None else ceiling.bounds) for name in each.campaigns})
+    return sorted({name for bound in (() if ceiling is None else ceiling.bounds) for name in bound.campaigns})
 
 
 def left_of(ceiling: Ceiling | None, answer: Any) -> Left | None:
@@ -77,14 +77,14 @@ def read_owners(client: redis.Redis, campaign: str, begin: str, after: str, limi
     place, rows = cast("tuple[int, dict[bytes, bytes]]", client.hscan(counts, int(after or 0), f"{begin}*", limit))
     names = list(rows)
     held: Any = client.hmget(amounts, [name.decode() for name in names]) if names else []
-    found = {
+    usages = {
         name.decode()[len(begin) :]: Usage(int(amount or 0), int(rows[name]))
         for name, amount in zip(names, held, strict=True)
     }
     first: Any = client.lrange(decided, 0, 0)
-    dates = [each.decided_at for each in find(client, decision, first) if each is not None]
+    dates = [row.decided_at for row in find(client, decision, first) if row is not None]
     return Owners(
-        {owner: usage for owner, usage in found.items() if any(usage)}, str(place or ""), dates[0] if dates else None
+        {owner: usage for owner, usage in usages.items() if any(usage)}, str(place or ""), dates[0] if dates else None
     )
 
 

@@ -34,7 +34,7 @@ class SharedLimits:
         self._campaign = campaign
         shared = campaign.limits.shared
         self._described = campaign.limits.only(shared)
-        self._others = sorted({name for each in shared for name in each.campaigns} - {campaign.name, *kept})
+        self._others = sorted({name for limit in shared for name in limit.campaigns} - {campaign.name, *kept})
 
     def difference(self) -> str | None:
         """Return the sentence for a running ledger whose file describes a shared limit otherwise, or None.

@@ -63,7 +63,7 @@ def _places() -> str:
     """Return tables of the place of each field in a record, from 1 on as Lua counts."""
     records = {"DECISION_AT": Decision, "OUTCOME_AT": OutcomeRow, "CORRECTION_AT": CorrectionRow}
     return "".join(
-        f"local {name} = {{{', '.join(f'{each.name} = {place}' for place, each in enumerate(columns(record), 1))}}}\n"
+        f"local {name} = {{{', '.join(f'{field.name} = {place}' for place, field in enumerate(columns(record), 1))}}}\n"
         for name, record in records.items()
     )
 
@@ -209,9 +209,9 @@ class Runner:
             answers: list[Any] = pipeline.execute(raise_on_error=False)
         if replicas:
             *answers, written, acknowledged = answers
-            for each in (written, acknowledged):
-                if isinstance(each, redis.RedisError):
-                    raise each
+            for reply in (written, acknowledged):
+                if isinstance(reply, redis.RedisError):
+                    raise reply
             if acknowledged < replicas and not any(isinstance(answer, redis.RedisError) for answer in answers):
                 raise Unavailable(
                     f"recorded, but by {acknowledged} of {replicas} replicas; send the call again, which is safe"

@@ -93,20 +93,20 @@ class RedisStore:
         own = keys(campaign.name)
         self._key = dict(zip(KEYS, own, strict=True))
         self._condition = Condition()
-        found = read_seen(self._client, *(self._key[name] for name in ("sums", *RECORDS)))
+        seen = read_seen(self._client, *(self._key[name] for name in ("sums", *RECORDS)))
         self._read(lambda client: sums.note_terms(client, self._key["sums"], campaign))
         self._read(lambda client: forget_writers(client, self._key["sums"]))
         self._witness = Witness(durability.witness, campaign.name)
-        self._witness.check(found)
-        self._witness.note(found)
+        self._witness.check(seen)
+        self._witness.note(seen)
         self._shared = None if kept is None else SharedLimits(self._client, campaign, kept)
         self._read(lambda _: self._check_shared())
         self._replicas = durability.replicas
         kept_time: Any = self._read(lambda client: client.hmget(self._key["sums"], ["date", "ledger_time"]))
-        newest, ledger_time = (int(each or 0) for each in kept_time)
+        newest, ledger_time = (int(moment or 0) for moment in kept_time)
         self._calendar = Calendar(newest, clock, wall)
         replicas = self._read(self._acknowledging)
-        self._runner = Runner(self._client, own, clock, found, self._condition, self._calendar, ledger_time, replicas)
+        self._runner = Runner(self._client, own, clock, seen, self._condition, self._calendar, ledger_time, replicas)
         self._groups = Groups("ledger-redis", self._runner)
         self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
 
@@ -136,10 +136,10 @@ class RedisStore:
 
         def read(answer: list[Any]) -> list[Answer]:
             return [
-                other_owner(asked(call[found]))
-                if isinstance(found, int)
-                else [rows.recorded(row, kept, left_of(ceiling, kept)) for row, kept in zip(call, found, strict=True)]
-                for call, found in zip(calls, answer, strict=True)
+                other_owner(asked(call[result]))
+                if isinstance(result, int)
+                else [rows.recorded(row, kept, left_of(ceiling, kept)) for row, kept in zip(call, result, strict=True)]
+                for call, result in zip(calls, answer, strict=True)
             ]
 
         # Of a recovery the dates are old, and nothing is limited.
@@ -148,7 +148,7 @@ class RedisStore:
 
     def settle(self, outcomes: Sequence[ReportedOutcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        told = [
+        reports = [
             {
                 "event": f"{outcome.source}\n{outcome.event_id}",
                 "content": outcome.content,
@@ -157,7 +157,7 @@ class RedisStore:
             }
             for outcome in outcomes
         ]
-        message = ceiling_message(ceiling) | {"at": at, "outcomes": told}
+        message = ceiling_message(ceiling) | {"at": at, "outcomes": reports}
 
         def read(answer: Any) -> Counted:
             if isinstance(answer, int):
@@ -340,8 +340,8 @@ class RedisStore:
                 return pipeline.execute()
 
         (epoch, kept), *counts, answer = self._read(query)
-        found, written = Seen((epoch or b"").decode(), *counts), records_of(kept)
-        if seen.lost_by(found) or written < own.records:
+        current, written = Seen((epoch or b"").decode(), *counts), records_of(kept)
+        if seen.lost_by(current) or written < own.records:
             self._condition.went_back = went_back(seen, counts, own, written)
             self._condition.check()
         return answer

@@ -31,10 +31,10 @@ def is_ledger(path: Path, campaign: str) -> bool:
             return False
     try:
         with closing(open_for_reading(path)) as database:
-            found = database.execute("SELECT value FROM about WHERE key = 'campaign'").fetchone()
+            row = database.execute("SELECT value FROM about WHERE key = 'campaign'").fetchone()
     except sqlite3.Error:
         return False
-    return bool(found == (campaign,))
+    return bool(row == (campaign,))
 
 
 class SqliteAccounts(Source):
@@ -51,10 +51,10 @@ class SqliteAccounts(Source):
         """
         with closing(open_for_reading(self._path)) as database:
             database.row_factory = sqlite3.Row
-            found = [dict(row) for row in database.execute(*_asked_by({account}))]
-            requests |= {row["request_id"] for row in found if row["account_id"] == account}
-            yield from ({"table": "decision", **row} for row in found)
-            own = orjson.dumps([row["request_id"] for row in found]).decode()
+            decisions = [dict(row) for row in database.execute(*_asked_by({account}))]
+            requests |= {row["request_id"] for row in decisions if row["account_id"] == account}
+            yield from ({"table": "decision", **row} for row in decisions)
+            own = orjson.dumps([row["request_id"] for row in decisions]).decode()
             for table, columns in _columns(database).items():
                 if table != "decision" and "request_id" in columns:
                     query = f"SELECT * FROM {table} WHERE request_id IN (SELECT value FROM json_each(?))"
@@ -110,7 +110,7 @@ _KNOWN = " UNION ".join(f"SELECT {name} FROM decision" for name in OWNERS)
 
 
 def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: str) -> int:
-    new = {name: each.pseudonym for name, each in names.items()}
+    new = {name: erasure.pseudonym for name, erasure in names.items()}
     database.execute("PRAGMA temp_store = MEMORY")
     database.execute("BEGIN IMMEDIATE")
     query, parameters = _asked_by(set(names))

@@ -41,8 +41,8 @@ class Authorize:
         left = None if ceiling is None else Left(ceiling.grantable(*had), ceiling.name)
         bounds = {} if ceiling is None else ceiling.by_name
         entries = [row for call in self.calls for row in call if isinstance(row, Entry)]
-        usage = read_usage(database, (each for row in entries for each in (*row.sums, *row.places)))
-        elsewhere = self.peers.elsewhere(ceiling, (each for row in entries for each in row.sums))
+        usage = read_usage(database, (key for row in entries for key in (*row.sums, *row.places)))
+        elsewhere = self.peers.elsewhere(ceiling, (key for row in entries for key in row.sums))
         answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
         shares: dict[str, tuple[str, ...]] = {}
@@ -66,17 +66,17 @@ class Authorize:
                     else:
                         decision = row.without_place(full)
                     # A place is taken for good: no outcome and no expiry gives it back.
-                    for each in () if full else row.places:
-                        usage[each] = usage.get(each, Usage()).plus(0, 1)
-                        added[each] = added.get(each, Usage()).plus(0, 1)
+                    for key in () if full else row.places:
+                        usage[key] = usage.get(key, Usage()).plus(0, 1)
+                        added[key] = added.get(key, Usage()).plus(0, 1)
                     held = decision.reserved
                     if left is not None:
                         left = left._replace(amount=left.amount - held)
                     if held:
                         shares[decision.request_id] = row.sums
-                        for each in row.sums:
-                            usage[each] = usage.get(each, Usage()).plus(held, 1)
-                            added[each] = added.get(each, Usage()).plus(held, 1)
+                        for key in row.sums:
+                            usage[key] = usage.get(key, Usage()).plus(held, 1)
+                            added[key] = added.get(key, Usage()).plus(held, 1)
                     new.append((decision, self.now + row.ttl))
                     decided[decision.request_id] = decision
                     recorded.append(Recorded(decision, repeat=False))
@@ -90,7 +90,7 @@ class Authorize:
 
 
 def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -> None:
-    counts = Counter((each.side, each.level, each.reason, each.incentive, each.reserved) for each, _ in new)
+    counts = Counter((made.side, made.level, made.reason, made.incentive, made.reserved) for made, _ in new)
     database.executemany(
         f"INSERT INTO decision ({DECISION}) VALUES ({', '.join('?' for _ in Decision._fields)})",
         [values(decision) for decision, _ in new],
@@ -102,7 +102,7 @@ def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -
         # Each level has one incentive, so the sums of a call are few.
         [(*key, count, incentive * count, reserved * count) for (*key, incentive, reserved), count in counts.items()],
     )
-    requests = Counter((each.decided_at // QUARTER, each.side) for each, _ in new)
+    requests = Counter((made.decided_at // QUARTER, made.side) for made, _ in new)
     database.executemany(
         "INSERT INTO traffic (quarter, side, requests) VALUES (?, ?, ?)"
         " ON CONFLICT (quarter, side) DO UPDATE SET requests = requests + excluded.requests",
@@ -141,10 +141,10 @@ def is_repeat(database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:
 
 def corrected(database: sqlite3.Connection, request_id: str) -> tuple[float, int] | None:
     """Response and cost by the newest correction of a request; None where it has none."""
-    found: tuple[float, int] | None = database.execute(
+    newest: tuple[float, int] | None = database.execute(
         "SELECT response, cost FROM correction WHERE request_id = ? ORDER BY sequence DESC LIMIT 1", (request_id,)
     ).fetchone()
-    return found
+    return newest
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Settle:
             # Replayed from a log: it was captured, so it is captured again.
             late = outcome.late
         counted = 0 if held or (late and not outcome.cost) else 1
-        add_usage(database, [(each, outcome.cost - (held[0] if held else 0), counted) for each in sums])
+        add_usage(database, [(name, outcome.cost - (held[0] if held else 0), counted) for name in sums])
         database.execute(
             "INSERT INTO outcome (source, event_id, request_id, side, response, cost, late, content, observed_at,"
             " recorded_at, misdated, caller) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -315,5 +315,5 @@ def _close(database: sqlite3.Connection, which: str, parameters: tuple[object, .
     )
     held = {request_id: reserved for request_id, _, reserved in rows}
     shares = read_shares(database, held)
-    add_usage(database, [(each, -held[name], -1) for name, sums in shares.items() for each in sums])
+    add_usage(database, [(key, -held[name], -1) for name, sums in shares.items() for key in sums])
     return len(rows)

@@ -26,8 +26,8 @@ class Claim:
         self._held: list[int] = []
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            for each in (f"{self._path}.lock", self._path):
-                descriptor = lock_file(each)
+            for file_name in (f"{self._path}.lock", self._path):
+                descriptor = lock_file(file_name)
                 if descriptor is None:
                     raise Conflict(f"ledger {path}: another process is writing to it; stop it, or name another")
                 self._held.append(descriptor)
@@ -42,11 +42,11 @@ class Claim:
 
     def check(self) -> None:
         """Raise :class:`Unavailable` where the file is not in its place any more, and what is written would be lost."""
-        found = None
+        identity = None
         with suppress(OSError):
             now = os.stat(self._path)
-            found = now.st_dev, now.st_ino
-        if found != self._file:
+            identity = now.st_dev, now.st_ino
+        if identity != self._file:
             raise Unavailable(
                 f"the ledger's file {self._path} was moved, removed or replaced while the ledger runs; stop the ledger "
                 "and put the file back (docs/how-to/restore.md)"

@@ -50,7 +50,7 @@ class Correct:
             if dearer > room:
                 raise no_room(outcome, dearer, room)
             check_limits(database, self.peers, self.ceiling, outcome, sums, dearer, max(counted, 0))
-        add_usage(database, [(each, dearer, counted) for each in sums])
+        add_usage(database, [(key, dearer, counted) for key in sums])
         database.execute(
             f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -105,11 +105,11 @@ class Correct:
 
 def _check_kept(database: sqlite3.Connection, outcome: ReportedOutcome) -> None:
     """Raise :class:`Conflict` where the authorization was returned: its money may be another request's by now."""
-    found = database.execute(
+    returned = database.execute(
         "SELECT released_at FROM release WHERE request_id = ? AND cause = 'returned'", (outcome.request_id,)
     ).fetchone()
-    if found is not None:
-        raise given_back(outcome, *found)
+    if returned is not None:
+        raise given_back(outcome, *returned)
 
 
 def _is_late(database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:

@@ -181,11 +181,11 @@ def create(path: Path, campaign: Campaign) -> int:
                 database.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
             for key, value, upgrades in (("campaign", campaign.name, {}), ("schema", SCHEMA_VERSION, UPGRADES)):
                 database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (key, value))
-                while (found := _about(database, key)) in upgrades:
-                    number = f"UPDATE about SET value = '{int(found) + 1}' WHERE key = 'schema';"
-                    database.executescript(f"BEGIN IMMEDIATE;{upgrades[found]}{number}COMMIT;")
-                if found != value:
-                    raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
+                while (stored := _about(database, key)) in upgrades:
+                    number = f"UPDATE about SET value = '{int(stored) + 1}' WHERE key = 'schema';"
+                    database.executescript(f"BEGIN IMMEDIATE;{upgrades[stored]}{number}COMMIT;")
+                if stored != value:
+                    raise Conflict(f"ledger {path}: its {key} is {stored!r}, not {value!r}; use another file")
             _note_terms(database, campaign)
             database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (EPOCH, uuid4().hex))
             start = microseconds(datetime.now(UTC))

@@ -91,12 +91,12 @@ class Health:
             # A new connection, so that pages are read from the file.
             with closing(opened(self._path)) as database:
                 database.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
-                (found,) = database.execute(check).fetchone()
+                (verdict,) = database.execute(check).fetchone()
         except sqlite3.Error as error:
             self.note(error)
             return
-        if found != "ok":
-            self._damaged(found)
+        if verdict != "ok":
+            self._damaged(verdict)
 
     def _damaged(self, found: str) -> None:
         self.damage = (

@@ -41,11 +41,11 @@ class Peers:
         Raises:
             Conflict: one is missing; names it.
         """
-        for each in campaign.limits.shared:
-            missing = sorted(set(each.campaigns) - {campaign.name, *self.files})
+        for limit in campaign.limits.shared:
+            missing = sorted(set(limit.campaigns) - {campaign.name, *self.files})
             if missing:
                 raise Conflict(
-                    f"limit {each.name!r} of campaign {campaign.name!r} is shared with {missing}, whose ledgers this "
+                    f"limit {limit.name!r} of campaign {campaign.name!r} is shared with {missing}, whose ledgers this "
                     "process does not keep; keep all of them in one process (--campaigns), or use Redis"
                 )
 
@@ -59,11 +59,11 @@ class Peers:
         """
         bounds = {} if ceiling is None else ceiling.by_name
         wanted: dict[str, list[str]] = {}
-        for each in dict.fromkeys(sums):
-            bound = bounds.get(name_of(each))
+        for key in dict.fromkeys(sums):
+            bound = bounds.get(name_of(key))
             for name in () if bound is None else bound.campaigns:
-                wanted.setdefault(name, []).append(each)
-        found: dict[str, Usage] = {}
+                wanted.setdefault(name, []).append(key)
+        usages: dict[str, Usage] = {}
         for name, theirs in wanted.items():
             try:
                 read = read_usage(self._reader(name), theirs)
@@ -71,9 +71,9 @@ class Peers:
                 raise Unavailable(
                     f"the ledger of {name!r}, which shares a limit, cannot be read: {error}; nothing was recorded"
                 ) from error
-            for each, usage in read.items():
-                found[each] = found.get(each, Usage()).plus(*usage)
-        return found
+            for key, usage in read.items():
+                usages[key] = usages.get(key, Usage()).plus(*usage)
+        return usages
 
     @contextmanager
     def reading(self, campaign: str) -> Iterator[sqlite3.Connection]:

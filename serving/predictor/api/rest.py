@@ -189,11 +189,11 @@ async def predict_v1(model: CampaignModel, access: Access, body: bytes, caller: 
 async def explain_v1(model: CampaignModel, body: bytes, _: Caller) -> bytes:
     """``POST /v1/models/{name}:explain``: why each request would get what it would get; nothing is authorized."""
     predictor = model.when_ready()
-    found, active, degraded = await predictor.explain(decode_v1(parse_json(body), model.max_instances))
+    explanations, active, degraded = await predictor.explain(decode_v1(parse_json(body), model.max_instances))
     price = active.price
     return orjson.dumps(
         {
-            "explanations": found,
+            "explanations": explanations,
             "prices": dict(price.prices),
             "tie_share": price.tie_share,
             "currency": predictor.campaign.currency,

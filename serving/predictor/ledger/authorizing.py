@@ -60,10 +60,10 @@ async def authorize(
     """
     failure: Exception
     try:
-        found = await ledger.authorize(
+        authorization = await ledger.authorize(
             proposals, known, sizes=sizes, model_version=active.model.version, price_version=active.price.version
         )
-        return found, False
+        return authorization, False
     except InvalidRequest as error:
         if len(sizes) > 1:
             return await _apart(ledger, proposals, known, sizes, active, required)
@@ -82,13 +82,13 @@ async def _apart(
     ledger: Ledger, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active, required: bool
 ) -> tuple[Authorization, bool]:
     parts = _halves(proposals, known, sizes)
-    found: list[tuple[Authorization, bool]] = []
+    halves: list[tuple[Authorization, bool]] = []
     for part in parts:
         try:
-            found.append(await authorize(ledger, *part, active, required=required))
+            halves.append(await authorize(ledger, *part, active, required=required))
         except Unavailable as error:
-            found.append((_refused(error, len(part[2])), False))
-    (first, failed), (second, also) = found
+            halves.append((_refused(error, len(part[2])), False))
+    (first, failed), (second, also) = halves
     return _joined(first, second, len(parts[0][1].request_id)), failed or also
 
 
@@ -109,7 +109,7 @@ def _halves(proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) ->
 
 def _joined(first: Authorization, second: Authorization, known: int) -> Authorization:
     """Return the answer to both halves, of which the first asks about ``known`` requests."""
-    parts = [(vars(each.decisions), len(each.decisions.request_id) - len(each.known)) for each in (first, second)]
+    parts = [(vars(part.decisions), len(part.decisions.request_id) - len(part.known)) for part in (first, second)]
     (one, until), (other, end) = parts
     columns = {
         name: [*column[:until], *other[name][:end], *column[until:], *other[name][end:]] for name, column in one.items()

@@ -121,13 +121,13 @@ class Authorizer:
                 raise _refused(status, content.get("error"))
             if status != 200:
                 raise Unavailable(f"the ledger refuses to authorize ({status}): {content.get('error')}")
-            found = Authorization(Authorized(**content["decisions"]), content["known"], content["errors"])
-            matches = _matches(found, proposals, known, sizes)
+            authorization = Authorization(Authorized(**content["decisions"]), content["known"], content["errors"])
+            matches = _matches(authorization, proposals, known, sizes)
         except (orjson.JSONDecodeError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise Unavailable(f"the ledger answers what no ledger answers: {error!r}") from error
         if not matches:
             raise Unavailable("the ledger answers for other requests than were asked; check its version")
-        return found
+        return authorization
 
     def check(self, levels: Mapping[Side, Sequence[int]]) -> None:
         """Make sure that the ledger answers and keeps this campaign with ``levels``. Waits; for threads.
@@ -151,17 +151,17 @@ class Authorizer:
         finally:
             connection.close()
         try:
-            told = dict(orjson.loads(answer))
+            facts = dict(orjson.loads(answer))
         except (orjson.JSONDecodeError, TypeError, ValueError):
-            told = {}
-        campaign = told.get("campaign")
+            facts = {}
+        campaign = facts.get("campaign")
         if status != 200 or campaign != self._campaign:
-            why = f": {told['error']}" if "error" in told else ""
+            why = f": {facts['error']}" if "error" in facts else ""
             raise Unavailable(f"the ledger is not ready for {self._campaign!r} ({status}, campaign {campaign!r}){why}")
         own = {side: list(incentives) for side, incentives in levels.items()}
-        if told.get("levels") != own:
+        if facts.get("levels") != own:
             raise Unavailable(
-                f"the ledger has the sides and levels {told.get('levels')} for {self._campaign!r}, "
+                f"the ledger has the sides and levels {facts.get('levels')} for {self._campaign!r}, "
                 f"and the predictor {own}; give both the same campaign file"
             )
 
@@ -222,8 +222,8 @@ class Authorizer:
 
     def _forget(self, place: int) -> None:
         """Close the idle connections to a silent replica; each of them would cost another timeout."""
-        for each, connection in self._idle:
-            if each == place:
+        for address, connection in self._idle:
+            if address == place:
                 connection.close()
         self._idle = [kept for kept in self._idle if kept[0] != place]
 
