@@ -17,17 +17,17 @@ PROGRAM = "python -m operations"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: 1 with the reason when the job fails."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in JOBS:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in JOBS:
         from operations.common.job_command import run_job
 
-        return run_job(given[0], f"{PROGRAM} {given[0]}", given[1:])
+        return run_job(words[0], f"{PROGRAM} {words[0]}", words[1:])
     usage = f"choose one of {', '.join(JOBS)}; {PROGRAM} JOB --help describes its fields"
-    if given[:1] in (["--help"], ["-h"]):
+    if words[:1] in (["--help"], ["-h"]):
         print(f"Usage: {PROGRAM} JOB [JSON | OPTIONS]\n\n{usage}")
         return 0
-    fault = f"there is no job {given[0]!r}" if given else "Missing argument JOB"
-    tell(PROGRAM, Misused(f"{fault}; {usage}"), AS_JSON in given)
+    fault = f"there is no job {words[0]!r}" if words else "Missing argument JOB"
+    tell(PROGRAM, Misused(f"{fault}; {usage}"), AS_JSON in words)
     return MISUSED
 
 

@@ -66,15 +66,15 @@ def run(job: EmbedJob) -> dict[Side, int]:
         require(same, "levels", f"the tables have other levels of side {side!r} than model {version}; train a new one")
     heads, towers = load_heads(folder), load_towers(folder)
     new = {side: _absent(data.serving[side], folder / EMBEDDINGS, side) for side in heads}
-    found: dict[Side, Served] = {}
+    served: dict[Side, Served] = {}
     rows = {side: frame for side, frame in new.items() if len(frame)}
-    for side, each in model.embed_parts(data.inputs, rows).items() if rows else ():
+    for side, embedded in model.embed_parts(data.inputs, rows).items() if rows else ():
         names = rows[side]["account_id"].to_numpy(dtype=str)
-        found[side] = Served(names, each.request, heads[side], each.own, towers.get(side))
+        served[side] = Served(names, embedded.request, heads[side], embedded.own, towers.get(side))
     with tempfile.TemporaryDirectory() as draft:
         parts: Iterator[pd.DataFrame] = parquet_parts(folder / EMBEDDINGS)
-        if found:
-            write_embeddings(found, Path(draft) / EMBEDDINGS, own=bool(towers))
+        if served:
+            write_embeddings(served, Path(draft) / EMBEDDINGS, own=bool(towers))
             parts = chain(parts, parquet_parts(Path(draft) / EMBEDDINGS))
         store = open_store(job.workspace / FEATURES)
         publish_profiles(store)

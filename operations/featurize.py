@@ -109,7 +109,7 @@ def _featurize(
     with scratch_folder(job.training) as scratch:
         stage("sum up interactions")
         sums = _sum_ties(tables, times, workspace / TIES, scratch)
-        files = [_sum_interactions(tables, each, scratch / f"{number}") for number, each in enumerate(sums)]
+        files = [_sum_interactions(tables, hours, scratch / f"{number}") for number, hours in enumerate(sums)]
 
         def aggregates() -> Iterator[pd.DataFrame]:
             return (part for path in chain(*files) for part in parquet_parts(path))
@@ -129,15 +129,15 @@ def _featurize(
         write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
     with tables.connect() as db:
         ((known,),) = db.sql("SELECT count(DISTINCT account_id) FROM account").fetchall()
-    found = {f"{side} accounts served": len(accounts) for side, accounts in served.items()}
-    return facts | {"accounts": known} | found
+    counts = {f"{side} accounts served": len(accounts) for side, accounts in served.items()}
+    return facts | {"accounts": known} | counts
 
 
 def _label_requests(
     job: FeaturizeJob, dataset: Dataset, campaign: Campaign, sums: Sequence[TieSums], store: Any, stage: Stages
 ) -> tuple[dict[str, Any], dict[Side, NDArray[np.str_]]]:
     """Write the training set of a campaign's requests; return what is in it and the accounts served of each side."""
-    tables, times, how = dataset.tables, [each.at for each in sums], check_weighting(job.weighting)
+    tables, times, how = dataset.tables, [part.at for part in sums], check_weighting(job.weighting)
     sides: list[Side] = list(campaign.sides)
     stage("label requests")
     facts: dict[str, Any] = {}
@@ -187,19 +187,19 @@ def _label_sessions(
     assert log is not None
     facts: dict[str, Any] = {f"sessions {name}": int(count) for name, count in rows["split"].value_counts().items()}
     facts |= {"nodes": int(log.graphs.row.size), "vouchers": len(log.offered)}
-    return facts, {side: each["account_id"].to_numpy(dtype=str) for side, each in data.serving.items()}
+    return facts, {side: frame["account_id"].to_numpy(dtype=str) for side, frame in data.serving.items()}
 
 
 @contextmanager
 def scratch_folder(folder: Path) -> Iterator[Path]:
     """An empty folder inside, on the same disk; one that a killed run left is removed."""
-    found = folder / SCRATCH
-    shutil.rmtree(found, ignore_errors=True)
-    found.mkdir()
+    scratch = folder / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
     try:
-        yield found
+        yield scratch
     finally:
-        shutil.rmtree(found)
+        shutil.rmtree(scratch)
 
 
 def _write_columns(tables: Tables, side: Side, path: Path) -> None:
@@ -263,8 +263,8 @@ def _nodes(store: Any, tables: Tables, at: datetime, until: datetime | None) -> 
 
     asked, own = tee(moments())
     parts = []
-    for found, (side, moment) in zip(training_frames(store, asked), own, strict=True):
-        features = found.drop(columns="snapshot_at")
+    for frame, (side, moment) in zip(training_frames(store, asked), own, strict=True):
+        features = frame.drop(columns="snapshot_at")
         numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
         parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
     return pd.concat(parts, ignore_index=True)

@@ -58,8 +58,8 @@ def run(job: HarvestJob) -> dict[str, int]:
     campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
     hours = hours_of(job.mature_hours, campaign)
     log = read_log(job.log or log_of(job.workspace), columns=READ)
-    found = harvest(log, campaign, dataset.tables.offer, hours)
-    exposure, strangers = _of_known(dataset.tables, found.exposure)
+    harvested = harvest(log, campaign, dataset.tables.offer, hours)
+    exposure, strangers = _of_known(dataset.tables, harvested.exposure)
     split, old = dataset.split, set[str]()
     if len(exposure):
         last = max(part["decided_at"].max() for part in _parts(dataset.tables, "exposure"))
@@ -70,15 +70,15 @@ def run(job: HarvestJob) -> dict[str, int]:
         exposure = exposure[exposure["decided_at"] >= since].reset_index(drop=True)
         parts = _parts(dataset.tables, "exposure")
         old = {name for part in parts for name in part.loc[part["decided_at"] < since, "request_id"]}
-    outcome = found.outcome[found.outcome["request_id"].isin(exposure["request_id"])]
+    outcome = harvested.outcome[harvested.outcome["request_id"].isin(exposure["request_id"])]
     served = set(exposure["request_id"])
     sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}
     sources["exposure"] = _joined(dataset.tables, "exposure", served | old, exposure)
     sources["outcome"] = _joined(dataset.tables, "outcome", served | old, outcome)
     counts = {
         "served rows": len(exposure),
-        "open rows": found.open,
-        "rows given nothing": found.nothing,
+        "open rows": harvested.open,
+        "rows given nothing": harvested.nothing,
         "rows of the data set that are too old": len(old),
         "rows of accounts without a profile": strangers,
     }
@@ -117,8 +117,8 @@ def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int
     known = set(pairs)
     own = [pair in known for pair in zip(exposure["account_id"], exposure["side"], strict=True)]
     named = np.array([pair in known for pair in zip(exposure["partner_id"], other, strict=True)], dtype=np.bool_)
-    found = exposure.assign(partner_id=exposure["partner_id"].where(named, None))[own].reset_index(drop=True)
-    return found, len(exposure) - len(found)
+    rows = exposure.assign(partner_id=exposure["partner_id"].where(named, None))[own].reset_index(drop=True)
+    return rows, len(exposure) - len(rows)
 
 
 def _parts(tables: Tables, name: str) -> Iterator[pd.DataFrame]:

@@ -94,7 +94,7 @@ def run(job: LiftJob) -> Analysis:
         accounts = in_units(with_features(accounts, features, job.segment), unit, groups)
     asked = with_features(asked, features, job.segment)
     columns = replace(columns, covariates=covariates)
-    found = analyze(
+    analysis = analyze(
         asked,
         campaign.experiment,
         known=known,
@@ -106,22 +106,22 @@ def run(job: LiftJob) -> Analysis:
     everybody: list[ForAll] = []
     if job.graph is not None:
         graph, rows = GraphSnapshot.load(job.graph), in_periods(asked, campaign.experiment, columns)[0][known]
-        everybody = effects_for_all(rows, found.periods, graph, baseline=found.baseline, groups=groups)
+        everybody = effects_for_all(rows, analysis.periods, graph, baseline=analysis.baseline, groups=groups)
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
-    write_whole(job.result, json.dumps(content | as_json(found, per, everybody), indent=1))
-    lines = chain(page(campaign, found, per, young), everybody_lines(everybody, Currency.of(campaign.currency)))
+    write_whole(job.result, json.dumps(content | as_json(analysis, per, everybody), indent=1))
+    lines = chain(page(campaign, analysis, per, young), everybody_lines(everybody, Currency.of(campaign.currency)))
     write_whole(job.page, "\n".join(lines) + "\n")
-    told: dict[str, float] = {"sample_ratio_holds": float(not found.mismatch)}
-    for lift in found.lifts:
+    figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}
+    for lift in analysis.lifts:
         effects = {"gain": lift.value, "relative_gain": lift.relative, "cost": lift.cost}
-        told |= {f"{lift.arm}_{name}": effect.value for name, effect in effects.items()}
-        told |= {f"{lift.arm}_gain_low": lift.value.low, f"{lift.arm}_gain_high": lift.value.high}
-    write_figures(job.figures, told)
-    if found.mismatch:
-        _refuse(found)
-    return found
+        figures |= {f"{lift.arm}_{name}": effect.value for name, effect in effects.items()}
+        figures |= {f"{lift.arm}_gain_low": lift.value.low, f"{lift.arm}_gain_high": lift.value.high}
+    write_figures(job.figures, figures)
+    if analysis.mismatch:
+        _refuse(analysis)
+    return analysis
 
 
 def _refuse(found: Analysis) -> None:

@@ -109,7 +109,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
         used_of=dict.fromkeys((budget.name for budget in campaign.limits.budgets), 0),
-        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.counted_by_owner},
+        caps={limit.name: CapUse.of({}, {}) for limit in campaign.limits.counted_by_owner},
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})

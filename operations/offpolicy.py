@@ -91,15 +91,15 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     estimator = job.estimator or ("dr" if job.workspace is not None else "hajek")
     price: float | None = None
     if job.arm:
-        found = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
+        estimate = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
     elif job.level >= 0:
         curves = None if job.workspace is None else _curves(job.workspace, known, coverage)
-        found = rows.estimate(_flat(rows, campaign, job.level, curves), estimator)
+        estimate = rows.estimate(_flat(rows, campaign, job.level, curves), estimator)
     else:
         assert priced is not None
         price = job.price if job.price >= 0 else _price(rows, priced, job.budget, estimator)
-        found = rows.estimate(priced.at(price), estimator)
-    ineligible = len(requests) - unknown - found.requests - found.outside
+        estimate = rows.estimate(priced.at(price), estimator)
+    ineligible = len(requests) - unknown - estimate.requests - estimate.outside
     content = {
         "campaign": campaign.name,
         "policy": {"arm": job.arm or None, "level": job.level if job.level >= 0 else None, "price": price},
@@ -107,11 +107,11 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         "unknown_accounts": unknown,
         "ineligible": ineligible,
         "given_nothing": nothing,
-        **asdict(found),
+        **asdict(estimate),
     }
     write_whole(job.result, json.dumps(content, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign, job, found, price, (nothing, unknown, ineligible))) + "\n")
-    return found
+    write_whole(job.page, "\n".join(_page(campaign, job, estimate, price, (nothing, unknown, ineligible))) + "\n")
+    return estimate
 
 
 def at_prices(
@@ -136,14 +136,14 @@ def at_prices(
         rows = logged_rows(priced.requests, log.decisions)
     except InvalidInput as error:
         return [str(error)] * len(prices), 0
-    found: list[PolicyEstimate | str] = []
+    estimates: list[PolicyEstimate | str] = []
     main, *further = campaign.priced
     for price in prices:
         try:
-            found.append(rows.estimate(priced.at(price[main], [price.get(name, 0.0) for name in further]), "dr"))
+            estimates.append(rows.estimate(priced.at(price[main], [price.get(name, 0.0) for name in further]), "dr"))
         except InvalidInput as error:
-            found.append(str(error))
-    return found, nothing
+            estimates.append(str(error))
+    return estimates, nothing
 
 
 def _read(*, priced: bool) -> Mapping[RowKind, tuple[str, ...]]:
@@ -163,7 +163,11 @@ def _judged(
     if side:
         campaign.terms(side)  # type: ignore[arg-type]
         requests = requests[requests["side"] == side]
-    arms = {} if campaign.experiment is None else {each.name: each.kind for each in campaign.experiment.arms}
+    arms = (
+        {}
+        if campaign.experiment is None
+        else {served_arm.name: served_arm.kind for served_arm in campaign.experiment.arms}
+    )
     if arm and arm not in (known := [*arms, UNASSIGNED, CANARY]):
         raise InvalidInput(f"there is no arm {arm!r}; there are {known}", field="arm")
     held = [name for name, kind in arms.items() if kind == "holdout"]
@@ -227,33 +231,35 @@ class _Priced:
 def _population(workspace: Path) -> Mapping[Side, Any]:
     model = (workspace / MODEL).resolve()
     version = str(read_meta(model)["model_version"])
-    found = read_population(workspace / POPULATION / version, load_heads(model))
-    if not found:
+    population = read_population(workspace / POPULATION / version, load_heads(model))
+    if not population:
         raise NotFound(f"{workspace / POPULATION / version} holds no curves; register the model again")
-    return found
+    return population
 
 
 def _known(requests: pd.DataFrame, population: Mapping[Side, Any]) -> tuple[pd.DataFrame, int]:
     """Return the requests of accounts that the model has a curve of, and the number of the others."""
     known = np.zeros(len(requests), dtype=bool)
-    for side, each in population.items():
+    for side, side_accounts in population.items():
         own = (requests["side"] == side).to_numpy()
         accounts = pa.array(requests.loc[own, "account_id"].tolist(), pa.string())
-        known[own] = np.asarray(pc.is_in(accounts, value_set=each.account_id.combine_chunks()))
+        known[own] = np.asarray(pc.is_in(accounts, value_set=side_accounts.account_id.combine_chunks()))
     if not known.any():
         raise InvalidInput("has no curve of an account of the log", field="workspace")
     return requests[known].reset_index(drop=True), int((~known).sum())
 
 
 def _curves(workspace: Path, requests: pd.DataFrame, coverage: Coverage) -> Mapping[str, Curves]:
-    found: dict[str, Curves] = {}
-    for side, each in _population(workspace).items():
+    curves_by_side: dict[str, Curves] = {}
+    for side, side_accounts in _population(workspace).items():
         names = requests.loc[requests["side"] == side, "account_id"].tolist()
         asked = pa.array(names, pa.string())
-        places = pc.index_in(asked, value_set=each.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
-        response = np.asarray(each.curves.response)[:, places.astype(np.int64)]
-        found[side] = Curves(each.curves.levels, response, worth=coverage.worth(SideRequests(side, names)))
-    return found
+        places = pc.index_in(asked, value_set=side_accounts.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
+        response = np.asarray(side_accounts.curves.response)[:, places.astype(np.int64)]
+        curves_by_side[side] = Curves(
+            side_accounts.curves.levels, response, worth=coverage.worth(SideRequests(side, names))
+        )
+    return curves_by_side
 
 
 def _flat(
@@ -331,10 +337,10 @@ def _page(
     yield "| | per request | in all |"
     yield "|---|---|---|"
     plain = "{:,.5g}".format
-    for name, each, mean, sums in (
+    for name, estimate, mean, sums in (
         ("value", found.value, *((currency.write_mean, currency.write) if campaign.in_money else (plain, plain))),
         ("spend", found.cost, currency.write_mean, currency.write),
     ):
-        bounds = (each.value, each.low, each.high)
+        bounds = (estimate.value, estimate.low, estimate.high)
         one, total = map(mean, bounds), [sums(found.requests * bound) for bound in bounds]
         yield "| " + " | ".join([name, *(f"{value} [{low}, {high}]" for value, low, high in (one, total))]) + " |"

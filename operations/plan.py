@@ -48,15 +48,15 @@ def run(job: PlanJob) -> ExperimentPlan:
         raise InvalidInput(f"does not have the fields of a plan: {error}", field="prior, precision") from error
     # The plan is for the account of the mean.
     terms = replace(campaign.terms(job.side), worth="")  # type: ignore[arg-type]
-    found = plan(terms, job.accounts, prior, precision)
-    experiment = {"experiment": found.experiment(job.salt).to_dict()} if job.salt else {}
-    write_whole(job.result, json.dumps({"campaign": campaign.name} | found.to_dict() | experiment, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign, found, terms)) + "\n")
-    money = {"price": found.price, "spend": sum(found.money.values())}
-    cost = {"exploration_cost": found.exploration_cost, "holdout_cost": found.holdout_cost}
-    widths = {f"{name}_half_width": width for name, width in found.half_widths.items()}
-    write_figures(job.figures, money | cost | {"detectable_gain": found.detectable} | widths)
-    return found
+    planned = plan(terms, job.accounts, prior, precision)
+    experiment = {"experiment": planned.experiment(job.salt).to_dict()} if job.salt else {}
+    write_whole(job.result, json.dumps({"campaign": campaign.name} | planned.to_dict() | experiment, indent=1))
+    write_whole(job.page, "\n".join(_page(campaign, planned, terms)) + "\n")
+    money = {"price": planned.price, "spend": sum(planned.money.values())}
+    cost = {"exploration_cost": planned.exploration_cost, "holdout_cost": planned.holdout_cost}
+    widths = {f"{name}_half_width": width for name, width in planned.half_widths.items()}
+    write_figures(job.figures, money | cost | {"detectable_gain": planned.detectable} | widths)
+    return planned
 
 
 def _page(campaign: Campaign, found: ExperimentPlan, terms: Terms) -> Iterator[str]:

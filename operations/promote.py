@@ -111,21 +111,21 @@ def _promote(job: PromoteJob, campaign: Campaign, canary: Canary, verdict: Stage
 
 
 def _stages(job: PromoteJob) -> list[Stage]:
-    found = []
+    stages = []
     for text in job.stages:
         share, _, margin = text.partition(":")
         try:
-            found.append(Stage(int(share), float(margin)))
+            stages.append(Stage(int(share), float(margin)))
         except ValueError:
             raise InvalidInput(f"must look like 100:-0.2, got {text!r}", field="stages") from None
-    shares = [0, *(each.share for each in found), WHOLE]
-    if not found or any(later <= earlier for earlier, later in pairwise(shares)):
+    shares = [0, *(stage.share for stage in stages), WHOLE]
+    if not stages or any(later <= earlier for earlier, later in pairwise(shares)):
         raise InvalidInput("shares must rise, from 1 to 9,999 basis points", field="stages")
-    if not all(-1.0 <= each.margin < 1.0 for each in found):
+    if not all(-1.0 <= stage.margin < 1.0 for stage in stages):
         raise InvalidInput("margins must lie in [-1, 1)", field="stages")
     if not 0 < job.rate < 0.5:
         raise InvalidInput("must lie between 0 and 0.5", field="rate")
-    return found
+    return stages
 
 
 def _start(job: PromoteJob, campaign: Campaign, canary: Canary | None, stage: Stage) -> str:
@@ -245,7 +245,7 @@ def _log(
     """Add a step to the workspace's history and write its page; return the step."""
     budget = campaign.budget
     at_risk = round(budget.limit * canary.share / WHOLE) if budget.form == "total" else None
-    told = {
+    entry = {
         "step": step,
         "reason": reason,
         "model_version": canary.model_version,
@@ -255,8 +255,8 @@ def _log(
         "money_at_risk": at_risk,
         "verdict": None if verdict is None else _plain(asdict(verdict)),
     }
-    note(job.workspace / CANARY_LOG, **told)
-    text = "\n".join(_page(told, verdict, Currency.of(campaign.currency))) + "\n"
+    note(job.workspace / CANARY_LOG, **entry)
+    text = "\n".join(_page(entry, verdict, Currency.of(campaign.currency))) + "\n"
     print(text, flush=True)
     if job.page is not None:
         write_whole(job.page, text)

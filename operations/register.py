@@ -129,7 +129,7 @@ def space_of(model: Path) -> int:
 
 def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
     """Keep the distribution of the raw columns of the accounts that ask, for the watch."""
-    found = {}
+    columns_of = {}
     for side, asking in traffic.accounts.items():
         file = workspace / columns_file(side)
         if file.exists():
@@ -141,17 +141,17 @@ def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
                     # One column at a time: all of them together are as large as the table.
                     column = pq.read_table(file, columns=[name])[name].take(place).to_pandas()
                     described |= describe_columns(pd.DataFrame({name: column}), asking.activity)
-            found[side] = {"accounts": len(asking.account_id), "columns": described}
-    write_whole(population / COLUMNS, json.dumps(found))
+            columns_of[side] = {"accounts": len(asking.account_id), "columns": described}
+    write_whole(population / COLUMNS, json.dumps(columns_of))
 
 
 def _verdict(evaluation: Path) -> GateResult | None:
     """Return the gate's verdict in the JSON of an evaluation."""
     try:
-        found = read_json(evaluation)["gate"]
+        gate = read_json(evaluation)["gate"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
-    return None if found is None else from_json(GateResult, json.dumps(found))
+    return None if gate is None else from_json(GateResult, json.dumps(gate))
 
 
 def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:

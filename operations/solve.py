@@ -100,10 +100,10 @@ def run(job: SolveJob) -> PriceRecord:
             record = _solve_state(job, state, executor, stage)
             stage("solve for the canary, if there is one")
             trial = _solve_canary(job, state, executor)
-            found = Solved(record, text=_page(job, record))
+            solved = Solved(record, text=_page(job, record))
     else:
-        found = _first_price(job)
-    record = found.record
+        solved = _first_price(job)
+    record = solved.record
     job.price.mkdir(parents=True, exist_ok=True)
     write_whole(job.price / PRICE, record.to_json())
     if trial is not None:
@@ -111,10 +111,10 @@ def run(job: SolveJob) -> PriceRecord:
     own = {f"price_{name}": value for name, value in record.prices.items()}
     own |= {name: float(getattr(record, name)) for name in FIGURES}
     own |= {"planned_spend": record.plan[-1]} if record.plan else {}
-    write_figures(job.figures, found.figures or own)
+    write_figures(job.figures, solved.figures or own)
     if job.summary is not None:
         rows = [f"| {name} | {value:.6g} |" for name, value in own.items()]
-        write_whole(job.summary, found.text or "\n".join(["| figure | value |", "|---|---|", *rows, ""]))
+        write_whole(job.summary, solved.text or "\n".join(["| figure | value |", "|---|---|", *rows, ""]))
     return record
 
 
@@ -134,7 +134,7 @@ def _page(job: SolveJob, record: PriceRecord) -> str:
 
     campaign = read_campaign(job.workspace)
     before = PriceHistory(PriceStore(job.workspace / PRICES), campaign.name).records()
-    return day_page(campaign, [*(each for each in before if each.version < record.version), record])
+    return day_page(campaign, [*(earlier for earlier in before if earlier.version < record.version), record])
 
 
 @contextmanager
@@ -254,8 +254,8 @@ class Solver:
             profiles = self._reader.profiles(side, cold, encoder.reads)
             encoded = encoder.stored(self._towers.get(side), profiles.columns, len(cold))
             encoded[~np.isfinite(profiles.snapshot_at)] = np.nan
-        found, informed = account_vectors(stored, known, self._defaults[side], encoded)
-        return found[place], informed[place]
+        vectors, informed = account_vectors(stored, known, self._defaults[side], encoded)
+        return vectors[place], informed[place]
 
     def solve(self, state: PricingState, *, executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.
@@ -272,7 +272,7 @@ class Solver:
             same_model = of_window.model_version == self.model_version
             if same_model and place <= (of_window.slot, of_window.step):
                 raise Conflict(f"slot {place[0]}, step {place[1]} has a price already: version {of_window.version}")
-        found = self._price(
+        resolution = self._price(
             CampaignState(
                 campaign=self.campaign,
                 at=state.at,
@@ -287,9 +287,9 @@ class Solver:
                 executor=executor,
             )
         )
-        if found is None:
+        if resolution is None:
             raise Conflict(f"pacer {self.campaign.pacer!r} keeps version {newest.version if newest else 0}")
-        return found
+        return resolution
 
     def _complete(self, state: PricingState) -> Coverage:
         """The coverage with the columns of accounts that came after the file of columns was written."""
@@ -299,9 +299,9 @@ class Solver:
             for of, lacking, _ in self._coverage.lacking(SideRequests(side, names.tolist(), partners)):
                 absent.setdefault(of, {}).update(dict.fromkeys(lacking))
         newer = {}
-        for of, found in absent.items():
-            read = self._reader.profiles(of, list(found), list(self._coverage.attributes[of].columns))
-            newer[of] = Attributes.of(list(found), read.columns)
+        for of, accounts in absent.items():
+            read = self._reader.profiles(of, list(accounts), list(self._coverage.attributes[of].columns))
+            newer[of] = Attributes.of(list(accounts), read.columns)
         return replace(self._coverage, newer=newer) if newer else self._coverage
 
     def requests(self, state: PricingState) -> dict[Side, Curves]:
@@ -315,4 +315,4 @@ class Solver:
         if not asked and not self._population:
             missing = f"{POPULATION}/{self.model_version} holds no account to solve for; register the model again"
             raise NotFound(missing)
-        return {side: each.curves for side, each in asked.items()}
+        return {side: accounts.curves for side, accounts in asked.items()}

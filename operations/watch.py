@@ -71,24 +71,24 @@ def run(job: WatchJob) -> Verdict:
             read_groups(campaign, job.workspace),
         )
         findings.append(sample_ratio_finding(asked, campaign.experiment, columns))
-    found = Verdict(
+    verdict = Verdict(
         campaign=campaign.name,
         model_version=version,
         requests=len(rows),
         written_at=datetime.now(UTC),
         findings=tuple(findings),
     )
-    found.write(job.result)
-    job.page.write_text("\n".join(_page(found, hours)) + "\n")
-    found.write(job.workspace / FILE)
-    return found
+    verdict.write(job.result)
+    job.page.write_text("\n".join(_page(verdict, hours)) + "\n")
+    verdict.write(job.workspace / FILE)
+    return verdict
 
 
 def _reference(job: WatchJob, campaign: Campaign, model: Path, version: str) -> Reference:
     population = read_population(job.workspace / POPULATION / version, load_heads(model))
     activity: dict[str, NDArray[np.floating]] = {}
-    for side, each in population.items():
-        weight = np.asarray(each.curves.weight)
+    for side, accounts in population.items():
+        weight = np.asarray(accounts.curves.weight)
         # Without a past the accounts count alike.
         if weight.any():
             activity[side] = weight
@@ -97,7 +97,7 @@ def _reference(job: WatchJob, campaign: Campaign, model: Path, version: str) -> 
         levels={side: len(terms.levels) for side, terms in campaign.sides.items()},
         tolerance=job.tolerance,
         rate=job.rate,
-        predicted={side: each.curves.response for side, each in population.items()},
+        predicted={side: accounts.curves.response for side, accounts in population.items()},
         activity=activity,
         unordered=[side for side, terms in campaign.sides.items() if not terms.ordered],
         labels={
@@ -112,14 +112,14 @@ def _reference(job: WatchJob, campaign: Campaign, model: Path, version: str) -> 
 def _columns(job: WatchJob, log: ServedLog, version: str) -> list[Finding]:
     """Compare the raw columns of the accounts that asked the model with those at its registration."""
     file = job.workspace / POPULATION / version / COLUMNS
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for side, known in (json.loads(file.read_bytes()) if file.exists() else {}).items():
         decisions = log.decisions
         mine = decisions[decisions["side"] == side]
         now = pd.read_parquet(job.workspace / columns_file(side))
         asked = mine[["account_id"]].merge(now, on="account_id")
-        found += feature_drift(asked, side, known["columns"], known["accounts"], rate=job.rate)
-    return found
+        findings += feature_drift(asked, side, known["columns"], known["accounts"], rate=job.rate)
+    return findings
 
 
 def _page(found: Verdict, hours: float) -> Iterator[str]:

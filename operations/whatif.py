@@ -85,9 +85,9 @@ def run(job: WhatifJob) -> dict[str, Any]:
     """
     campaign = read_campaign(job.workspace)
     if campaign.segments:
-        found = _delivery(job, campaign)
-        write_whole(job.answer, json.dumps(found, indent=1))
-        return found
+        answer = _delivery(job, campaign)
+        write_whole(job.answer, json.dumps(answer, indent=1))
+        return answer
     if job.sizes or job.fees:
         raise InvalidInput("has no segments: only a delivery has sizes and fees", field="campaign")
     asked = open_what_if(job.workspace, job.state, job.rows)
@@ -104,7 +104,7 @@ def run(job: WhatifJob) -> dict[str, Any]:
         groups=groups,
         caps={_side(side, asked.campaign): _amount(side, cap) for side, cap in job.caps.items()},
     )
-    found = {
+    answer = {
         "campaign": asked.campaign.name,
         "current": plain(asked.solver.ask()),
         "asked": plain(asked.solver.ask(change)),
@@ -113,9 +113,9 @@ def run(job: WhatifJob) -> dict[str, Any]:
         ],
     }
     if job.log is not None:
-        found["logged"] = _logged(job, asked.campaign, found)
-    write_whole(job.answer, json.dumps(found, indent=1))
-    return found
+        answer["logged"] = _logged(job, asked.campaign, answer)
+    write_whole(job.answer, json.dumps(answer, indent=1))
+    return answer
 
 
 def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
@@ -135,10 +135,10 @@ def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
     if wrong := [name for name, size in sizes.items() if size != int(size) or size < 0]:
         raise InvalidInput("must be a number of accounts", field=f"sizes.{wrong[0]}")
     shares = {name: _amount(name, fee) for name, fee in job.fees.items()}
-    found: dict[str, Any] = ask_delivery(
+    answer: dict[str, Any] = ask_delivery(
         job.workspace, campaign, {name: int(size) for name, size in sizes.items()}, shares
     )
-    return found
+    return answer
 
 
 def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,10 +152,17 @@ def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dic
     hours = hours_of(job.mature_hours, campaign)
     found_at, nothing = at_prices(job.log, campaign, job.workspace, known, hours)
     estimates = iter(found_at)
-    told = [{"refused": "there is no price"} if price is None else _told(next(estimates)) for price in prices]
+    logged = [{"refused": "there is no price"} if price is None else _told(next(estimates)) for price in prices]
     if job.levels or job.caps or set(job.limits) - set(campaign.priced):
-        told[1] = {"refused": "the log is asked at prices of the campaign's budgets: leave levels, caps and groups out"}
-    return {"current": told[0], "asked": told[1], "curve": told[2:], "given_nothing": nothing}
+        logged[1] = {
+            "refused": "the log is asked at prices of the campaign's budgets: leave levels, caps and groups out"
+        }
+    return {
+        "current": logged[0],
+        "asked": logged[1],
+        "curve": logged[2:],
+        "given_nothing": nothing,
+    }
 
 
 def _told(estimate: PolicyEstimate | str) -> dict[str, Any]:
@@ -181,43 +188,44 @@ class Question:
         ``seconds`` bounds the evaluation of a condition on one side.
         """
         if name in self.population:
-            return {side: np.full(len(each.account_id), side == name) for side, each in self.population.items()}
+            return {side: np.full(len(accounts.account_id), side == name) for side, accounts in self.population.items()}
         if table is None:
             condition = Condition(name, f"limits.{name} (neither a side nor in a table of groups)")
-            found = self._where(condition, seconds)
+            inside_of = self._where(condition, seconds)
         else:
             rows = read_accounts(table, ("account_id", "group"))
             inside = pa.array(rows["account_id"][rows["group"] == name], pa.string())
-            found = {
-                side: np.asarray(pc.is_in(each.account_id, value_set=inside)) for side, each in self.population.items()
+            inside_of = {
+                side: np.asarray(pc.is_in(accounts.account_id, value_set=inside))
+                for side, accounts in self.population.items()
             }
-        if not any(each.any() for each in found.values()):
+        if not any(mask.any() for mask in inside_of.values()):
             raise InvalidInput(f"no account of the model is in group {name!r}", field="limits")
-        return found
+        return inside_of
 
     def _where(self, condition: Condition, seconds: float) -> dict[Side, NDArray[np.bool_]]:
         """side → bool (N,), the accounts of which a condition over their own columns holds; none without a value."""
         if other := [noun for noun, _ in condition.reads if noun not in ("account", "side")]:
             raise InvalidInput(f"may read account and side, not {other[0]}", field="limits")
-        names, found, faults = columns_of([condition], "account"), {}, []
-        for side, each in self.population.items():
-            accounts = each.account_id.to_pylist()
+        names, masks, faults = columns_of([condition], "account"), {}, []
+        for side, asked_accounts in self.population.items():
+            accounts = asked_accounts.account_id.to_pylist()
             values: dict[Reading, list[Any]] = {("side", ""): [side] * len(accounts)}
             try:
                 table = read_attributes(self.workspace, side, names) if names else None
             except InvalidInput as error:
                 faults.append(error)
-                found[side] = np.zeros(len(accounts), dtype=np.bool_)
+                masks[side] = np.zeros(len(accounts), dtype=np.bool_)
                 continue
             empty = [("account", name) for name in names if table is not None and table.empty(name)]
             if condition.needs(empty, side):
-                found[side] = np.zeros(len(accounts), dtype=np.bool_)
+                masks[side] = np.zeros(len(accounts), dtype=np.bool_)
                 continue
             values |= {("account", name): table.read(name, accounts) for name in names if table is not None}
-            found[side] = condition.holds(values, len(accounts), seconds)
-        if len(faults) == len(found):
+            masks[side] = condition.holds(values, len(accounts), seconds)
+        if len(faults) == len(masks):
             raise faults[0]
-        return found
+        return masks
 
 
 def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_ROWS) -> Question:
@@ -246,27 +254,29 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
 
     coverage = campaign.coverage(read_columns(campaign, workspace))
     asked = requests_to_come(campaign, workspace, coverage, population, now, unknown)
-    asked = {side: each for side, each in asked.items() if side in population and ahead[side] > 0}
+    asked = {side: accounts for side, accounts in asked.items() if side in population and ahead[side] > 0}
     if not asked:
         raise NotFound(
             f"{POPULATION}/{version} holds no account of which a request is expected; register the model again"
         )
     slot = max(math.floor(now.at), -1)
-    held = expected_cost_of_holds(campaign, {side: each.curves for side, each in asked.items()}, now.spend, None)
+    held = expected_cost_of_holds(
+        campaign, {side: accounts.curves for side, accounts in asked.items()}, now.spend, None
+    )
     own = shares_of_budgets(campaign, now.spend)
     in_hand = in_hand_of_budgets(campaign, now.spend, held)
     parts, budgets = parts_of(campaign, {side: now.remaining[side] for side in asked}, slot, in_hand, own, now.at)
     expected = {side: ahead[side] for side in asked}
     left = remaining_budget(campaign, now.spend) - sum(held.values()) - campaign.set_aside(now.spend.late)
     caps = {
-        side: CapsAhead(campaign, side, each.curves, now.spend, now.remaining[side], slot, now.at)
-        for side, each in asked.items()
+        side: CapsAhead(campaign, side, accounts.curves, now.spend, now.remaining[side], slot, now.at)
+        for side, accounts in asked.items()
     }
     counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, expected, left, parts, budgets).prices)
     curves = {side: cap.curves(counted) for side, cap in caps.items()}
     names = {
-        side: each.account_id.combine_chunks()
-        for side, each in asked.items()
+        side: accounts.account_id.combine_chunks()
+        for side, accounts in asked.items()
         if coverage.reads_partner(side) or coverage.context_names(side)
     }
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
@@ -286,7 +296,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
 
 def plain(answer: Answer) -> dict[str, Any]:
     """An answer in JSON types; what is not finite is None."""
-    return {name: _finite(each) for name, each in dataclasses.asdict(answer).items()}
+    return {name: _finite(value) for name, value in dataclasses.asdict(answer).items()}
 
 
 def _finite(each: Any) -> Any:

@@ -44,7 +44,7 @@ def run(job: WorthJob) -> None:
     about = about_in(job.training)
     require(not about, "training", f"models of {about} have no budget to compare with a flat mixture")
     config = TrainingConfig(seed=job.seed)
-    found = worth_of_bundle(
+    result = worth_of_bundle(
         job.model,
         job.training,
         job.tables,
@@ -54,8 +54,8 @@ def run(job: WorthJob) -> None:
         job.workspace,
     )
     figures: dict[str, float] = {}
-    if found.worth is not None:
-        now = found.worth.at(1.0)
-        for name, each in (("over_lowest", now.lowest), ("over_flat", now.flat), ("cost", now.cost)):
-            figures |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
+    if result.worth is not None:
+        now = result.worth.at(1.0)
+        for name, estimate in (("over_lowest", now.lowest), ("over_flat", now.flat), ("cost", now.cost)):
+            figures |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     write_figures(job.figures, figures)

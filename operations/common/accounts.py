@@ -65,9 +65,9 @@ def features_of(file: Path | None, segment: str, taken: Collection[str]) -> tupl
         raise InvalidInput(f"has no column {[segment]}; it has {list(features.columns)}", field=str(file))
     if features["account_id"].duplicated().any():
         raise InvalidInput("must have one row for each account", field=f"{file}.account_id")
-    both = (set(features.columns) & {*taken, "group", "period"}) - {"account_id"}
-    if both:
-        raise InvalidInput(f"has columns of the log, {sorted(both)}; rename them", field=str(file))
+    taken_twice = (set(features.columns) & {*taken, "group", "period"}) - {"account_id"}
+    if taken_twice:
+        raise InvalidInput(f"has columns of the log, {sorted(taken_twice)}; rename them", field=str(file))
     return features, tuple(name for name in features.select_dtypes("number").columns if name != segment)
 
 
@@ -97,13 +97,13 @@ def read_accounts(file: Path, columns: Sequence[str]) -> pd.DataFrame:
         InvalidInput: it cannot be read, lacks one of them, or a cell of them is no identifier.
     """
     try:
-        found = read_frame(file)
+        frame = read_frame(file)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
-    missing = [name for name in columns if name not in found]
+    missing = [name for name in columns if name not in frame]
     if missing:
-        raise InvalidInput(f"has no column {missing}; it has {list(found.columns)}", field=str(file))
-    return found.assign(**{name: _identifiers(found[name], f"{file}.{name}") for name in columns})
+        raise InvalidInput(f"has no column {missing}; it has {list(frame.columns)}", field=str(file))
+    return frame.assign(**{name: _identifiers(frame[name], f"{file}.{name}") for name in columns})
 
 
 def _identifiers(column: pd.Series[Any], place: str) -> pd.Series[Any]:

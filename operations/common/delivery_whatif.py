@@ -51,12 +51,12 @@ def _plan(value: Any, tolerance: Any, segments: Sequence[Segment], currency: Cur
     count = value.shape[1]
     left = places_left(segments, np.zeros(len(segments), dtype=np.int64), count)
     worth = np.zeros((len(left), count), dtype=np.float32)
-    given = sum(not each.gives_nothing for each in segments)
-    worth[:given] = fees(segments)[:given, None] * value[:given]
+    paid = sum(not entry.gives_nothing for entry in segments)
+    worth[:paid] = fees(segments)[:paid, None] * value[:paid]
     plan = solve_demands(worth, demands(left), may_enter(left, tolerance))
-    names = [each.name for each in left]
+    names = [demanded.name for demanded in left]
     if plan.shortage is not None:
         raise InvalidInput(plan.shortage.named(names), field="sizes")
     places = places_of(left, dict(zip(names, plan.prices.tolist(), strict=True)), currency)
-    told = [asdict(place) | {"fee": segment.fee} for place, segment in zip(places, left, strict=True)]
-    return {"value": plan.objective, "gap": plan.gap, "places": told}
+    rows = [asdict(place) | {"fee": segment.fee} for place, segment in zip(places, left, strict=True)]
+    return {"value": plan.objective, "gap": plan.gap, "places": rows}

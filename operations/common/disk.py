@@ -25,13 +25,13 @@ def require_space(folder: Path, need: float, what: str) -> None:
     Raises:
         StorageFailed: the disk has less.
     """
-    place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    place = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(place).free
-    told = f"{what} needs about {size(need)} of disk, and {place} has {size(free)} free"
+    need_text = f"{what} needs about {size(need)} of disk, and {place} has {size(free)} free"
     if free < need + RESERVE:
-        raise StorageFailed(f"{told}; {MEND_FULL}")
+        raise StorageFailed(f"{need_text}; {MEND_FULL}")
     if need >= LEAST_TOLD:
-        print(told, flush=True)
+        print(need_text, flush=True)
 
 
 def size(count: float) -> str:

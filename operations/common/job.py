@@ -40,8 +40,8 @@ def option(default: Any, text: str) -> Any:
 
 def option_of(job: type[Job], name: str) -> Any:
     """Return a field that means what an option of another job does."""
-    (found,) = (field for field in dataclasses.fields(job) if field.name == name)
-    return option(found.default, found.metadata["text"])
+    (wanted,) = (field for field in dataclasses.fields(job) if field.name == name)
+    return option(wanted.default, wanted.metadata["text"])
 
 
 def reads(text: str, *, optional: bool = False) -> Any:
@@ -84,7 +84,7 @@ class Job:
         """Names of the fields that may be left out and hold no path."""
         types = cls._types()
         optional = (field for field in dataclasses.fields(cls) if not _is_required(field))
-        return tuple(each.name for each in optional if types[each.name] != Path | None)
+        return tuple(entry.name for entry in optional if types[entry.name] != Path | None)
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -92,8 +92,8 @@ class Job:
         types, names = cls._types(), cls.option_names()
         for name, value in given.items():
             if name not in names:
-                told = ", ".join(names) or "none"
-                raise InvalidInput(f"is no option of {cls.__name__}; there are: {told}", field=name)
+                known = ", ".join(names) or "none"
+                raise InvalidInput(f"is no option of {cls.__name__}; there are: {known}", field=name)
             _checked(name, value, types[name])
 
     @property
@@ -113,8 +113,8 @@ class Job:
 
     def meaning(self, field: str) -> str:
         """Return the line of meaning of a field."""
-        [found] = [each for each in dataclasses.fields(self) if each.name == field]
-        return str(found.metadata["text"])
+        [wanted] = [entry for entry in dataclasses.fields(self) if entry.name == field]
+        return str(wanted.metadata["text"])
 
     def _paths(self, direction: str) -> dict[str, Path]:
         named = [field.name for field in dataclasses.fields(self) if field.metadata.get("direction") == direction]
@@ -136,8 +136,8 @@ class Job:
             InvalidInput: not a JSON object, an unknown field, or one that is missing or has the wrong type.
         """
         try:
-            given = parse_json(text)
-            return cls(**given)
+            options = parse_json(text)
+            return cls(**options)
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"not a {cls.__name__}: {error}", field="job") from error
 
@@ -146,8 +146,8 @@ def job_class(name: str) -> type[Job]:
     """Return the class of the job called ``name``, or raise :class:`NotFound`."""
     if name not in JOBS:
         raise NotFound(f"there is no job {name!r}; choose one of {', '.join(JOBS)}")
-    found: type[Job] = getattr(import_module(f"operations.{name}"), f"{name.title().replace('_', '')}Job")
-    return found
+    job: type[Job] = getattr(import_module(f"operations.{name}"), f"{name.title().replace('_', '')}Job")
+    return job
 
 
 def run_here(job: Job) -> Any:
@@ -163,10 +163,10 @@ def run_here(job: Job) -> Any:
     try:
         return import_module(type(job).__module__).run(job)
     except Exception as error:
-        found = deliberate(error)
-        if found is None or found is error:
+        cause = deliberate(error)
+        if cause is None or cause is error:
             raise
-        raise found from error
+        raise cause from error
 
 
 def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:
@@ -200,7 +200,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
             return float(value)
         case str() if kind is str:
             return value
-        case list() | tuple() if kind == tuple[str, ...] and all(isinstance(each, str) for each in value):
+        case list() | tuple() if kind == tuple[str, ...] and all(isinstance(item, str) for item in value):
             return tuple(value)
         case Mapping() if kind == Mapping[str, Any]:
             return value

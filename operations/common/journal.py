@@ -31,10 +31,10 @@ def note(file: Path, **facts: Any) -> None:
 
 def notes(file: Path) -> list[dict[str, Any]]:
     """Changes in a file, the oldest first; none without a file. A line that was not written whole is left out."""
-    found = []
+    read = []
     for line in file.read_text().splitlines() if file.exists() else []:
         try:
-            found.append(parse_json(line))
+            read.append(parse_json(line))
         except ValueError:
             continue
-    return found
+    return read

@@ -34,14 +34,14 @@ def evaluate_delivery(
     campaign, currency = campaign_from_tables(dataset.tables, dataset.currency), Currency.of(dataset.currency)
     account_id, value, tolerance = read_values(model)
     held_out, learned = (rows.part(*splits)[SIDE] for splits in (("test",), ("train", "validation")))
-    found = plan_value(account_id, value, tolerance, campaign.terms(SIDE).segments, held_out, learned)
+    measured = plan_value(account_id, value, tolerance, campaign.terms(SIDE).segments, held_out, learned)
     figures = load_sided(model).figures(rows.inputs, {SIDE: held_out})
-    gate = found.gate(currency).overridden(override)
-    told: dict[str, str | int | float] = {
-        "value of the plan, measured": written(found.value, currency),
-        "value of the plan, predicted": currency.write(found.predicted),
-        **{f"plan less {name}, measured": written(gain, currency) for name, gain in found.gain.items()},
-        "held-out deliveries": found.rows,
+    gate = measured.gate(currency).overridden(override)
+    plan_figures: dict[str, str | int | float] = {
+        "value of the plan, measured": written(measured.value, currency),
+        "value of the plan, predicted": currency.write(measured.predicted),
+        **{f"plan less {name}, measured": written(gain, currency) for name, gain in measured.gain.items()},
+        "held-out deliveries": measured.rows,
     }
     part = ReportData(
         title=f"Evaluation of {meta['model_version']}",
@@ -49,15 +49,15 @@ def evaluate_delivery(
         created_at=datetime.now(UTC),
         simulated=dataset.truth is not None,
         currency=currency,
-        facts={"Value of an account": told, "Predictions on held-out deliveries": figures},
+        facts={"Value of an account": plan_figures, "Predictions on held-out deliveries": figures},
         gate=gate,
         campaign=campaign,
         notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
     )
     write_whole(out, to_json(part))
     write_report(part, page)
-    lines = [f"| {name} | {each} |" for name, each in told.items()]
+    lines = [f"| {name} | {shown} |" for name, shown in plan_figures.items()]
     lines += [f"| {name} | {figure:.6g} |" for name, figure in figures.items()]
     write_whole(summary, "\n".join([str(gate), "", "| an account | |", "|---|---|", *lines, ""]))
-    gains = {f"gain_over_{name.replace(' ', '_')}": gain.value for name, gain in found.gain.items()}
-    return gate.accepted, {"value": found.value.value, "predicted": found.predicted, **gains, **figures}
+    gains = {f"gain_over_{name.replace(' ', '_')}": gain.value for name, gain in measured.gain.items()}
+    return gate.accepted, {"value": measured.value.value, "predicted": measured.predicted, **gains, **figures}

@@ -36,7 +36,7 @@ def read_cap_use(ledger_url: str, campaign: Campaign, now: datetime) -> dict[str
     Raises:
         Unavailable: the ledger does not answer, or a period ended while it was read.
     """
-    return {each.name: _cap_use(ledger_url, campaign, each, now) for each in campaign.limits.counted_by_owner}
+    return {cap.name: _cap_use(ledger_url, campaign, cap, now) for cap in campaign.limits.counted_by_owner}
 
 
 def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap, now: datetime) -> CapUse:
@@ -56,8 +56,8 @@ def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap, now: d
             own = use
             continue
         first.append(since)
-        for owner, each in use.items():
-            elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*each)
+        for owner, usage in use.items():
+            elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*usage)
     if len(periods) > 1:
         raise Unavailable(f"a period of limit {cap.name!r} ended while its use was read; measure again")
     return CapUse.of(own, elsewhere, hours_counted(cap, first, now))
@@ -75,7 +75,7 @@ def _read(ledger_url: str, path: str, parameters: Mapping[str, Any]) -> dict[str
     url = f"{ledger_url.rstrip('/')}{path}"
     body = fetch(f"{url}?{urlencode(parameters)}", TIMEOUT_SECONDS, token=reading_token())
     try:
-        found: dict[str, Any] = json.loads(body)
+        answer: dict[str, Any] = json.loads(body)
     except ValueError as error:
         raise Unavailable(f"{url} answered with what is not JSON") from error
-    return found
+    return answer

@@ -20,12 +20,12 @@ def reading_token() -> str:
         InvalidInput: the file or the text cannot be read.
         Unavailable: it has no token of the role.
     """
-    given, file = os.environ.get(TOKEN_TEXT, ""), os.environ.get(TOKEN_VARIABLE, "")
-    if not (given or file):
+    token, file = os.environ.get(TOKEN_TEXT, ""), os.environ.get(TOKEN_VARIABLE, "")
+    if not (token or file):
         return ""
-    file = TOKEN_TEXT if given else file
+    file = TOKEN_TEXT if token else file
     try:
-        text = (given or read_document(file, 1 << 20).decode()).strip()
+        text = (token or read_document(file, 1 << 20).decode()).strip()
         held = parse_json(text).get("read") if text.startswith("{") else text
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None

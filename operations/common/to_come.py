@@ -57,14 +57,14 @@ def requests_to_come(
     context, each of the newest requests has a column with its own. The other columns have those of the newest requests
     in turn: contexts are taken to be independent of accounts. Until the window has enough, the past has the others.
     """
-    found: dict[Side, SideAccounts] = {}
+    populations: dict[Side, SideAccounts] = {}
     pairs = read_pairs(workspace) if any(map(coverage.reads_partner, campaign.sides)) else {}
     past_contexts = read_contexts(workspace) if any(map(coverage.context_names, campaign.sides)) else {}
     for side in campaign.sides:
         recent = state.accounts.get(side, np.zeros(0, dtype=str))
         partners = state.partners.get(side, np.full(recent.size, ""))
         # The state names the newest requests of the window; each stands for some that it does not name.
-        each = max(state.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
+        weight = max(state.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
         known = population.get(side)
         by_partner, names = coverage.reads_partner(side), coverage.context_names(side)
         live = context_columns(state.contexts[side].tolist()) if names and side in state.contexts else None
@@ -86,20 +86,22 @@ def requests_to_come(
         elif not by_partner and known is not None:
             curves = known.curves
             if live is None:
-                curves, recent = known.count(recent, each)
+                curves, recent = known.count(recent, weight)
             parts.append(
                 _marked(coverage, side, curves, known.account_id, context=drawn_contexts(pool, curves.accounts))
             )
         if recent.size:
             curves = unknown(side, recent, partners, live) if live is not None else unknown(side, recent)
-            other = replace(curves, weight=np.full(recent.size, each))
+            other = replace(curves, weight=np.full(recent.size, weight))
             parts.append(
                 _marked(coverage, side, other, recent.tolist(), partners.tolist() if by_partner else None, live)
             )
         if parts:
             curves = parts[0].curves if len(parts) == 1 else Curves.concatenate([part.curves for part in parts])
-            found[side] = SideAccounts(pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves)
-    return found
+            populations[side] = SideAccounts(
+                pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves
+            )
+    return populations
 
 
 def _marked(

@@ -85,19 +85,19 @@ def campaign_files(file: Path, folder: Path | None, names: str = "") -> list[Pat
     if folder is None:
         return [file]
     wanted = [name for name in names.split(",") if name]
-    found = sorted(path for path in folder.glob(f"*/{CAMPAIGN}") if not wanted or path.parent.name in wanted)
-    if not found:
+    files = sorted(path for path in folder.glob(f"*/{CAMPAIGN}") if not wanted or path.parent.name in wanted)
+    if not files:
         of = f" of {', '.join(wanted)}" if wanted else ""
         raise InvalidInput(f"has no workspace{of} with a {CAMPAIGN}", field=f"campaigns: {folder}")
-    absent = sorted(set(wanted) - {each.parent.name for each in found})
+    absent = sorted(set(wanted) - {candidate.parent.name for candidate in files})
     if absent:
         where = f"{folder} has no {CAMPAIGN} of {', '.join(absent)}"
         logger.warning("%s: not served; train the campaign, then restart the service", where)
-    for each in found:
-        name = read_campaign(each).name
-        if name != each.parent.name:
-            raise InvalidInput(f"holds campaign {name!r}; name the folder like it", field=str(each.parent))
-    return found
+    for candidate in files:
+        name = read_campaign(candidate).name
+        if name != candidate.parent.name:
+            raise InvalidInput(f"holds campaign {name!r}; name the folder like it", field=str(candidate.parent))
+    return files
 
 
 def read_groups(campaign: Campaign, path: Path) -> Groups | None:
@@ -140,8 +140,8 @@ def log_of(workspace: Path) -> Path:
     """Return the only log of a run on one machine."""
     logs = sorted(path for path in (workspace / SERVED).glob("*") if path.is_dir())
     if len(logs) != 1:
-        found = f"holds the logs {[str(path) for path in logs]}" if logs else f"has no log in {SERVED}/"
-        raise InvalidInput(f"{workspace} {found}; name one", field="log")
+        fault = f"holds the logs {[str(path) for path in logs]}" if logs else f"has no log in {SERVED}/"
+        raise InvalidInput(f"{workspace} {fault}; name one", field="log")
     return logs[0]
 
 
@@ -154,16 +154,16 @@ def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
 
 def instead_of(workspace: Path, model_version: str) -> dict[str, Any] | None:
     """Return ``model_version`` and ``broken`` rules of the refused model that a flat policy replaces; None without."""
-    found: dict[str, Any] | None = _manifest(workspace, model_version).get("instead_of")
-    return found
+    refusal: dict[str, Any] | None = _manifest(workspace, model_version).get("instead_of")
+    return refusal
 
 
 def _manifest(workspace: Path, model_version: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = read_json(workspace / VERSIONS / model_version / "model.json")
+        manifest: dict[str, Any] = read_json(workspace / VERSIONS / model_version / "model.json")
     except (OSError, ValueError):
         return {}
-    return found
+    return manifest
 
 
 def watch_alarms(workspace: Path, campaign: str, model_version: str) -> bool:
@@ -181,7 +181,7 @@ def alarms_on(workspace: Path, campaign: str, model_version: str) -> bool:
     Raises:
         InvalidInput: the verdict is damaged.
     """
-    found = Verdict.read(workspace / WATCH)
-    if found is None or (found.campaign, found.model_version) != (campaign, model_version):
+    verdict = Verdict.read(workspace / WATCH)
+    if verdict is None or (verdict.campaign, verdict.model_version) != (campaign, model_version):
         return False
-    return bool(found.model_alarms)
+    return bool(verdict.model_alarms)

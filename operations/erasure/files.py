@@ -54,7 +54,7 @@ class Parquet(Source):
         super().__init__(path)
         self._path = path
         self._schema = pq.read_schema(path)
-        texts = [each.name for each in self._schema if _is_text(each)]
+        texts = [field.name for field in self._schema if _is_text(field)]
         self._own = [name for name in texts if name in IDENTIFIERS]
         self.owned = bool(self._own)
         # Outcomes that come later name the requests of a log as its callers did.
@@ -67,8 +67,8 @@ class Parquet(Source):
         wanted = pa.array([account] if self._own else sorted(requests), pa.string())
         first, count = 0, pq.read_metadata(self._path).num_rows
         for table in self._tables() if asked else ():
-            found = _any(table, asked, wanted)
-            for place, row in zip(np.flatnonzero(found), table.filter(pa.array(found)).to_pylist(), strict=True):
+            matching = _any(table, asked, wanted)
+            for place, row in zip(np.flatnonzero(matching), table.filter(pa.array(matching)).to_pylist(), strict=True):
                 yield row | _beside(self._path, count, first + int(place))
             first += len(table)
 
@@ -79,14 +79,16 @@ class Parquet(Source):
         """
         names = erasures.match(set().union(*(pc.unique(column).to_pylist() for column in self._columns(self._own))))
         inside = {
-            name: each.pseudonym
-            for name, each in erasures.met.items()
+            name: erasure.pseudonym
+            for name, erasure in erasures.met.items()
             if any(pc.any(_contains(column, name)).as_py() for column in self._columns(self._asked))
         }
         if not names and not inside:
             return 0
         known, new, rows = pa.array(list(names), pa.string()), pa.array([e.pseudonym for e in names.values()]), 0
-        schema = pa.schema([_field(each, [*self._own, *self._asked]) for each in self._schema], self._schema.metadata)
+        schema = pa.schema(
+            [_field(column_field, [*self._own, *self._asked]) for column_field in self._schema], self._schema.metadata
+        )
         with whole_file(self._path, durable=True) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as out:
             for table in self._tables():
                 due = np.zeros(len(table), dtype=bool)
@@ -109,7 +111,7 @@ class Parquet(Source):
 
     def mentions(self, account: str) -> int:
         """Count the rows of each text column that contain the identifier."""
-        texts = [each.name for each in self._schema if _is_text(each) or each.name in IDENTIFIERS]
+        texts = [field.name for field in self._schema if _is_text(field) or field.name in IDENTIFIERS]
         return sum(pc.sum(_contains(column, account)).as_py() or 0 for column in self._columns(texts))
 
     def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
@@ -133,7 +135,7 @@ class Names(Source):
     def erase(self, erasures: Erasures) -> int:
         """Replace identifiers and the checksum."""
         names = erasures.match(np.load(self.place, allow_pickle=False).tolist())
-        return rename(Path(self.place).parent, {name: each.pseudonym for name, each in names.items()})
+        return rename(Path(self.place).parent, {name: erasure.pseudonym for name, erasure in names.items()})
 
 
 class GroupsFile(Source):
@@ -148,7 +150,7 @@ class GroupsFile(Source):
     def erase(self, erasures: Erasures) -> int:
         """Replace the hashes of the identifiers that other files held."""
         groups = Groups.load(Path(self.place))
-        names = {name: each.pseudonym for name, each in erasures.met.items() if groups.units([name]) != [name]}
+        names = {name: erasure.pseudonym for name, erasure in erasures.met.items() if groups.units([name]) != [name]}
         if names:
             groups.renamed(names).save(Path(self.place))
         return len(names)
@@ -186,10 +188,10 @@ def _contains(column: Any, account: str) -> Any:
 
 
 def _any(table: pa.Table, columns: list[str], wanted: pa.Array) -> Any:
-    found = np.zeros(len(table), dtype=bool)
+    mask = np.zeros(len(table), dtype=bool)
     for name in columns:
-        found |= np.asarray(pc.is_in(_plain(table[name]), value_set=wanted))
-    return found
+        mask |= np.asarray(pc.is_in(_plain(table[name]), value_set=wanted))
+    return mask
 
 
 def _before(table: pa.Table, place: Any, names: Mapping[str, Any], erasures: Erasures) -> Any:
@@ -203,9 +205,9 @@ def _before(table: pa.Table, place: Any, names: Mapping[str, Any], erasures: Era
 
 def _beside(path: Path, count: int, place: int) -> dict[str, Any]:
     """Return what the arrays in the folder of a list of accounts hold of one of them."""
-    found = {}
-    for each in sorted(path.parent.glob("*.npy")) if path.stem == "account_id" else ():
-        array = np.load(each, mmap_mode="r", allow_pickle=False)
+    values = {}
+    for file in sorted(path.parent.glob("*.npy")) if path.stem == "account_id" else ():
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
         if count in array.shape:
-            found[each.stem] = array.take(place, axis=array.shape.index(count)).tolist()
-    return found
+            values[file.stem] = array.take(place, axis=array.shape.index(count)).tolist()
+    return values

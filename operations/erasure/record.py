@@ -70,7 +70,7 @@ class Erasures:
             self.key = read_document(path) if path.exists() else None
         except OSError as error:
             raise Unavailable(f"{path}: cannot be read: {error}; give it to the user of this process") from error
-        names = {each.name for each in fields(Erasure)}
+        names = {entry.name for entry in fields(Erasure)}
         self.every = [Erasure(**line) for line in notes(self.folder / RECORD) if line.keys() == names]
 
     @contextmanager
@@ -94,12 +94,12 @@ class Erasures:
             self.key = secrets.token_bytes(32)
             os.chmod(write_whole(self.folder / KEY, self.key, durable=True), 0o600)
         at = datetime.now(UTC).isoformat(timespec="microseconds")
-        found = Erasure(at=at, by=actor(), digest=self._digest(account), key=self._key_name(), pseudonym=pseudonym)
-        self.given, self.met[account] = account, found
-        self.every.append(found)
+        erasure = Erasure(at=at, by=actor(), digest=self._digest(account), key=self._key_name(), pseudonym=pseudonym)
+        self.given, self.met[account] = account, erasure
+        self.every.append(erasure)
         lines = (self.folder / RECORD).read_text().splitlines() if (self.folder / RECORD).exists() else []
-        write_whole(self.folder / RECORD, "\n".join([*lines, orjson.dumps(found).decode(), ""]), durable=True)
-        return found
+        write_whole(self.folder / RECORD, "\n".join([*lines, orjson.dumps(erasure).decode(), ""]), durable=True)
+        return erasure
 
     def after(self, noted: str, oldest: int | None) -> list[Erasure]:
         """Return the erasures after the one that a store noted, which were not made in it.
@@ -111,26 +111,28 @@ class Erasures:
         Raises:
             Conflict: the key that recognizes one of them is gone, and the store may hold its account.
         """
-        found = [each for each in self.every if each.at > noted]
-        for each in found:
-            begun = oldest is not None and oldest <= datetime.fromisoformat(each.at).timestamp() * 1e6
-            if begun and not self._recognized(each):
+        later = [erasure for erasure in self.every if erasure.at > noted]
+        for erasure in later:
+            begun = oldest is not None and oldest <= datetime.fromisoformat(erasure.at).timestamp() * 1e6
+            if begun and not self._recognized(erasure):
                 raise Conflict(
-                    f"the store lacks the erasure of {each.at}, and the key in {self.folder / KEY} is not the one that "
-                    f"recognizes its account; restore a backup from after it, or remove its line from {RECORD} and "
-                    "erase the account once more"
+                    f"the store lacks the erasure of {erasure.at}, and the key in {self.folder / KEY} is not the one "
+                    f"that recognizes its account; restore a backup from after it, or remove its line from {RECORD} "
+                    "and erase the account once more"
                 )
-        return found
+        return later
 
     def match(self, identifiers: Iterable[str | None], among: Sequence[Erasure] | None = None) -> dict[str, Erasure]:
         """Return the newest erasure of each identifier that has one. O(identifiers)."""
-        wanted = {each.digest: each for each in (self.every if among is None else among) if self._recognized(each)}
+        wanted = {
+            erasure.digest: erasure for erasure in (self.every if among is None else among) if self._recognized(erasure)
+        }
         if not wanted:
             return {}
         digests = ((name, self._digest(name)) for name in identifiers if name)
-        found = {name: wanted[digest] for name, digest in digests if digest in wanted}
-        self.met |= found
-        return found
+        matched = {name: wanted[digest] for name, digest in digests if digest in wanted}
+        self.met |= matched
+        return matched
 
     def until(self, account: str) -> datetime | None:
         """Return the time whose later decisions an erasure leaves alone; None where it leaves none.
@@ -160,6 +162,6 @@ def pseudonym_for(account: str, experiments: Iterable[Experiment]) -> str:
         for count in range(len(experiment.raises) + 1)
     ]
     while True:
-        found = f"erased-{secrets.token_hex(16)}"
-        if all(len(set(stage.index_of([account, found]).tolist())) == 1 for stage in stages):
-            return found
+        pseudonym = f"erased-{secrets.token_hex(16)}"
+        if all(len(set(stage.index_of([account, pseudonym]).tolist())) == 1 for stage in stages):
+            return pseudonym
