@@ -40,8 +40,8 @@ def export(
 
     Rows of requests to a partner, and of pairs of accounts, name other accounts.
     """
-    found = export_account(_places(workspaces, also, redis, redis_password_file), account, out)
-    _tell(found, as_json, {each["source"]: each["rows"] for each in found["sources"]}, found["not_read"])
+    exported = export_account(_places(workspaces, also, redis, redis_password_file), account, out)
+    _tell(exported, as_json, {source["source"]: source["rows"] for source in exported["sources"]}, exported["not_read"])
 
 
 def erase(
@@ -56,8 +56,8 @@ def erase(
 
     Stop the ledger first. Run the command again where it was interrupted. It lists what still contains the identifier.
     """
-    found = erase_account(_places(workspaces, also, redis, redis_password_file), account)
-    _tell(found, as_json, found["changed"], found["left"])
+    erasure = erase_account(_places(workspaces, also, redis, redis_password_file), account)
+    _tell(erasure, as_json, erasure["changed"], erasure["left"])
 
 
 def repeat(
@@ -68,8 +68,8 @@ def repeat(
     as_json: AsJson = False,
 ) -> None:
     """Erase again, by the record of each workspace, what a restored backup brought back."""
-    found = erase_account(_places(workspaces, also, redis, redis_password_file))
-    _tell(found, as_json, found["changed"], found["left"])
+    erasure = erase_account(_places(workspaces, also, redis, redis_password_file))
+    _tell(erasure, as_json, erasure["changed"], erasure["left"])
 
 
 def _places(workspaces: list[Path], also: list[Path] | None, redis: str, password: Path | None) -> Places:
@@ -81,7 +81,7 @@ def _tell(found: dict[str, Any], as_json: bool, rows: dict[str, int], left: list
         print(json.dumps(found))
         return
     lines = [f"{count} rows: {place}" for place, count in rows.items()]
-    lines += [f"left: {each}" for each in left] + [f"not reached: {each}" for each in found["not_reached"]]
+    lines += [f"left: {subject}" for subject in left] + [f"not reached: {subject}" for subject in found["not_reached"]]
     print(*lines, sep="\n")
 
 

@@ -56,25 +56,29 @@ def check(
     seconds = time.perf_counter() - started
     facts = summary(tables, campaign)
     if as_json:
-        found = {each.side: json.loads(to_json(each)) | {"sentence": each.sentence} for each in evidence}
+        by_side = {
+            estimate.side: json.loads(to_json(estimate)) | {"sentence": estimate.sentence} for estimate in evidence
+        }
         lost = json.loads(to_json(counted))
         print(
-            json.dumps({"valid": True, **facts, "learned_from": lost, "evidence": found, "seconds": round(seconds, 2)})
+            json.dumps(
+                {"valid": True, **facts, "learned_from": lost, "evidence": by_side, "seconds": round(seconds, 2)}
+            )
         )
         return
     console = Console()
     console.print("The files can be used.")
     _print_rows(console, facts["rows"], counted)
     for side, levels in facts["levels"].items():
-        told = f"levels of {side}s: {', '.join(map(currency.write, levels))}"
+        line = f"levels of {side}s: {', '.join(map(currency.write, levels))}"
         if side in facts["offers"]:
             costs = (f"{name} {currency.write(cost)}" for name, cost in facts["offers"][side])
-            told = f"offers of {side}s, with costs: {', '.join(costs)}"
+            line = f"offers of {side}s, with costs: {', '.join(costs)}"
         if side in facts["unordered"]:
-            told += "; they have no order, and the first is the control"
-        console.print(told, soft_wrap=True, markup=False, highlight=False)
-    for each in evidence:
-        _print_evidence(console, each, currency)
+            line += "; they have no order, and the first is the control"
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    for estimate in evidence:
+        _print_evidence(console, estimate, currency)
     console.print(f"checked in {seconds:.1f} s; next: shadowprice run {path}", soft_wrap=True)
 
 
@@ -106,8 +110,8 @@ def _print_rows(console: Console, rows: Mapping[str, int], counted: Dropped) -> 
         table.add_row(name, f"{number:,}")
     console.print(table)
     for group, facts in counted.facts().items():
-        told = ", ".join(f"{name} {number:,}" for name, number in facts.items())
-        console.print(f"{group}: {told}", soft_wrap=True)
+        counts = ", ".join(f"{name} {number:,}" for name, number in facts.items())
+        console.print(f"{group}: {counts}", soft_wrap=True)
 
 
 def _print_evidence(console: Console, found: SideEvidence, currency: Currency) -> None:
@@ -118,8 +122,8 @@ def _print_evidence(console: Console, found: SideEvidence, currency: Currency) -
         table.add_row(*(cell.replace(" [", "\n\\[") for cell in row[:SHOWN_COLUMNS]))
     console.print(f"\nWhat the trial shows of {found.side}s, all rows with a final outcome, 95 % intervals:")
     console.print(table)
-    for told in (found.sentence, *evidence_notes(found, currency)):
-        console.print(told, markup=False, soft_wrap=True)
+    for line in (found.sentence, *evidence_notes(found, currency)):
+        console.print(line, markup=False, soft_wrap=True)
     if found.verdict != "identified":
         console.print("A model of this side does not pass the gate.", soft_wrap=True)
 

@@ -31,11 +31,11 @@ def _commands() -> Iterator[str]:
         own = getattr(import_module(entry.module), "app", None) if entry.module.startswith("cli.") else None
         if own is None:
             continue
-        found: Any = typer.main.get_command(own)
+        command: Any = typer.main.get_command(own)
         if len(own.registered_commands) == 1:
-            yield from _command(name, found)
+            yield from _command(name, command)
         else:
-            for verb, inner in found.commands.items():
+            for verb, inner in command.commands.items():
                 yield from _command(f"{name} {verb}", inner)
 
 

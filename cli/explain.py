@@ -38,36 +38,36 @@ def explain(
         name: [number(text, "context") if name.startswith("x_") else text] for name, text in values.items()
     }
     with DecisionClient(url, campaign, token) as client:
-        found = client.explain(
+        answer = client.explain(
             [request_id or f"explain-{uuid.uuid4().hex}"], [account], [side], [partner] if partner else None, features
         )
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(answer))
     else:
-        show(found["explanations"][0], found, Console())
+        show(answer["explanations"][0], answer, Console())
 
 
 def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     """Print the explanation of one request."""
     money = Currency.of(answer.get("currency", USD)).write
-    paid = any(each["incentive"] for each in one["levels"]) or not one["levels"]
-    given = f"incentive {money(one['incentive'])}" if paid else one["offer_id"]
-    head = f"{one['account_id']}, {one['side']}: {given} (level {one['level']})"
+    paid = any(level["incentive"] for level in one["levels"]) or not one["levels"]
+    chosen = f"incentive {money(one['incentive'])}" if paid else one["offer_id"]
+    head = f"{one['account_id']}, {one['side']}: {chosen} (level {one['level']})"
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
     if one["levels"]:
         table = Table(
             "", "level", "incentive" if paid else "offer", "response", "expected cost", "score", "propensity", "allowed"
         )
-        for each in one["levels"]:
+        for level in one["levels"]:
             table.add_row(
-                "→" if each["level"] == one["level"] else "",
-                str(each["level"]),
-                money(each["incentive"]) if paid else each["offer_id"],
-                f"{each['response']:.4g}",
-                money(each["expected_cost"]),
-                *(f"{each[name]:.4g}" for name in ("score", "propensity")),
-                "yes" if each["allowed"] else "no",
+                "→" if level["level"] == one["level"] else "",
+                str(level["level"]),
+                money(level["incentive"]) if paid else level["offer_id"],
+                f"{level['response']:.4g}",
+                money(level["expected_cost"]),
+                *(f"{level[name]:.4g}" for name in ("score", "propensity")),
+                "yes" if level["allowed"] else "no",
             )
         console.print(table)
     if one.get("margin") is not None:

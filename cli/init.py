@@ -30,20 +30,20 @@ def init(
 
     Nothing is overwritten.
     """
-    given = {"trials": trials, "customers": customers, "merchants": merchants, "outcomes": outcomes}
-    found = propose(folder, {name: file for name, file in given.items() if file is not None})
+    files = {"trials": trials, "customers": customers, "merchants": merchants, "outcomes": outcomes}
+    proposal = propose(folder, {name: file for name, file in files.items() if file is not None})
     campaign = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:63] or "campaign"
-    path = write_mapping(folder, found, currency=currency, timezone=timezone, campaign=campaign)
+    path = write_mapping(folder, proposal, currency=currency, timezone=timezone, campaign=campaign)
     if as_json:
         tables: dict[str, dict[str, str]] = {}
-        for part in found.parts:
+        for part in proposal.parts:
             tables.setdefault(part.table, {}).update({name: column.own for name, column in part.columns.items()})
-        print(json.dumps({"mapping": str(path), "columns": tables, "missing": found.missing}))
+        print(json.dumps({"mapping": str(path), "columns": tables, "missing": proposal.missing}))
         return
     console = Console(soft_wrap=True)
     count = path.read_text(encoding="utf-8").count(f"{CHECK}:")
     console.print(f"{path} is written: check its {count} lines with {CHECK}", markup=False, highlight=False)
-    for name in found.missing:
+    for name in proposal.missing:
         console.print(f"no column was found for {name}: add it", markup=False, highlight=False)
     console.print(f"next: shadowprice check {path}", markup=False, highlight=False)
 

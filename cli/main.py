@@ -23,20 +23,20 @@ COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; return its exit status, 1 where it fails and 2 where there is no such command."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    name, rest = given[0] if given else "", given[1:]
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    name, rest = words[0] if words else "", words[1:]
     if COMPLETE in os.environ or name in COMPLETION_OPTIONS:
-        return run("completion", COMPLETION, given)
+        return run("completion", COMPLETION, words)
     if name in ("", "-h", "--help", "help"):
         print(usage())
         return 0
     if name in ("version", "--version"):
         print(f"shadowprice {shadowprice.__version__}")
         return 0
-    if " ".join(given[:2]) in COMMANDS:
-        name, rest = " ".join(given[:2]), given[2:]
+    if " ".join(words[:2]) in COMMANDS:
+        name, rest = " ".join(words[:2]), words[2:]
     if name not in COMMANDS:
-        return answer("shadowprice", partial(refuse, name), as_json=AS_JSON in given)
+        return answer("shadowprice", partial(refuse, name), as_json=AS_JSON in words)
     return run(name, COMMANDS[name], rest)
 
 

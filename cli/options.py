@@ -17,13 +17,13 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     Raises:
         typer.BadParameter: a text has no name or no value.
     """
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for text in given:
         name, _, value = text.rpartition("=")
         if not name or not value:
             raise typer.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=f"--{option}")
-        found[name] = value
-    return found
+        assigned[name] = value
+    return assigned
 
 
 def number(text: str, option: str) -> float:
@@ -36,12 +36,12 @@ def number(text: str, option: str) -> float:
         typer.BadParameter: it is none.
     """
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        value = math.nan
+    if not math.isfinite(value):
         raise typer.BadParameter(f"{text!r}: write a number, such as 0.14", param_hint=f"--{option}")
-    return found
+    return value
 
 
 def numbers(text: str, option: str) -> list[int | float]:
@@ -54,6 +54,6 @@ def numbers(text: str, option: str) -> list[int | float]:
         typer.BadParameter: one of them is no number.
     """
     try:
-        return [int(each) if each.strip().isdigit() else float(each) for each in text.split(",")]
+        return [int(part) if part.strip().isdigit() else float(part) for part in text.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{text!r}: write numbers, such as 0.10,0.14", param_hint=f"--{option}") from error

@@ -29,21 +29,21 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
     """
     campaign = read_campaign(workspace)
     name = campaign.name
-    found = PriceStore(workspace / PRICES).latest(name)
-    if found is None:
+    record = PriceStore(workspace / PRICES).latest(name)
+    if record is None:
         raise NotFound(f"campaign {name!r} has no price in {workspace / PRICES}; solve and publish one")
-    override, refused = override_in(workspace, found.model_version), instead_of(workspace, found.model_version)
+    override, refused = override_in(workspace, record.model_version), instead_of(workspace, record.model_version)
     if as_json:
         more = {"override": override, "instead_of": refused}
-        known = {name: each for name, each in more.items() if each is not None}
-        print(json.dumps(json.loads(found.to_json()) | known))
+        known = {name: value for name, value in more.items() if value is not None}
+        print(json.dumps(json.loads(record.to_json()) | known))
         return
-    print(line(found, campaign))
-    if told := remark(found, campaign):
-        print(told)
+    print(line(record, campaign))
+    if note := remark(record, campaign):
+        print(note)
     if override is not None:
-        told = f"taken all the same by {override['by']}: {override['reason']}"
-        print(f"the gate refused model {found.model_version}; {told}")
+        note = f"taken all the same by {override['by']}: {override['reason']}"
+        print(f"the gate refused model {record.model_version}; {note}")
     if refused is not None:
         print(f"the flat policy decides, because the gate refused model {refused['model_version']}")
 
@@ -77,16 +77,16 @@ def rollback(
     campaign = read_campaign(workspace)
     prices = PriceStore(workspace / PRICES)
     earlier, newest = prices.read(campaign.name, version), prices.latest(campaign.name, verified_only=True)
-    found = publish(rolled_back(earlier, newest, prices.next_version(campaign.name), datetime.now(UTC)), workspace)
-    print(found.to_json() if as_json else line(found, campaign))
+    published = publish(rolled_back(earlier, newest, prices.next_version(campaign.name), datetime.now(UTC)), workspace)
+    print(published.to_json() if as_json else line(published, campaign))
 
 
 def line(record: PriceRecord, campaign: Campaign) -> str:
     """Return a price in one line; λ is per major unit of the campaign's currency."""
     currency = Currency.of(campaign.currency)
-    each = f"{currency.major} of {campaign.objective} " if campaign.in_money else ""
-    each, scale = f"{each}per {currency.one}", currency.unit * campaign.told_in
-    prices = ", ".join(f"{name} {scale * price:.6g} {each}" for name, price in record.prices.items())
+    unit = f"{currency.major} of {campaign.objective} " if campaign.in_money else ""
+    unit, scale = f"{unit}per {currency.one}", currency.unit * campaign.told_in
+    prices = ", ".join(f"{name} {scale * price:.6g} {unit}" for name, price in record.prices.items())
     if places := places_of(campaign.segments, record.prices, currency):
         prices = ", ".join(f"{place.name} {currency.write(place.price)} a place" for place in places)
     return (

@@ -65,7 +65,7 @@ def whatif(
     currency = Currency.of(campaign.currency)
     amounts = partial(_amounts, currency)
     with TemporaryDirectory(prefix="shadowprice-") as scratch:
-        found = run(
+        answer = run(
             WhatifJob(
                 answer=Path(scratch) / "answer.json",
                 workspace=workspace,
@@ -73,9 +73,11 @@ def whatif(
                 groups=groups,
                 budget=_budget(budget or ("100%" if least_return is None else ""), campaign, currency),
                 least_return=-1.0 if least_return is None else least_return,
-                levels={side: [round(each) for each in given] for side, given in amounts(levels, "levels").items()},
-                limits={name: given[0] for name, given in amounts(limit, "limit").items()},
-                caps={side: given[0] for side, given in amounts(cap, "cap").items()},
+                levels={
+                    side: [round(amount) for amount in values] for side, values in amounts(levels, "levels").items()
+                },
+                limits={name: values[0] for name, values in amounts(limit, "limit").items()},
+                caps={side: values[0] for side, values in amounts(cap, "cap").items()},
                 sizes={name: number(pair, "size") for name, pair in pairs(size or (), "size").items()},
                 fees={name: number(pair, "fee") for name, pair in pairs(fee or (), "fee").items()},
                 rows=rows,
@@ -83,11 +85,11 @@ def whatif(
             )
         )
     if as_json:
-        print(json.dumps({"currency": campaign.currency, "money_unit": "minor units", **found}))
+        print(json.dumps({"currency": campaign.currency, "money_unit": "minor units", **answer}))
     elif campaign.segments:
-        show_places(found, currency, Console())
+        show_places(answer, currency, Console())
     else:
-        show(found, campaign, Console())
+        show(answer, campaign, Console())
 
 
 def _budget(text: str, campaign: Campaign, currency: Currency) -> float:
@@ -107,7 +109,7 @@ def _budget(text: str, campaign: Campaign, currency: Currency) -> float:
 def _amounts(currency: Currency, given: Repeated, option: str) -> dict[str, list[float]]:
     """Minor units by name; commas divide the amounts of one name."""
     named = pairs(given or (), option).items()
-    return {name: [currency.read(each, field=f"--{option}") for each in text.split(",")] for name, text in named}
+    return {name: [currency.read(part, field=f"--{option}") for part in text.split(",")] for name, text in named}
 
 
 def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
@@ -123,25 +125,25 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
         for limit, price in list(found[name]["prices"].items())[1:]:
             table.add_row(f"  {limit}", "", "", "", f"{factor * currency.unit * price:.4g}")
     table.add_section()
-    for each in found["curve"]:
-        _add(table, f"{each['share']:.0%}", each, currency, factor)
+    for point in found["curve"]:
+        _add(table, f"{point['share']:.0%}", point, currency, factor)
     console.print(table)
-    for name, each in [(name, found["logged"][name]) for name in ("current", "asked") if "logged" in found]:
-        if "refused" in each:
-            told = f"no estimate: {each['refused']}"
+    for name, estimate in [(name, found["logged"][name]) for name in ("current", "asked") if "logged" in found]:
+        if "refused" in estimate:
+            line = f"no estimate: {estimate['refused']}"
         else:
-            value = {name: factor * bound for name, bound in each["value"].items()}
-            cost, low, high = (currency.write_mean(each["cost"][bound]) for bound in ("value", "low", "high"))
-            told = (
+            value = {name: factor * bound for name, bound in estimate["value"].items()}
+            cost, low, high = (currency.write_mean(estimate["cost"][bound]) for bound in ("value", "low", "high"))
+            line = (
                 f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and "
-                f"spend {cost} [{low}, {high}] per request, from {each['requests']:,} requests"
-                + (f"; {each['outside']:,} without overlap are left out" if each["outside"] else "")
+                f"spend {cost} [{low}, {high}] per request, from {estimate['requests']:,} requests"
+                + (f"; {estimate['outside']:,} without overlap are left out" if estimate["outside"] else "")
             )
-        console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
+        console.print(f"From the log, {name}: {line}.", soft_wrap=True, markup=False)
     if "logged" in found and (nothing := found["logged"]["given_nothing"]):
         console.print(f"{nothing:,} requests of the log that were given nothing are left out.", soft_wrap=True)
-    told = f"Added value: {unit_of(campaign, currency)} above" if campaign.in_money else "Added value: above"
-    console.print(f"{told} {lowest(campaign)} for every request.", soft_wrap=True, markup=False)
+    line = f"Added value: {unit_of(campaign, currency)} above" if campaign.in_money else "Added value: above"
+    console.print(f"{line} {lowest(campaign)} for every request.", soft_wrap=True, markup=False)
     price = found["asked"]["price"]["value"]
     if campaign.in_money and price is not None:
         console.print(f"{return_sentence(campaign, price)} at the budget asked for.", soft_wrap=True, markup=False)
@@ -151,12 +153,12 @@ def show_places(found: dict[str, Any], currency: Currency, console: Console) -> 
     """Print the plan of a delivery as it is and as asked, with the meaning of each price."""
     for name in ("current", "asked"):
         table = Table("segment", "accounts", "fee", "meaning of the price", title=name)
-        for each in found[name]["places"]:
-            table.add_row(each["name"], f"{each['demand']:,}", f"{each['fee']:.4g}", each["meaning"])
+        for place in found[name]["places"]:
+            table.add_row(place["name"], f"{place['demand']:,}", f"{place['fee']:.4g}", place["meaning"])
         console.print(table)
     now, asked = (found[name]["value"] for name in ("current", "asked"))
-    told = f"Predicted value: {currency.write(now)} now, {currency.write(asked)} as asked"
-    console.print(f"{told}, a change of {currency.write(asked - now)}.", soft_wrap=True, markup=False)
+    line = f"Predicted value: {currency.write(now)} now, {currency.write(asked)} as asked"
+    console.print(f"{line}, a change of {currency.write(asked - now)}.", soft_wrap=True, markup=False)
 
 
 def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency, factor: float) -> None:
@@ -166,10 +168,10 @@ def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency, fa
         return
     spend, added, price = (answer[key] for key in ("spend", "added", "price"))
     bounds = {name: None if bound is None else factor * bound for name, bound in added.items()}
-    told = f"{bounds['value']:,.5g}"
+    cell = f"{bounds['value']:,.5g}"
     if None not in bounds.values():
-        told += f" [{bounds['low']:,.5g}, {bounds['high']:,.5g}]"
-    table.add_row(name, budget, currency.write(spend["value"]), told, f"{factor * currency.unit * price['value']:.4g}")
+        cell += f" [{bounds['low']:,.5g}, {bounds['high']:,.5g}]"
+    table.add_row(name, budget, currency.write(spend["value"]), cell, f"{factor * currency.unit * price['value']:.4g}")
 
 
 app = application(whatif)

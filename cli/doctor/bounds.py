@@ -23,19 +23,19 @@ def bounds() -> list[Bound]:
     >>> next(each for each in bounds() if each.name == "MAX_GROUP")
     Bound(name='MAX_GROUP', value=64, meaning='Calls of the ledger that share a commit.')
     """
-    found: list[Bound] = []
+    constants: list[Bound] = []
     for line in ast.parse(inspect.getsource(limits)).body:
         if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id.isupper():
             value = getattr(limits, line.targets[0].id)
             if not isinstance(value, str):
-                found.append(Bound(line.targets[0].id, value, ""))
-        elif isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and found:
+                constants.append(Bound(line.targets[0].id, value, ""))
+        elif isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and constants:
             text = str(line.value.value).replace(":data:", "").replace("`", "")
-            found[-1] = found[-1]._replace(meaning=" ".join(text.split()))
-    return found
+            constants[-1] = constants[-1]._replace(meaning=" ".join(text.split()))
+    return constants
 
 
 def table() -> str:
     """Return the bounds as text, one a line."""
     numbers = {bound: f"{bound.value:,}" if isinstance(bound.value, int) else f"{bound.value:g}" for bound in bounds()}
-    return "\n".join(f"{each.name:<20} {number:>21}  {each.meaning}" for each, number in numbers.items())
+    return "\n".join(f"{constant.name:<20} {number:>21}  {constant.meaning}" for constant, number in numbers.items())

@@ -44,14 +44,14 @@ def examine(target: Target) -> list[Finding]:
     >>> [found.check for found in examine(Target(python=(3, 9))) if found.check == "python"]
     ['python']
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in CHECKS:
         try:
-            found.extend(check(target))
+            findings.extend(check(target))
         except ModuleNotFoundError as error:
             mend = "run pip install 'shadowprice[all]'"
-            found.append(Finding(check.__name__, f"{error.name} is not installed", mend))
-    return found
+            findings.append(Finding(check.__name__, f"{error.name} is not installed", mend))
+    return findings
 
 
 @takes(
@@ -72,13 +72,13 @@ def doctor(
     if limits:
         print(json.dumps([bound._asdict() for bound in bounds.bounds()]) if as_json else bounds.table())
         return
-    found = examine(Target(place=place, token_file=token_file, ports=tuple(port or ()), **given))
-    faults = [each for each in found if not each.note]
+    findings = examine(Target(place=place, token_file=token_file, ports=tuple(port or ()), **given))
+    faults = [finding for finding in findings if not finding.note]
     if as_json:
-        print(json.dumps({"healthy": not faults, "findings": [asdict(each) for each in found]}))
+        print(json.dumps({"healthy": not faults, "findings": [asdict(finding) for finding in findings]}))
     else:
-        for each in found:
-            print(f"{'note' if each.note else 'fault'} ({each.check}): {each.sentence}")
+        for finding in findings:
+            print(f"{'note' if finding.note else 'fault'} ({finding.check}): {finding.sentence}")
         count = len(faults)
         print(f"{count} fault{'s' if count > 1 else ''} found" if faults else "no fault found")
     if faults:

@@ -15,15 +15,15 @@ def mapping(target: Target) -> Findings:
     from shadowprice.mapping import read_mapping
 
     try:
-        found = read_mapping(target.mapping)
+        read = read_mapping(target.mapping)
     except ShadowpriceError as error:
         yield Finding("mapping", str(error), f"correct {target.mapping}")
         return
-    files = {part.source.file for parts in found.tables.values() for part in parts if part.source.file}
+    files = {part.source.file for parts in read.tables.values() for part in parts if part.source.file}
     for file in sorted(files):
-        path = found.folder / file
-        if not (path.exists() or (not Path(file).is_absolute() and any(found.folder.glob(file)))):
-            mend = f"put it into {found.folder} or correct its name in {target.mapping.name}"
+        path = read.folder / file
+        if not (path.exists() or (not Path(file).is_absolute() and any(read.folder.glob(file)))):
+            mend = f"put it into {read.folder} or correct its name in {target.mapping.name}"
             yield Finding("mapping", f"the input file {file} is missing", mend)
 
 

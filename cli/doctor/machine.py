@@ -28,7 +28,7 @@ PROGRAMS = ("helm", "kubectl")
 def python(target: Target) -> Findings:
     """Check the version of Python."""
     if target.python != PYTHON:
-        version, wanted = (".".join(map(str, each)) for each in (target.python, PYTHON))
+        version, wanted = (".".join(map(str, numbers)) for numbers in (target.python, PYTHON))
         yield Finding("python", f"Python {version} is not supported", f"install Python {wanted}")
 
 

@@ -21,6 +21,6 @@ def backend(target: Target) -> Findings:
             if namespace:
                 client.list_experiments(namespace=namespace, page_size=1)
     except (InvalidInput, Unavailable) as error:
-        told = error.reason if isinstance(error, InvalidInput) else str(error)
-        fault, _, mend = told.rpartition("; ")
-        yield Finding("pipelines", fault or told, mend if fault else "start it or correct the address")
+        reason = error.reason if isinstance(error, InvalidInput) else str(error)
+        fault, _, mend = reason.rpartition("; ")
+        yield Finding("pipelines", fault or reason, mend if fault else "start it or correct the address")

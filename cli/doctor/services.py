@@ -67,10 +67,10 @@ def redis(target: Target) -> Findings:
 def _reason(body: bytes) -> str:
     """The reason in a service's refusal; empty where it gives none."""
     try:
-        told = json.loads(body)["error"]
+        reason = json.loads(body)["error"]
     except (ValueError, TypeError, KeyError):
         return ""
-    return f", {told}" if isinstance(told, str) else ""
+    return f", {reason}" if isinstance(reason, str) else ""
 
 
 def _service(name: str, url: str, path: str) -> Findings:

@@ -22,12 +22,12 @@ def campaign(target: Target) -> Findings:
     if target.workspace is None:
         return
     try:
-        found = read_campaign(target.workspace)
+        current = read_campaign(target.workspace)
     except ShadowpriceError as error:
         yield Finding("campaign", str(error), "name the folder of a run, or run the job prepare")
         return
-    if found.ends_at <= target.now:
-        fault = f"the window of campaign {found.name} ended at {found.ends_at:%Y-%m-%d %H:%M} UTC"
+    if current.ends_at <= target.now:
+        fault = f"the window of campaign {current.name} ended at {current.ends_at:%Y-%m-%d %H:%M} UTC"
         # A run on one machine replays a past day, and is served with its window off.
         replay = (target.workspace / STEPS).is_dir()
         yield Finding("campaign", fault, "move starts_at, or serve the replay with --window off", note=replay)
@@ -35,11 +35,11 @@ def campaign(target: Target) -> Findings:
 
 def columns(target: Target) -> Findings:
     """Check that the accounts have the columns that limits and rules read."""
-    found = _campaign(target)
-    if found is None or target.workspace is None:
+    current = _campaign(target)
+    if current is None or target.workspace is None:
         return
     try:
-        read_columns(found, target.workspace)
+        read_columns(current, target.workspace)
     except ShadowpriceError as error:
         yield Finding("columns", str(error), f"correct the limits and rules in {CAMPAIGN}")
 
@@ -60,8 +60,8 @@ def model(target: Target) -> Findings:
 
 def price(target: Target) -> Findings:
     """Check that the newest price is sound, of this campaign and model, and not stale."""
-    found = _campaign(target)
-    if found is None or target.workspace is None:
+    current = _campaign(target)
+    if current is None or target.workspace is None:
         return
     from shadowprice.learning.bundle import version_in
     from shadowprice.pacing.price_rules import check_price
@@ -69,15 +69,15 @@ def price(target: Target) -> Findings:
 
     store = PriceStore(target.workspace / PRICES)
     try:
-        newest = store.latest(found.name)
+        newest = store.latest(current.name)
         if newest is None:
             others = sorted(path.name for path in store.root.glob("*") if path.is_dir())
             of = f", only of {', '.join(others)}" if others else ""
             yield Finding(
-                "price", f"campaign {found.name} has no price{of}", "solve and publish a price of this campaign"
+                "price", f"campaign {current.name} has no price{of}", "solve and publish a price of this campaign"
             )
             return
-        check_price(newest, found, target.now)
+        check_price(newest, current, target.now)
     except ShadowpriceError as error:
         yield Finding("price", str(error), "solve and publish a new price")
         return
@@ -85,15 +85,15 @@ def price(target: Target) -> Findings:
     if newest.model_version != served:
         fault = f"price version {newest.version} is of model {newest.model_version}, and {served} is served"
         yield Finding("price", fault, "solve and publish a price of the served model")
-    if newest.expires_at <= target.now < found.ends_at:
+    if newest.expires_at <= target.now < current.ends_at:
         fault = f"price version {newest.version} is stale since {newest.expires_at:%Y-%m-%d %H:%M} UTC"
         yield Finding("price", fault, "run a re-solve and check its schedule")
 
 
 def features(target: Target) -> Findings:
     """Check the configuration of the feature store."""
-    found = _campaign(target)
-    if found is None or target.workspace is None:
+    current = _campaign(target)
+    if current is None or target.workspace is None:
         return
     import yaml
 
@@ -107,8 +107,8 @@ def features(target: Target) -> Findings:
         yield Finding("features", f"Feast's configuration {path} cannot be read", "run the job featurize")
         return
     project = config.get("project") if isinstance(config, dict) else None
-    if project != project_of(found):
-        fault = f"{path} is of project {project}, not {project_of(found)}"
+    if project != project_of(current):
+        fault = f"{path} is of project {project}, not {project_of(current)}"
         yield Finding("features", fault, "run the job featurize for this campaign")
     if REDIS_VARIABLE in text and REDIS_VARIABLE not in os.environ:
         yield Finding("features", f"the variable {REDIS_VARIABLE} is not set", "set it to the address of Feast's Redis")
@@ -116,8 +116,8 @@ def features(target: Target) -> Findings:
 
 def ledger_file(target: Target) -> Findings:
     """Check that the ledger's file has this campaign and a schema that this version reads."""
-    found = _campaign(target)
-    if found is None or target.workspace is None or not (target.workspace / LEDGER).exists():
+    current = _campaign(target)
+    if current is None or target.workspace is None or not (target.workspace / LEDGER).exists():
         return
     from serving.ledger.sqlite.database import SCHEMA_VERSION, UPGRADES
 
@@ -132,8 +132,8 @@ def ledger_file(target: Target) -> Findings:
     if schema != SCHEMA_VERSION and schema not in UPGRADES:
         fault = f"the ledger file {path} has schema {schema}, and this version reads {SCHEMA_VERSION}"
         yield Finding("ledger_file", fault, "install the version that wrote it, or use another file")
-    if about.get("campaign") != found.name:
-        fault = f"the ledger file {path} is of campaign {about.get('campaign')}, not {found.name}"
+    if about.get("campaign") != current.name:
+        fault = f"the ledger file {path} is of campaign {about.get('campaign')}, not {current.name}"
         yield Finding("ledger_file", fault, "use another file for this campaign")
 
 
