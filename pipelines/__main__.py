@@ -83,7 +83,7 @@ def run_here(
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         took = run(pipeline, root, parameters, image=image)
     if as_json:
-        seconds = {step: each.seconds for step, each in took.items()}
+        seconds = {step: took_step.seconds for step, took_step in took.items()}
         print(json.dumps({"pipeline": pipeline, "root": str(root), "seconds": seconds}))
 
 
@@ -94,8 +94,8 @@ def upload_one(pipeline: Which, name: Name = "", shared: Shared = False, as_json
     from pipelines.backend import upload
 
     pipeline_id, version_id = upload(_connection(given), pipeline, name or f"shadowprice-{pipeline}", shared=shared)
-    told = {"pipeline_id": pipeline_id, "version_id": version_id}
-    print(json.dumps(told) if as_json else " ".join(told.values()))
+    ids = {"pipeline_id": pipeline_id, "version_id": version_id}
+    print(json.dumps(ids) if as_json else " ".join(ids.values()))
 
 
 @app.command("schedule")
@@ -143,9 +143,9 @@ def unschedule_all(
     """Delete schedules from a backend by their names; names without a schedule are no fault."""
     from pipelines.backend import unschedule
 
-    gone = [each for name in names for each in unschedule(_connection(given), name, experiment=experiment)]
-    told = f"deleted {' '.join(gone)}" if gone else "there is no such schedule"
-    print(json.dumps({"recurring_run_ids": gone}) if as_json else told)
+    gone = [run_id for name in names for run_id in unschedule(_connection(given), name, experiment=experiment)]
+    line = f"deleted {' '.join(gone)}" if gone else "there is no such schedule"
+    print(json.dumps({"recurring_run_ids": gone}) if as_json else line)
 
 
 @app.command("retrain-on-alarm")
@@ -190,10 +190,10 @@ def _parameter(text: str) -> tuple[str, Any]:
     if not (name and sign):
         raise typer.BadParameter(f"{text!r}: write NAME=VALUE")
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
         return name, value
-    return name, value if name in PATHS and not isinstance(found, str) else found
+    return name, value if name in PATHS and not isinstance(parsed, str) else parsed
 
 
 if __name__ == "__main__":

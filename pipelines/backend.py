@@ -48,13 +48,13 @@ def _upload(client: Client, namespace: str | None, pipeline: str, name: str) -> 
         compile_pipelines(Path(folder), [pipeline])
         package = str(Path(folder) / f"{pipeline}.yaml")
         equals = {"predicates": [{"operation": 1, "key": "display_name", "stringValue": name}]}
-        found = client.list_pipelines(namespace=namespace, filter=json.dumps(equals)).pipelines
-        if not found:
+        pipelines = client.list_pipelines(namespace=namespace, filter=json.dumps(equals)).pipelines
+        if not pipelines:
             about = pipeline_of(pipeline).description
             known = client.upload_pipeline(package, name, about, namespace).pipeline_id
             versions = client.list_pipeline_versions(known, page_size=1, sort_by="created_at desc")
             return known, versions.pipeline_versions[0].pipeline_version_id
-        known = found[0].pipeline_id
+        known = pipelines[0].pipeline_id
         stamp = f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
         version = client.upload_pipeline_version(package, pipeline_version_name=stamp, pipeline_id=known)
         return known, version.pipeline_version_id
@@ -161,9 +161,9 @@ def unschedule(to: Connection, name: str, *, experiment: str) -> list[str]:
             if "No experiment is found" not in str(error):
                 raise
             return []
-        found = _schedules(client, owner, name)
-        _delete(client, found)
-        return found
+        schedules = _schedules(client, owner, name)
+        _delete(client, schedules)
+        return schedules
 
 
 def start_scheduled(to: Connection, name: str, *, experiment: str) -> str:
@@ -180,10 +180,10 @@ def start_scheduled(to: Connection, name: str, *, experiment: str) -> str:
     """
     with connected(to) as (client, namespace):
         owner = client.create_experiment(experiment, namespace=namespace).experiment_id
-        found = _schedules(client, owner, name)
-        if not found:
+        schedules = _schedules(client, owner, name)
+        if not schedules:
             raise NotFound(f"experiment {experiment!r} has no schedule {name!r}; make it with `pipelines schedule`")
-        planned = client.get_recurring_run(found[0])
+        planned = client.get_recurring_run(schedules[0])
         version = planned.pipeline_version_reference
         run = client.run_pipeline(
             experiment_id=owner,
@@ -198,14 +198,14 @@ def start_scheduled(to: Connection, name: str, *, experiment: str) -> str:
 
 def _schedules(client: Client, experiment_id: str, name: str) -> list[str]:
     """Ids of the recurring runs of that name in an experiment: a missed one would go on beside its successor."""
-    found: list[str] = []
+    run_ids: list[str] = []
     token = ""
     while True:
         page = client.list_recurring_runs(experiment_id=experiment_id, page_size=PAGE, page_token=token)
-        found += [run.recurring_run_id for run in page.recurring_runs or [] if run.display_name == name]
+        run_ids += [run.recurring_run_id for run in page.recurring_runs or [] if run.display_name == name]
         token = page.next_page_token or ""
         if not token:
-            return found
+            return run_ids
 
 
 def _delete(client: Client, schedules: Sequence[str]) -> None:

@@ -74,8 +74,8 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
     # The day has ledger, log and prices of its own: those of the run are for the window that is served.
     for path in folder.glob(f"{REPLAY_LEDGER}*"):
         path.unlink()
-    for each in (folder / SERVED / Path(REPLAY_LEDGER).stem, folder / REPLAY_PRICES):
-        rmtree(each, ignore_errors=True)
+    for old in (folder / SERVED / Path(REPLAY_LEDGER).stem, folder / REPLAY_PRICES):
+        rmtree(old, ignore_errors=True)
     copytree(folder / PRICES, folder / REPLAY_PRICES)
     solver, traffic = Solver(folder, prices=PriceStore(folder / REPLAY_PRICES)), Traffic.load(folder)
     campaign, pairs = solver.campaign, read_pairs(folder)
@@ -127,7 +127,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
     prices, damaged = solver.prices.history(campaign.name)
     for reason in damaged:
         print(f"  passed over: {reason}", flush=True)
-    found = CampaignDay(
+    played_day = CampaignDay(
         dataset=dataset,
         training=training,
         campaign=campaign,
@@ -141,7 +141,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         exploration=explored(setting, played),
         prices=prices,
         damaged=damaged,
-        solve_seconds={found.record.version: found.seconds for _, found in played.prices},
+        solve_seconds={price.record.version: price.seconds for _, price in played.prices},
         single_seconds=service.single_seconds,
         call_seconds=service.call_seconds,
         requests=service.requests,
@@ -152,12 +152,12 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         loop=loop,
     )
     with run.timed("report"):
-        store_report(found.report(), folder)
+        store_report(played_day.report(), folder)
     # Steps of an earlier process count too.
     total = max(time.perf_counter() - started, sum(run.seconds.values()))
-    found = replace(found, seconds=run.seconds | {"total": total}, peak_memory_mb=run.peak_memory_mb)
-    write_whole(folder / PRICE, found.opening.to_json())
-    write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
+    played_day = replace(played_day, seconds=run.seconds | {"total": total}, peak_memory_mb=run.peak_memory_mb)
+    write_whole(folder / PRICE, played_day.opening.to_json())
+    write_whole(folder / "summary.json", json.dumps(played_day.summary(), indent=1))
 
 
 def _outcomes(dataset: Dataset, training: TrainingSet, seed: int, epochs: int, folder: Path) -> None:
@@ -178,10 +178,10 @@ def refused(folder: Path) -> tuple[Path, ReportData] | None:
     """Return the training run and the evaluation of a run whose model was refused; None where it was not."""
     try:
         training_run = _training_run(folder)
-        found = _evaluation(training_run)
+        data = _evaluation(training_run)
     except (IndexError, FileNotFoundError):
         return None
-    return (training_run, found) if found.gate and not found.gate.accepted else None
+    return (training_run, data) if data.gate and not data.gate.accepted else None
 
 
 def warnings(folder: Path) -> tuple[str, ...]:

@@ -41,10 +41,10 @@ MENDS = {
 class _Client(Client):  # type: ignore[misc]
     def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:  # noqa: ARG002 - of the SDK
         """Ask once. The SDK takes a page to sign in for an answer without fields."""
-        found, _, headers = self._healthz_api.healthz_service_get_healthz_with_http_info()
+        health, _, headers = self._healthz_api.healthz_service_get_healthz_with_http_info()
         if "json" not in headers.get("Content-Type", ""):
             raise ApiException(status=401, reason="a page to sign in answers")
-        return found
+        return health
 
 
 @contextmanager
@@ -82,8 +82,8 @@ def connected(connection: Connection) -> Iterator[tuple[Client, str | None]]:
 
 def _check_own(host: str, namespace: str) -> None:
     """Refuse a namespace that a backend of one user does not run in."""
-    found = SERVICE.match(host)
-    own = found[1] if found else USUAL
+    service = SERVICE.match(host)
+    own = service[1] if service else USUAL
     if namespace and namespace != own:
         raise InvalidInput(
             f"{host} has one user and runs everything in {own}, where steps do not find the claims and secrets of "

@@ -34,11 +34,11 @@ class Cluster:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Return the names that ``SHADOWPRICE_WORKSPACE_CLAIM`` and so on hold."""
-        given = {name.name: environment.get(variable(name.name)) for name in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if value})
+        set_values = {name.name: environment.get(variable(name.name)) for name in fields(cls)}
+        return cls(**{name: value for name, value in set_values.items() if value})
 
 
-NAMES = tuple(each.name for each in fields(Cluster))
+NAMES = tuple(member.name for member in fields(Cluster))
 
 
 def variable(name: str) -> str:

@@ -32,7 +32,7 @@ class Connection:
         Raises:
             InvalidInput: there is none.
         """
-        found = self.host or os.environ.get(HOST, "")
-        if not found:
+        host = self.host or os.environ.get(HOST, "")
+        if not host:
             raise InvalidInput(f"name the address of the Kubeflow Pipelines API, or set {HOST}", field="host")
-        return found
+        return host

@@ -40,13 +40,13 @@ def learn(
     trained = train(training=training, workspace=workspace, options=options["train"], ray_job=ray_job)
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
-    told = {}
+    extra = {}
     if tell_worth:
         # The columns that conditions read are in the workspace.
         step = worth(model=model, training=training, tables=tables, workspace=workspace, options=options["train"])
         step.set_caching_options(False)
         placed(step, cpu="2", memory="16Gi", minutes=240)
-        told = {"worth": step.outputs["worth"]}
+        extra = {"worth": step.outputs["worth"]}
     # The model in use changes behind its path.
     verdict = evaluate(
         model=model,
@@ -54,7 +54,7 @@ def learn(
         tables=tables,
         workspace=workspace,
         options=options["evaluate"],
-        **told,
+        **extra,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     evaluation = verdict.outputs["evaluation"]

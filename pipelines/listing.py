@@ -21,19 +21,25 @@ def _one(name: str) -> dict[str, Any]:
     pipeline, (inputs, jobs) = pipeline_of(name), PARAMETERS[name]
     known = pipeline.component_spec.inputs
     order = sorted(inputs, key=lambda each: FIRST.index(each) if each in FIRST else len(FIRST))
-    told = {
-        each: {"default": known[each].default, "description": " ".join(known[each].description.split())}
-        for each in order
+    described = {
+        option: {"default": known[option].default, "description": " ".join(known[option].description.split())}
+        for option in order
     }
     info = pipeline.pipeline_spec.pipeline_info
-    return {"name": name, "title": info.display_name, "description": info.description, "inputs": told, "jobs": [*jobs]}
+    return {
+        "name": name,
+        "title": info.display_name,
+        "description": info.description,
+        "inputs": described,
+        "jobs": [*jobs],
+    }
 
 
 def lines() -> Iterator[str]:
     """Return the list as text for a terminal."""
-    for each in listed():
-        yield f"{each['name']:<10} {each['description']}"
-        for name, told in each["inputs"].items():
-            default = "" if told["default"] == "" else f" [{told['default']}]"
-            yield f"  {name:<10} {told['description']}{default}"
-        yield f"  options of {', '.join(each['jobs'])}: --set NAME=VALUE; shadowprice job JOB --help lists them"
+    for entry in listed():
+        yield f"{entry['name']:<10} {entry['description']}"
+        for name, option in entry["inputs"].items():
+            default = "" if option["default"] == "" else f" [{option['default']}]"
+            yield f"  {name:<10} {option['description']}{default}"
+        yield f"  options of {', '.join(entry['jobs'])}: --set NAME=VALUE; shadowprice job JOB --help lists them"

@@ -52,9 +52,9 @@ def arguments_of(pipeline: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     inputs, jobs = PARAMETERS[pipeline]
     names = {f"{job}_options": job for job in jobs}
-    found = {name: value for name, value in given.items() if name in inputs}
+    own = {name: value for name, value in given.items() if name in inputs}
     options = {job: dict(given.get(parameter, {})) for parameter, job in names.items()}
-    for name in given.keys() - found.keys() - names.keys():
+    for name in given.keys() - own.keys() - names.keys():
         takers = [job for job in jobs if name in job_class(job).option_names()]
         for job in takers:
             options[job][name] = given[name]
@@ -64,4 +64,4 @@ def arguments_of(pipeline: str, given: Mapping[str, Any]) -> dict[str, Any]:
             )
     for job, values in options.items():
         job_class(job).check_options(values)
-    return found | {f"{job}_options": {**jobs[job], **values} for job, values in options.items() if values}
+    return own | {f"{job}_options": {**jobs[job], **values} for job, values in options.items() if values}

@@ -69,18 +69,18 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
     usual = _seconds_of(runs / "latest", arguments["dataset"])
     do = partial(run_pipeline, root=run.folder / "pipeline", usual=usual, resume=run.resumed)
     workspace, pipeline = {"workspace": str(run.folder)}, _pipeline(arguments["dataset"])
-    given = {name: value for name, value in run.arguments.items() if name != DAYS}
+    own = {name: value for name, value in run.arguments.items() if name != DAYS}
     try:
-        run.took.update(do(pipeline, arguments=given | workspace))
+        run.took.update(do(pipeline, arguments=own | workspace))
     except PipelineFailed as error:
         if error.step == "prepare" and error.cause is not None and not run.resumed:
             run.remove()
             raise error.cause from error
-        if (found := refused(run.folder)) is None:
+        if (refused_run := refused(run.folder)) is None:
             raise
-        told = refusal(run.folder, *found, int(run.arguments["seed"]))
+        reason = refusal(run.folder, *refused_run, int(run.arguments["seed"]))
         run.end()
-        raise Conflict(told) from error
+        raise Conflict(reason) from error
     for warning in warnings(run.folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     if pipeline != "vouchers":  # its last step is the price
@@ -93,9 +93,9 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
 
 def space_of(arguments: Mapping[str, Any]) -> float:
     """Bytes that a run writes, about."""
-    given = (arguments["dataset"], arguments["data"], arguments["options"])
-    files = sum(file.stat().st_size for file in input_files(*given))
-    return ACCOUNT_BYTES * accounts_in(*given) + DATA_TIMES * files + RUN_BYTES
+    source_of = (arguments["dataset"], arguments["data"], arguments["options"])
+    files = sum(file.stat().st_size for file in input_files(*source_of))
+    return ACCOUNT_BYTES * accounts_in(*source_of) + DATA_TIMES * files + RUN_BYTES
 
 
 def check(arguments: Mapping[str, Any]) -> None:
@@ -120,8 +120,8 @@ def _days(run: RunFolder) -> list[LoopDay]:
     """Days with retrains; they are one step."""
 
     def work(folder: Path) -> None:
-        found = play_days(run.folder, run.arguments[DAYS], run.arguments)
-        write_whole(folder / f"{DAYS}.jsonl", "\n".join(json.dumps(json.loads(to_json(each))) for each in found))
+        played = play_days(run.folder, run.arguments[DAYS], run.arguments)
+        write_whole(folder / f"{DAYS}.jsonl", "\n".join(json.dumps(json.loads(to_json(day))) for day in played))
 
     file = run.step(DAYS, {DAYS: run.arguments[DAYS]}, work) / f"{DAYS}.jsonl"
     return [from_json(LoopDay, line) for line in file.read_text().splitlines()]

@@ -91,8 +91,10 @@ def command(
     how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
     cuts = origins(first, last, every_days=every_days, judge_days=judge_days)
     with redirect_stdout(sys.stderr):
-        found = rolling(given.pop("dataset"), given.pop("data"), cuts, how, label_delay_days=label_delay_days, **given)
-    print(to_json(found) if as_json else as_markdown(found))
+        evaluation = rolling(
+            given.pop("dataset"), given.pop("data"), cuts, how, label_delay_days=label_delay_days, **given
+        )
+    print(to_json(evaluation) if as_json else as_markdown(evaluation))
 
 
 app = application(command)

@@ -51,15 +51,15 @@ class RunFolder:
         Raises:
             NotFound, InvalidInput: a file of the data set is missing, or its mapping is wrong; nothing was written.
         """
-        told = {"arguments": dict(arguments), "files": _files(arguments), "version": shadowprice.__version__}
-        found = cls(new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}"), dict(arguments))
+        content = {"arguments": dict(arguments), "files": _files(arguments), "version": shadowprice.__version__}
+        run = cls(new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}"), dict(arguments))
         try:
-            _lock(found.folder)
-            write_whole(found.folder / RECORD, json.dumps(told | {"ended": False}, indent=1))
+            _lock(run.folder)
+            write_whole(run.folder / RECORD, json.dumps(content | {"ended": False}, indent=1))
         except BaseException:
-            found.remove()
+            run.remove()
             raise
-        return found
+        return run
 
     @classmethod
     def resume(cls, folder: Path, asked: Mapping[str, Any]) -> RunFolder:
@@ -90,13 +90,13 @@ class RunFolder:
     @property
     def seconds(self) -> dict[str, float]:
         """Step → seconds, of the steps that are finished."""
-        return {name: each.seconds for name, each in self.took.items()}
+        return {name: step_took.seconds for name, step_took in self.took.items()}
 
     @property
     def peak_memory_mb(self) -> dict[str, float]:
         """Step → most memory of its processes, in 10⁶ bytes, where it was measured."""
-        found = {name: each.peak_memory_mb for name, each in self.took.items()}
-        return {name: peak for name, peak in found.items() if peak is not None}
+        peaks = {name: step_took.peak_memory_mb for name, step_took in self.took.items()}
+        return {name: peak for name, peak in peaks.items() if peak is not None}
 
     def step(self, name: str, inputs: Mapping[str, Any], work: Callable[[Path], None]) -> Path:
         """Do a step in this process, unless it is finished, and return the folder of its outputs.
@@ -149,17 +149,17 @@ def interrupted(runs: Path) -> Path:
 
 def recorded(folder: Path) -> dict[str, Any]:
     """Return the record of a run."""
-    found: dict[str, Any] = json.loads((folder / RECORD).read_bytes())
-    return found
+    content: dict[str, Any] = json.loads((folder / RECORD).read_bytes())
+    return content
 
 
 def _files(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each file that the data set of a run reads."""
-    found = {}
+    digests = {}
     for path in input_files(arguments["dataset"], arguments["data"], arguments["options"]):
         with path.open("rb") as file:
-            found[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+            digests[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def _lock(folder: Path) -> None:

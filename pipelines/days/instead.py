@@ -33,12 +33,12 @@ def refusal(folder: Path, training_run: Path, found: ReportData, seed: int) -> s
         seed: of the run.
     """
     assert found.gate is not None
-    told = f"the model did not pass the gate and is not served: {'; '.join(found.gate.reasons)}"
+    verdict = f"the model did not pass the gate and is not served: {'; '.join(found.gate.reasons)}"
     way = _way(folder, training_run, seed)
     name = found.title if found.campaign is None else f"Campaign {found.campaign.name}"
     notes = (*([way[0].upper() + way[1:] + "."] if way else []), *found.notes)
     page = store_report(replace(found, title=name, notes=notes), folder)
-    return f"{told}; what would mend it: {page}{f'; {way}' if way else ''}"
+    return f"{verdict}; what would mend it: {page}{f'; {way}' if way else ''}"
 
 
 def _way(folder: Path, training_run: Path, seed: int) -> str:

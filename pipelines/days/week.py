@@ -115,11 +115,11 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
             return None
         write_whole(workspace / CAMPAIGN, json.dumps(today.to_dict(), indent=1))
         passed_on = ("dataset", "data", "options", "recipe", "epochs", "seed", "workers")
-        given = {name: arguments[name] for name in passed_on}
+        passed = {name: arguments[name] for name in passed_on}
         more: dict[str, Any] = {"mature_hours": 0, "beat_uniform": False}
         more["limits"] = LIMITS | dict(arguments["limits"])
         try:
-            run("retrain", workspace / "pipeline", given | more | {"workspace": str(workspace), "log": str(log)})
+            run("retrain", workspace / "pipeline", passed | more | {"workspace": str(workspace), "log": str(log)})
         except PipelineFailed as error:
             if REFUSED not in str(error):
                 raise
@@ -130,12 +130,12 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any]) -> list[Loo
         current.append(_curves(workspace, traffic))
         return current[-1]
 
-    found = []
-    for each in run_loop(days, setting, retrain):
-        found.append(each)
-        told = ", ".join(f"{way} {value:,.0f}" for way, value in each.value.items())
-        print(f"  day {each.day + 1} of {days}, true value: {told}", flush=True)
-    return found
+    days_played = []
+    for played_day in run_loop(days, setting, retrain):
+        days_played.append(played_day)
+        values = ", ".join(f"{way} {value:,.0f}" for way, value in played_day.value.items())
+        print(f"  day {played_day.day + 1} of {days}, true value: {values}", flush=True)
+    return days_played
 
 
 def _version(workspace: Path) -> str:

@@ -37,20 +37,20 @@ def run_one(
     # Kubeflow's own name has the time of now: a run that goes on would not find what it has done.
     executor_input_utils.get_local_pipeline_resource_name = lambda _: artifacts
 
-    root, given = root.resolve(), json.loads(arguments)
+    root, values = root.resolve(), json.loads(arguments)
     if containers:
         from pipelines.local.containers import in_containers
 
         # A container outlives who waits for it, unless that one removes it as it goes.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-        given |= {name: str(Path(given[name]).resolve()) for name in PATHS if given.get(name)}
-        runner: Any = in_containers(root, given)
+        values |= {name: str(Path(values[name]).resolve()) for name in PATHS if values.get(name)}
+        runner: Any = in_containers(root, values)
     else:
         from pipelines.local.processes import in_processes
 
         runner = in_processes()
     local.init(runner=runner, pipeline_root=str(root), raise_on_error=True)
-    getattr(import_module(f"pipelines.{pipeline}"), f"{pipeline}_pipeline")(**given)
+    getattr(import_module(f"pipelines.{pipeline}"), f"{pipeline}_pipeline")(**values)
 
 
 if __name__ == "__main__":

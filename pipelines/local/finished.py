@@ -31,8 +31,8 @@ def mark(folder: Path, inputs: Mapping[str, Any], took: Took) -> None:
         inputs: JSON of what the step was given.
         took: cost of the step.
     """
-    told = {"inputs": inputs, "outputs": _listed(folder), **asdict(took)}
-    write_whole(folder / FILE, json.dumps(told, indent=1), durable=True)
+    content = {"inputs": inputs, "outputs": _listed(folder), **asdict(took)}
+    write_whole(folder / FILE, json.dumps(content, indent=1), durable=True)
 
 
 def finished(folder: Path, inputs: Mapping[str, Any] | None = None) -> Took | None:
@@ -43,9 +43,9 @@ def finished(folder: Path, inputs: Mapping[str, Any] | None = None) -> Took | No
         inputs: those of now; a step that was given others is not finished.
     """
     try:
-        told = json.loads((folder / FILE).read_bytes())
-        whole = told["outputs"] == _listed(folder) and (inputs is None or told["inputs"] == inputs)
-        return Took(told["seconds"], told["peak_memory_mb"]) if whole else None
+        content = json.loads((folder / FILE).read_bytes())
+        whole = content["outputs"] == _listed(folder) and (inputs is None or content["inputs"] == inputs)
+        return Took(content["seconds"], content["peak_memory_mb"]) if whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

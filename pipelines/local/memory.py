@@ -72,12 +72,12 @@ def tree(root: int) -> list[int]:
         except (OSError, ValueError, IndexError):
             continue
         children[parent].append(int(path.parent.name))
-    found, queue = list[int](), [root] if children else []
+    processes, queue = list[int](), [root] if children else []
     while queue:
         process = queue.pop()
-        found.append(process)
+        processes.append(process)
         queue += children[process]
-    return found
+    return processes
 
 
 def resident(process: int) -> int:

@@ -47,19 +47,21 @@ def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = N
     script = next(index for index, part in enumerate(full_command) if "kfp.dsl.executor_main" in part)
     source, arguments = full_command[script + 1], full_command[script + 2 :]
     step = arguments[arguments.index("--function_to_execute") + 1]
-    given = json.loads(arguments[arguments.index("--executor_input") + 1])
-    inputs = {"component": source, "executor_input": given}
-    folder = Path(given["outputs"]["outputFile"]).parent
+    executor_input = json.loads(arguments[arguments.index("--executor_input") + 1])
+    inputs = {"component": source, "executor_input": executor_input}
+    folder = Path(executor_input["outputs"]["outputFile"]).parent
     if finished(folder, inputs) is not None:
         print(KEPT, flush=True)
         return 0
     unmark(folder)
     # The parent imports what later steps use too: each fork has it then.
-    for job in ({step} | given["inputs"].get("parameterValues", {}).keys()) & set(JOBS):
+    for job in ({step} | executor_input["inputs"].get("parameterValues", {}).keys()) & set(JOBS):
         import_module(f"operations.{job}")
     if step in LEARNING:
         import_module("torch")
-    child = multiprocessing.get_context("fork").Process(target=_execute, args=(source, step, given, env_vars or {}))
+    child = multiprocessing.get_context("fork").Process(
+        target=_execute, args=(source, step, executor_input, env_vars or {})
+    )
     started = time.perf_counter()
     child.start()
     with PeakMemory(child.pid) as peak:

@@ -113,25 +113,25 @@ def run(
             for line in child.stdout:
                 sink.write(line)
                 telling &= bool(line.strip()) and not (TASK.search(line) or DONE.search(line))
-                if found := TASK.search(line):
-                    step, status, crash = found[1], "", ""
+                if match := TASK.search(line):
+                    step, status, crash = match[1], "", ""
                     shown = StepProgress(f"  {pipeline}: {step}", (usual or {}).get(step))
-                elif found := DONE.search(line):
+                elif match := DONE.search(line):
                     if shown is not None:
-                        seconds = shown.end(status or found[2].lower())
+                        seconds = shown.end(status or match[2].lower())
                         took[step] = finished(root / artifacts / step) or Took(seconds)
                         shown = None
                 elif line.strip() == KEPT:
                     status = KEPT
-                elif found := REASON.search(line):
-                    reason, telling = [f"{found[1]}: {found[2]}"], True
+                elif match := REASON.search(line):
+                    reason, telling = [f"{match[1]}: {match[2]}"], True
                 elif telling and line.strip():
                     # A message may have several lines, such as one for each fault of a table.
                     reason.append(line.rstrip())
                 elif shown is not None and PROGRESS.search(line):
                     shown.told(line.strip())
-                elif (found := CRASH.search(line)) and (shown is not None or not crash):
-                    crash = found[1]
+                elif (match := CRASH.search(line)) and (shown is not None or not crash):
+                    crash = match[1]
         except BaseException:
             os.killpg(child.pid, signal.SIGTERM)
             raise
