@@ -37,7 +37,7 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
     if metrics is not None:
         fields["figures"] = fields.pop("metrics")
     options: dict[str, Any] = fields.pop("options", {})
-    for other in (each for each in JOBS if isinstance(arguments.get(each), dict)):
+    for other in (job_name for job_name in JOBS if isinstance(arguments.get(job_name), dict)):
         if later := fields.pop(other):
             job_class(other).check_options(later)
     kind = job_class(name)
@@ -50,11 +50,11 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
     for field in job.outputs:
         artifact = arguments["metrics" if field == "figures" and metrics is not None else field]
         artifact.metadata["description"] = job.meaning(field)
-    found = run_job(job, ray_job=ray_job)
+    result = run_job(job, ray_job=ray_job)
     if metrics is not None:
         for figure, value in json.loads(Path(metrics.path).read_text()).items():
             metrics.log_metric(figure, value)
-    return found
+    return result
 
 
 def _check_writable(workspace: Path) -> None:

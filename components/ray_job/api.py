@@ -72,15 +72,15 @@ class KubernetesRayJobs:
     def __init__(self) -> None:
         from kubernetes import client, config
 
-        given = os.environ.get("KUBECONFIG")
+        kubeconfig = os.environ.get("KUBECONFIG")
         settings = client.Configuration()
         try:
-            if NAMESPACE_FILE.exists() and not given:
+            if NAMESPACE_FILE.exists() and not kubeconfig:
                 config.load_incluster_config(client_configuration=settings)
                 self.namespace = NAMESPACE_FILE.read_text().strip()
             else:
-                config.load_kube_config(given, client_configuration=settings)
-                _, active = config.list_kube_config_contexts(given)
+                config.load_kube_config(kubeconfig, client_configuration=settings)
+                _, active = config.list_kube_config_contexts(kubeconfig)
                 self.namespace = str(active["context"].get("namespace", "default"))
         except config.ConfigException as error:
             raise Unavailable(f"a Ray job needs a cluster and there is none: {error}") from error
@@ -90,10 +90,10 @@ class KubernetesRayJobs:
 
     def template(self, config_map: str) -> dict[str, Any]:
         """The RayJob that a ConfigMap holds, without its entrypoint."""
-        found = self._ask(f"read ConfigMap {config_map}", self._core.read_namespaced_config_map, config_map)
-        if found is None:
+        response = self._ask(f"read ConfigMap {config_map}", self._core.read_namespaced_config_map, config_map)
+        if response is None:
             raise InvalidInput(f"no ConfigMap {config_map!r} in namespace {self.namespace}", field="ray_job")
-        text = (found.data or {}).get(TEMPLATE_KEY)
+        text = (response.data or {}).get(TEMPLATE_KEY)
         if text is None:
             raise InvalidInput(f"ConfigMap {config_map!r} has no key {TEMPLATE_KEY}", field="ray_job")
         return cast(dict[str, Any], yaml.safe_load(text))
@@ -130,8 +130,8 @@ class KubernetesRayJobs:
 
     def get(self, name: str) -> dict[str, Any] | None:
         """A job with its status; None when there is none."""
-        found = self._ask(f"read RayJob {name}", self._objects.get_namespaced_custom_object, name=name)
-        return cast("dict[str, Any] | None", found)
+        ray_job = self._ask(f"read RayJob {name}", self._objects.get_namespaced_custom_object, name=name)
+        return cast("dict[str, Any] | None", ray_job)
 
     def delete(self, name: str) -> None:
         """Delete a job and with it its cluster; nothing happens when there is none."""

@@ -100,15 +100,15 @@ def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Cal
     name = manifest["metadata"]["name"]
     until = time.monotonic() + patience.removal_seconds
     while not answered(lambda: jobs.create(manifest), patience, say):
-        found = answered(lambda: jobs.get(name), patience, say)
-        if found is None:
+        existing = answered(lambda: jobs.get(name), patience, say)
+        if existing is None:
             continue
-        leaving = "deletionTimestamp" in found["metadata"]
-        status = found.get("status", {})
+        leaving = "deletionTimestamp" in existing["metadata"]
+        status = existing.get("status", {})
         if not leaving and not _failed(status):
             say(f"RayJob {name} is there already; following it")
-            owners = found["metadata"].get("ownerReferences", [])
-            if missing := [each for each in manifest["metadata"].get("ownerReferences", []) if each not in owners]:
+            owners = existing["metadata"].get("ownerReferences", [])
+            if missing := [owner for owner in manifest["metadata"].get("ownerReferences", []) if owner not in owners]:
                 answered(partial(jobs.own, name, [*owners, *missing]), patience, say)
             return
         if not leaving:
@@ -122,23 +122,23 @@ def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Cal
 
 
 def _follow(jobs: RayJobs, name: str, patience: Patience, say: Callable[[str], None]) -> None:
-    seen, told = False, ""
+    seen, shown = False, ""
     started = time.monotonic()
     while True:
-        found = answered(lambda: jobs.get(name), patience, say)
-        if found is None or "deletionTimestamp" in found["metadata"]:
+        existing = answered(lambda: jobs.get(name), patience, say)
+        if existing is None or "deletionTimestamp" in existing["metadata"]:
             raise RayJobFailed(f"RayJob {name} was deleted by another before it ended")
-        status = found.get("status", {})
+        status = existing.get("status", {})
         if status.get("jobDeploymentStatus"):
             seen = True
-        elif found["spec"].get("suspend"):
+        elif existing["spec"].get("suspend"):
             started = time.monotonic()
         elif not seen and time.monotonic() - started > patience.unseen_seconds:
             raise _NobodyCame(
                 f"no operator took RayJob {name} within {patience.unseen_seconds:g} s; is KubeRay running?"
             )
-        if (text := _text(status)) != told:
-            told = text
+        if (text := _text(status)) != shown:
+            shown = text
             say(f"RayJob {name}: {text}")
         if status.get("jobDeploymentStatus") in OVER:
             if _failed(status):
@@ -170,5 +170,5 @@ def _on_termination(handler: Callable[[int, FrameType | None], None] | signal.Ha
     try:
         yield
     finally:
-        for number, each in before.items():
-            signal.signal(number, each)
+        for number, previous in before.items():
+            signal.signal(number, previous)
