@@ -47,10 +47,10 @@ class FeatureColumns:
 
     def __post_init__(self) -> None:
         for name, pattern in (("profile", _PROFILE), ("interactions", _INTERACTIONS)):
-            given: Mapping[Side, Iterable[str]] = getattr(self, name)
-            tidy: dict[Side, tuple[str, ...]] = {side: tuple(given[side]) for side in SIDES if side in given}
-            if set(given) - set(SIDES):
-                raise InvalidInput(f"sides must be among {SIDES}, got {sorted(given)}", field=name)
+            listed: Mapping[Side, Iterable[str]] = getattr(self, name)
+            tidy: dict[Side, tuple[str, ...]] = {side: tuple(listed[side]) for side in SIDES if side in listed}
+            if set(listed) - set(SIDES):
+                raise InvalidInput(f"sides must be among {SIDES}, got {sorted(listed)}", field=name)
             for side, columns in tidy.items():
                 _check_names(columns, pattern, f"{name}.{side}")
             object.__setattr__(self, name, tidy)
@@ -121,10 +121,10 @@ class Profiles(NamedTuple):
         Platforms write there too: what is not as it should be counts as unknown, and a warning says so once.
         """
         held = [_object(text) for text in texts]
-        at = [_fitting(SNAPSHOT, each.get(SNAPSHOT)) for each in held]
+        at = [_fitting(SNAPSHOT, row.get(SNAPSHOT)) for row in held]
         return cls(
-            {name: [_fitting(name, each.get(name)) for each in held] for name in names},
-            np.array([np.nan if each is None else each for each in at], dtype=np.float64),
+            {name: [_fitting(name, row.get(name)) for row in held] for name in names},
+            np.array([np.nan if moment is None else moment for moment in at], dtype=np.float64),
         )
 
 
@@ -133,11 +133,11 @@ def _object(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        found = parse_json(text)
+        parsed = parse_json(text)
     except ValueError:
-        found = None
-    if isinstance(found, dict):
-        return found
+        parsed = None
+    if isinstance(parsed, dict):
+        return parsed
     _warn("an account's columns are no JSON object")
     return {}
 
@@ -223,8 +223,10 @@ def _columns_by_side(frames: Frames, prefixes: tuple[str, ...]) -> dict[Side, tu
         for side in SIDES:
             rows = part.loc[part["side"] == side, candidates]
             if len(rows):
-                found = filled.setdefault(side, set())
-                found |= {column for column in candidates if column not in found and rows[column].notna().any()}
+                filled_names = filled.setdefault(side, set())
+                filled_names |= {
+                    column for column in candidates if column not in filled_names and rows[column].notna().any()
+                }
     return {side: tuple(column for column in every if column in filled[side]) for side in SIDES if side in filled}
 
 

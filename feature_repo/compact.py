@@ -64,10 +64,10 @@ class CompactSqliteOnlineStore(SqliteOnlineStore):  # type: ignore[misc]
         rows = connection.execute(f"SELECT key, row, at FROM {name} WHERE key IN ({marks})", keys).fetchall()
         shape = self._shape(connection, name) if rows else b""
         try:
-            found = {key: (datetime.fromtimestamp(at, UTC), unpacked(row, shape)) for key, row, at in rows}
+            rows_of = {key: (datetime.fromtimestamp(at, UTC), unpacked(row, shape)) for key, row, at in rows}
         except ValueError as error:
             raise sqlite3.DatabaseError(f"{name}: {error}") from error
-        return [found.get(key, (None, None)) for key in keys]
+        return [rows_of.get(key, (None, None)) for key in keys]
 
     def update(
         self,
@@ -97,10 +97,10 @@ class CompactSqliteOnlineStore(SqliteOnlineStore):  # type: ignore[misc]
         if name not in self._shapes:
             if first is not None:
                 connection.execute(f"INSERT OR IGNORE INTO {SHAPES} VALUES (?, ?)", (name, first))
-            found = connection.execute(f"SELECT shape FROM {SHAPES} WHERE name = ?", (name,)).fetchone()
-            if found is None:
+            shape_row = connection.execute(f"SELECT shape FROM {SHAPES} WHERE name = ?", (name,)).fetchone()
+            if shape_row is None:
                 raise sqlite3.DatabaseError(f"{name} has rows and no shape; publish into a new store")
-            self._shapes[name] = found[0]
+            self._shapes[name] = shape_row[0]
         return self._shapes[name]
 
 
@@ -109,11 +109,11 @@ def _key(entity_key: Any, config: Any) -> bytes:
     values = entity_key.entity_values
     if len(values) == 1 and values[0].WhichOneof("val") == "string_val":
         return bytes(values[0].string_val.encode())
-    found: bytes = serialize_entity_key(
+    key: bytes = serialize_entity_key(
         EntityKeyProto.FromString(entity_key.SerializeToString()),
         entity_key_serialization_version=config.entity_key_serialization_version,
     )
-    return found
+    return key
 
 
 def _seconds(at: datetime) -> int:

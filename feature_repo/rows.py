@@ -76,7 +76,7 @@ def _split(values: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 
 def _joined(shape: bytes, row: bytes, rest: int) -> dict[str, Any]:
-    found, at = dict[str, Any](), 0
+    joined, at = dict[str, Any](), 0
     while at < len(shape):
         size, at = _read(shape, at)
         name, kind = shape[at : at + size].decode(), shape[at + size : at + size + 1]
@@ -96,8 +96,8 @@ def _joined(shape: bytes, row: bytes, rest: int) -> dict[str, Any]:
             value.string_val = "".join(parts)
         else:
             value.ParseFromString(content)
-        found[name] = value
-    return found
+        joined[name] = value
+    return joined
 
 
 def _number(text: str) -> bytes:
@@ -113,12 +113,12 @@ def _text(number: int, scale: int) -> str:
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _read(source: bytes, at: int) -> tuple[int, int]:

@@ -47,9 +47,9 @@ def held(folder: Path, account: str) -> Iterator[dict[str, Any]]:
             rows = store.get_online_features(features=names, entity_rows=[{entity_key(side): account}]).to_dict()
         except STORE_FAILURES as error:
             raise Unavailable(f"online store of {folder}: cannot be read: {error}") from error
-        found = {name: value for name, (value,) in rows.items() if name != entity_key(side)}
-        if any(value is not None for value in found.values()):
-            yield {"side": side, **found}
+        values = {name: value for name, (value,) in rows.items() if name != entity_key(side)}
+        if any(value is not None for value in values.values()):
+            yield {"side": side, **values}
 
 
 def remove(folder: Path, match: Match) -> int:

@@ -91,10 +91,10 @@ def _is_due(store: Any, side: Side, rows: pd.DataFrame) -> NDArray[np.bool_]:
     """bool (n,): what the store lacks, or holds otherwise of a profile that was not taken later."""
     feature, key = columns_field(side), entity_key(side)
     held = texts(look_up(store, [f"{account_view(side)}:{feature}"], key, rows[key].tolist())[feature])
-    given = rows[feature].tolist()
-    due = np.array([before != now for before, now in zip(held, given, strict=True)], dtype=np.bool_)
+    new = rows[feature].tolist()
+    due = np.array([before != now for before, now in zip(held, new, strict=True)], dtype=np.bool_)
     differs = np.flatnonzero(due)
-    before, taken = (Profiles.of([each[at] for at in differs], []).snapshot_at for each in (held, given))
+    before, taken = (Profiles.of([column_texts[at] for at in differs], []).snapshot_at for column_texts in (held, new))
     # A time still to come, such as one in milliseconds, is a mistake that would keep out every later profile.
     due[differs] = ~((before > taken) & (before <= time.time()))
     return due

@@ -122,13 +122,13 @@ class OnlineReader:
         """
         if side not in self._services:
             raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
-        feature, found = columns_field(side), list[str | None]()
+        feature, profile_texts = columns_field(side), list[str | None]()
         for start in range(0, len(account_ids), BATCH):
             part = account_ids[start : start + BATCH]
             with self._lock:
                 values = look_up(self._store, [f"{account_view(side)}:{feature}"], entity_key(side), part)
-            found += texts(values[feature])
-        return Profiles.of(found, names)
+            profile_texts += texts(values[feature])
+        return Profiles.of(profile_texts, names)
 
     def price(self, campaign: str) -> dict[str, Any] | None:
         """The newest published price record of a campaign, in JSON types, or None.
