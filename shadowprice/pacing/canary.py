@@ -73,8 +73,8 @@ class Canary:
     def takes(self, units: Sequence[str]) -> NDArray[np.bool_]:
         """Bool (N,): the units that the canary decides for; never one without a name. O(N)."""
         key = hashlib.blake2b(f"{self.campaign}/{self.model_version}".encode(), digest_size=32).digest()
-        found = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=TAKE).digest() for unit in units)
-        place = np.array([int.from_bytes(each, "big") * WHOLE >> 64 for each in found], dtype=np.int64)
+        digests = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=TAKE).digest() for unit in units)
+        place = np.array([int.from_bytes(digest, "big") * WHOLE >> 64 for digest in digests], dtype=np.int64)
         return (place < self.share) & np.array([bool(unit) for unit in units], dtype=np.bool_)
 
     def treats(self, treated: Treatment, units: Sequence[str]) -> Treatment:
@@ -99,8 +99,8 @@ class Canary:
         """
         file = workspace / FILE
         try:
-            found = read_json(file)
-            canary = cls(**found | {"since": datetime.fromisoformat(found["since"])})
+            content = read_json(file)
+            canary = cls(**content | {"since": datetime.fromisoformat(content["since"])})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:

@@ -18,9 +18,9 @@ def context_columns(contexts: Sequence[str]) -> dict[str, list[Any]]:
     >>> context_columns(['{"x_basket": 2.0}', "", '{"c_channel": "app"}'])
     {'x_basket': [2.0, None, None], 'c_channel': [None, None, 'app']}
     """
-    given = [json.loads(text) if text else {} for text in contexts]
-    names = dict.fromkeys(name for values in given for name in values)
-    return {name: [values.get(name) for values in given] for name in names}
+    parsed = [json.loads(text) if text else {} for text in contexts]
+    names = dict.fromkeys(name for values in parsed for name in values)
+    return {name: [values.get(name) for values in parsed] for name in names}
 
 
 def joined_contexts(parts: Sequence[tuple[Contexts, int]], names: Sequence[str]) -> dict[str, list[Any]]:
@@ -29,7 +29,7 @@ def joined_contexts(parts: Sequence[tuple[Contexts, int]], names: Sequence[str])
     >>> joined_contexts([({"x_a": [1.0]}, 1), ({}, 2)], ["x_a"])
     {'x_a': [1.0, None, None]}
     """
-    return {name: [value for each, n in parts for value in each.get(name, [None] * n)] for name in names}
+    return {name: [value for columns, n in parts for value in columns.get(name, [None] * n)] for name in names}
 
 
 def drawn_contexts(pool: Contexts, requests: int) -> Contexts | None:

@@ -76,11 +76,11 @@ def effective_rows_by_level(
     It is the number of rows of a uniform trial that would estimate the level's mean as well; 0 for a
     level that no request was given.
     """
-    found: dict[Side, NDArray[np.float64]] = {}
+    rows_of: dict[Side, NDArray[np.float64]] = {}
     for side, terms in campaign.sides.items():
         mine = outcomes.side == side
-        given, chance = outcomes.level[mine], propensity[mine]
-        found[side] = np.array(
-            [float(effective_rows((given == level).astype(float), chance)) for level in range(len(terms.levels))]
+        levels, chance = outcomes.level[mine], propensity[mine]
+        rows_of[side] = np.array(
+            [float(effective_rows((levels == level).astype(float), chance)) for level in range(len(terms.levels))]
         )
-    return found
+    return rows_of

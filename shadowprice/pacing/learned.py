@@ -56,5 +56,5 @@ def spend_ratio(
     q = hours * HOURLY_DRIFT**2 * asked / REQUEST_VARIATION**2
     gain = (math.sqrt(q * q + 4 * q) - q) / 2
     seen = min(max((committed - newest.plan[0]) / planned, 1 / SURPRISE), SURPRISE)
-    found = newest.spend_ratio * (1 + gain * (seen - 1))
-    return min(max(found, 1 / LARGEST), LARGEST)
+    ratio = newest.spend_ratio * (1 + gain * (seen - 1))
+    return min(max(ratio, 1 / LARGEST), LARGEST)

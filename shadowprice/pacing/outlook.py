@@ -72,7 +72,7 @@ def outlook(records: Sequence[PriceRecord], limit: float = math.inf, level: floa
     # Corrections that take money back are rare: what is paid by an hour is paid by the next, so a lower limit holds
     # for all later hours.
     expected, low, high = (
-        np.clip(newest.plan[0] + each, newest.plan[0], max(limit, newest.plan[0]))
-        for each in (mean * total, mean * total - half, mean * total + half)
+        np.clip(newest.plan[0] + more, newest.plan[0], max(limit, newest.plan[0]))
+        for more in (mean * total, mean * total - half, mean * total + half)
     )
     return Outlook(np.array(ends), expected, np.maximum.accumulate(low), high, level, n)

@@ -48,9 +48,9 @@ class SideAccounts:
         if not names.size:
             return self.curves, names
         asked, times = np.unique(names, return_counts=True)
-        found = pc.index_in(self.account_id, value_set=pa.array(asked.tolist()))
-        rows = np.flatnonzero(found.is_valid().to_numpy())
-        place = np.asarray(found.drop_null().to_numpy(), dtype=np.int64)
+        index = pc.index_in(self.account_id, value_set=pa.array(asked.tolist()))
+        rows = np.flatnonzero(index.is_valid().to_numpy())
+        place = np.asarray(index.drop_null().to_numpy(), dtype=np.int64)
         weight = np.array(self.curves.weight)
         weight[rows] += each * times[place]
         unknown = np.ones(asked.size, dtype=bool)
@@ -93,7 +93,7 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
     Raises:
         InvalidInput: a file is damaged; the message names it.
     """
-    found: dict[Side, SideAccounts] = {}
+    accounts_of: dict[Side, SideAccounts] = {}
     for side, head in heads.items():
         place = folder / side
         if not (place / ACTIVITY).exists():
@@ -104,8 +104,8 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
             activity = np.load(place / ACTIVITY, allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
-        found[side] = SideAccounts(account_id, Curves(head.levels, response, activity, place / RESPONSE))
-    return found
+        accounts_of[side] = SideAccounts(account_id, Curves(head.levels, response, activity, place / RESPONSE))
+    return accounts_of
 
 
 def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None:
@@ -131,9 +131,9 @@ def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None
 def _write_activity(place: Path, traffic: Traffic, side: Side) -> None:
     names = pq.read_table(place / ACCOUNTS)["account_id"]
     who = traffic.accounts[side]
-    found = pc.index_in(names, value_set=pa.array(who.account_id.tolist()))
+    index = pc.index_in(names, value_set=pa.array(who.account_id.tolist()))
     activity = np.zeros(len(names))
-    activity[found.is_valid().to_numpy()] = who.activity[np.asarray(found.drop_null().to_numpy(), dtype=np.int64)]
+    activity[index.is_valid().to_numpy()] = who.activity[np.asarray(index.drop_null().to_numpy(), dtype=np.int64)]
     draft = place / f".{uuid.uuid4().hex}.npy"
     np.save(draft, activity)
     os.replace(draft, place / ACTIVITY)

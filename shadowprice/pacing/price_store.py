@@ -91,13 +91,13 @@ class PriceStore:
 
     def sound(self, campaign: str) -> Iterator[PriceRecord]:
         """Every sound record, the newest first; what is damaged is passed over."""
-        return (found for found in self._newest_first(campaign) if isinstance(found, PriceRecord))
+        return (record for record in self._newest_first(campaign) if isinstance(record, PriceRecord))
 
     def history(self, campaign: str) -> tuple[list[PriceRecord], list[str]]:
         """Every sound record, the oldest first, and what is wrong with each file that is none."""
-        found = list(self._newest_first(campaign))[::-1]
-        records = [each for each in found if isinstance(each, PriceRecord)]
-        return records, [str(each) for each in found if isinstance(each, PriceRejected)] + self.strays(campaign)
+        entries = list(self._newest_first(campaign))[::-1]
+        records = [entry for entry in entries if isinstance(entry, PriceRecord)]
+        return records, [str(entry) for entry in entries if isinstance(entry, PriceRejected)] + self.strays(campaign)
 
     def next_version(self, campaign: str) -> int:
         """The number that the next price must have: the first one above the newest sound price that no file has.
@@ -108,7 +108,7 @@ class PriceStore:
         newest = next(self.sound(campaign), None)
         before = min(versions, default=0) if newest is None else newest.version
         taken = set(versions)
-        number = next(each for each in count(before + 1) if each not in taken)
+        number = next(version for version in count(before + 1) if version not in taken)
         return number if newest is not None or number <= LAST_VERSION else 1
 
     def unsound(self, campaign: str) -> list[str]:
@@ -117,10 +117,10 @@ class PriceStore:
         Damage behind the newest sound record is history that no reader needs.
         """
         reasons = self.strays(campaign)
-        for found in self._newest_first(campaign):
-            if isinstance(found, PriceRecord):
+        for entry in self._newest_first(campaign):
+            if isinstance(entry, PriceRecord):
                 break
-            reasons.append(str(found))
+            reasons.append(str(entry))
         return reasons
 
     def strays(self, campaign: str) -> list[str]:
@@ -159,7 +159,7 @@ class PriceStore:
         return sorted(int(path.stem) for path in self._files(campaign) if self._is_price(campaign, path))
 
     def _newest_first(self, campaign: str) -> Iterator[PriceRecord | PriceRejected]:
-        return (found for version in reversed(self.versions(campaign)) if (found := self._found(campaign, version)))
+        return (entry for version in reversed(self.versions(campaign)) if (entry := self._found(campaign, version)))
 
     def _found(self, campaign: str, version: int) -> PriceRecord | PriceRejected | None:
         """A version, what is wrong with it, or None where it was removed since it was listed."""
@@ -174,10 +174,10 @@ class PriceStore:
         models: set[str] = set()
         for place, version in enumerate(reversed(self.versions(campaign))):
             try:
-                found = self._found(campaign, version)
-                deciding = isinstance(found, PriceRecord) and found.model_version not in models
-                if isinstance(found, PriceRecord):
-                    models.add(found.model_version)
+                entry = self._found(campaign, version)
+                deciding = isinstance(entry, PriceRecord) and entry.model_version not in models
+                if isinstance(entry, PriceRecord):
+                    models.add(entry.model_version)
                 if place >= self.keep and not deciding:
                     self._path(campaign, version).unlink(missing_ok=True)
             except (OSError, Unavailable) as error:

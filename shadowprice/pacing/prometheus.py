@@ -67,7 +67,9 @@ class PrometheusSpend:
         if not scraped:
             raise Unavailable(f"{self.base_url}: no fresh series {SPEND}{chosen}; is its target up?")
         if len(scraped) > 1:
-            releases = sorted("/".join(each["metric"].get(label, "?") for label in RELEASE) for each in scraped)
+            releases = sorted(
+                "/".join(scraped_series["metric"].get(label, "?") for label in RELEASE) for scraped_series in scraped
+            )
             raise Unavailable(
                 f"{self.base_url}: {SPEND}{chosen} comes from several releases ({', '.join(releases)}); "
                 "choose one by prometheus_labels, such as namespace=growth"

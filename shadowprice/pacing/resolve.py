@@ -143,7 +143,7 @@ class _Rest:
         campaign, spend = state.campaign, state.spend
         self.state, self.at, self.slot = state, max(state.at, 0.0), state.slot_and_step[0]
         self.ahead = {side: _expected(state.remaining, side) for side in campaign.sides}
-        self.to_come = {side: float(each.sum()) for side, each in self.ahead.items()}
+        self.to_come = {side: float(requests.sum()) for side, requests in self.ahead.items()}
         held = expected_cost_of_holds(campaign, samples, spend, state.newest)
         self.left = remaining_budget(campaign, spend)
         if campaign.budget.form == "total" and self.left < 0:
@@ -178,23 +178,23 @@ class _Rest:
         curves = {side: cap.curves(counted) for side, cap in caps.items()}
         if len(parts) > 1:
             curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
-        found = solve_window(campaign, curves, expected, money, parts, rows, executor=self.state.executor)
-        _certify(campaign, found.allocation, self.in_hand, lambda: ratio * least_cost(campaign, curves, expected))
-        solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
+        solution = solve_window(campaign, curves, expected, money, parts, rows, executor=self.state.executor)
+        _certify(campaign, solution.allocation, self.in_hand, lambda: ratio * least_cost(campaign, curves, expected))
+        solved = {name: solution.prices.get(name, 0.0) for name in campaign.priced}
         bounded = self._bounded(solved)
         profile = {side: cap.sample(COLUMNS).profile(solved) for side, cap in caps.items()}
-        by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
-        of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
+        by_slot = sum(ratio * solution.spend[side] * expected[side] * profile[side] for side in curves)
+        of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in solution.spend_of.items()}
         record = PriceRecord(
             campaign=campaign.name,
             **self._moment(),
             prices=bounded,
-            tie_share=found.allocation.tie_share if bounded == solved else 0.0,
-            status=found.allocation.status if bounded == solved else "bounded",
-            primal=found.primal,
-            dual=found.dual,
-            gap=found.allocation.gap,
-            violation=found.allocation.violation,
+            tie_share=solution.allocation.tie_share if bounded == solved else 0.0,
+            status=solution.allocation.status if bounded == solved else "bounded",
+            primal=solution.primal,
+            dual=solution.dual,
+            gap=solution.allocation.gap,
+            violation=solution.allocation.violation,
             sample_rows=sum(mine.accounts for mine in curves.values()),
             model_version=self.state.model_version,
             window=campaign.starts_at,
@@ -235,12 +235,12 @@ class _Rest:
         """Return the prices within a step of the newest; that of a budget that is exhausted stays."""
         campaign, newest = self.state.campaign, self.state.newest
         spent_up = exhausted(campaign, self.in_hand_of) if newest else ()
-        found = {
+        bounded = {
             name: newest.prices.get(name, price) if newest and name in spent_up else within_a_step(price, newest, name)
             for name, price in solved.items()
         }
         main = campaign.budget.name
-        return found | {main: max(found[main], campaign.least_return)}
+        return bounded | {main: max(bounded[main], campaign.least_return)}
 
     def _plans(self, of_budgets: Mapping[str, Mapping[Side, float]]) -> dict[str, tuple[float, ...]]:
         return plans_of(self.state.campaign, self.ahead, self.slot, self.used_of, of_budgets, self.at)
@@ -308,14 +308,14 @@ def _sampled(
 
 def _certify(campaign: Campaign, solved: Allocation, left: float, least: Callable[[], float]) -> None:
     if solved.status == "infeasible":
-        told = ""
+        detail = ""
         if campaign.budget.form == "total":
             # A cent more, so that rounding leaves the budget feasible.
             budget = math.floor(campaign.budget.limit + least() - left) + 1
-            told = f" of {campaign.budget.limit:.0f}; the least feasible budget is {budget} minor units"
+            detail = f" of {campaign.budget.limit:.0f}; the least feasible budget is {budget} minor units"
         raise NotCertified(
             f"infeasible: with {left:.0f} minor units in hand even the cheapest levels exceed budget "
-            f"{campaign.budget.name!r}{told}; the last price stays"
+            f"{campaign.budget.name!r}{detail}; the last price stays"
         )
     for name, shown, limit in (
         ("gap", solved.gap, campaign.gap_limit),

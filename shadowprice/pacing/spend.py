@@ -128,7 +128,7 @@ def hours_counted(cap: Cap | GroupBudget, first: Sequence[datetime | None], now:
         5.0
     """
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    since = [max(each, midnight) if cap.period == "day" else each for each in first if each is not None]
+    since = [max(moment, midnight) if cap.period == "day" else moment for moment in first if moment is not None]
     return max((now - min(since)) / timedelta(hours=1), 0.0) if since else 0.0
 
 

@@ -100,8 +100,8 @@ class Answer:
 
     def times(self, factor: float) -> Answer:
         """Return the answer with values, and prices by them, in a unit of which one old unit is ``factor``."""
-        found = {name: getattr(self, name).times(factor) for name in ("value", "added", "price")}
-        return replace(self, **found, prices={name: factor * price for name, price in self.prices.items()})
+        scaled = {name: getattr(self, name).times(factor) for name in ("value", "added", "price")}
+        return replace(self, **scaled, prices={name: factor * price for name, price in self.prices.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +177,10 @@ class WhatIf:
         self._drawn: dict[Side, _Drawn] = {}
         for side, mine in curves.items():
             able, share = able_accounts(mine), max(int(rows * ahead[side] / total), 1)
-            each = ahead[side] * mine.shares()
+            expected = ahead[side] * mine.shares()
             account = (account_of or {}).get(side, np.arange(mine.accounts))
-            own = np.asarray(np.bincount(account, each)[account], dtype=np.float64)
-            index, requests = np.flatnonzero(able), each[able]
+            own = np.asarray(np.bincount(account, expected)[account], dtype=np.float64)
+            index, requests = np.flatnonzero(able), expected[able]
             if exact := not rows or index.size <= share:
                 kept = mine if able.all() else mine.take(index)
             else:
@@ -202,22 +202,22 @@ class WhatIf:
             asked = replace(asked, budget=self._budget_for(asked))
         campaign, arrays, places = self._problem(asked)
         rows = self._rows(asked)
-        found = self._solve(campaign, arrays, asked, rows, 0.0, places)
+        solution = self._solve(campaign, arrays, asked, rows, 0.0, places)
         none = Estimate(np.nan, np.nan, np.nan, self._level)
         answer = Answer(
-            status=found.status,
+            status=solution.status,
             budget=float(campaign.budget.limit),
             **dict.fromkeys(("value", "added", "spend", "price"), none),
             prices={},
-            gap=found.gap,
-            violation=found.violation,
+            gap=solution.gap,
+            violation=solution.violation,
             rows=sum(drawn.index.size for drawn in self._drawn.values()),
             accounts=self.accounts,
             seconds=time.perf_counter() - started,
         )
-        if found.status != "optimal":
+        if solution.status != "optimal":
             return answer
-        shares, price = campaign.answer_shares, found.prices
+        shares, price = campaign.answer_shares, solution.prices
         cost, allowed, chosen = arrays["cost"], arrays["allowed"], shares.chosen
         net = cost - campaign.budget.limit * arrays["measure"] if "measure" in arrays else cost
         of_groups = (cost * self._members(group, places) for group in asked.groups)
@@ -226,19 +226,22 @@ class WhatIf:
             best -= rate * taken
         score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + without_a_price(shares, best, allowed)
         lowest = arrays["lowest"][0]
-        value = chosen * found.primal + float(without_a_price(shares, arrays["value"], allowed).sum())
-        paid, binding = self._given(cost, found, allowed, shares), bool(price[0] > campaign.least_return)
+        value = chosen * solution.primal + float(without_a_price(shares, arrays["value"], allowed).sum())
+        paid, binding = self._given(cost, solution, allowed, shares), bool(price[0] > campaign.least_return)
         if not binding:
             score += campaign.least_return * paid
-        error = self._error(self._given(net, found, allowed, shares), places)
+        error = self._error(self._given(net, solution, allowed, shares), places)
         ends = [float(price[0])]
         if error:
             shifted = [self._solve(campaign, arrays, asked, rows, sign * error, places) for sign in (1.0, -1.0)]
-            ends += [float(each.prices[0]) if each.status == "optimal" else np.inf for each in shifted]
+            ends += [
+                float(shifted_answer.prices[0]) if shifted_answer.status == "optimal" else np.inf
+                for shifted_answer in shifted
+            ]
         spend, certain = float(paid.sum()), False
         if campaign.budget.form == "total":
             # The solution's own spend counts the tied accounts by their shares.
-            spend = chosen * float(found.spend[0]) + float(without_a_price(shares, cost, allowed).sum())
+            spend = chosen * float(solution.spend[0]) + float(without_a_price(shares, cost, allowed).sum())
             certain = binding
         names = [campaign.budget.name, *(row.name for row in rows), *(group.name for group in asked.groups)]
         later = {row.name for row in rows if row.name != row.budget.name}
@@ -268,8 +271,8 @@ class WhatIf:
         # No choice costs more, so that the return alone limits the spend.
         ample = replace(change, budget=math.ceil((float(cost.max(axis=0).sum()) / shares.chosen + beside) / times + 1))
         campaign, arrays, places = self._problem(ample)
-        found = self._solve(campaign, arrays, ample, self._rows(ample), 0.0, places)
-        spend = shares.chosen * float(found.spend[0]) + float(without_a_price(shares, cost, allowed).sum()) + beside
+        solution = self._solve(campaign, arrays, ample, self._rows(ample), 0.0, places)
+        spend = shares.chosen * float(solution.spend[0]) + float(without_a_price(shares, cost, allowed).sum()) + beside
         return float(math.ceil(spend)) if whole else spend / times
 
     def _problem(self, change: Change) -> tuple[Campaign, Matrices, Places]:
@@ -280,8 +283,8 @@ class WhatIf:
             campaign = replace(campaign, budget=replace(campaign.budget, limit=change.budget), late_reserve=late)
         if change.least_return is not None:
             campaign = replace(campaign, least_return=change.least_return)
-        for name, given in (("levels", change.levels), ("caps", change.caps)):
-            if unknown := set(given) - set(self._drawn):
+        for name, changed in (("levels", change.levels), ("caps", change.caps)):
+            if unknown := set(changed) - set(self._drawn):
                 raise InvalidInput(f"has no side {sorted(unknown)}; choose of {sorted(self._drawn)}", field=name)
         curves = {side: drawn.curves for side, drawn in self._drawn.items()}
         requests = {side: drawn.requests for side, drawn in self._drawn.items()}
@@ -293,7 +296,11 @@ class WhatIf:
             self._restrict(campaign, source, matrices, change)
             made.append(matrices)
         arrays = {name: np.concatenate([matrices[name] for matrices in made], axis=-1) for name in made[0]}
-        return campaign, arrays, [(each.side, place) for each, place in zip(window.sources, window.places, strict=True)]
+        return (
+            campaign,
+            arrays,
+            [(origin.side, place) for origin, place in zip(window.sources, window.places, strict=True)],
+        )
 
     def _restrict(self, campaign: Campaign, source: SideSource, made: Matrices, change: Change) -> None:
         """Take levels that are not offered, or that the cap forbids, out of the matrices of a source, in place."""
@@ -383,7 +390,7 @@ class WhatIf:
         variance = 0.0
         for side, drawn in self._drawn.items():
             # One draw has a column in each part.
-            own = sum((values[place] for each, place in places if each == side), np.zeros(drawn.index.size))
+            own = sum((values[place] for owner, place in places if owner == side), np.zeros(drawn.index.size))
             if not drawn.exact and own.size > 1:
                 variance += own.size * float(own.var(ddof=1))
         return float(NormalDist().inv_cdf((1 + self._level) / 2) * np.sqrt(variance))

@@ -195,15 +195,15 @@ def possible_rows(rows: Sequence[Row], tiles: Iterable[Arrays]) -> list[Row]:
         for row in totals:
             end = cheapest if row.budget.sense == "at_most" else dearest
             ends[row.name] += float(end @ arrays[members_of(row.name)])
-    found = []
+    possible = []
     for row in rows:
         amount = row.in_hand
         if row.budget.form == "total" and row.budget.sense == "at_most":
             amount = max(amount, ends[row.name] * (1.0 + SLACK) + SLACK)
         elif row.budget.form == "total":
             amount = max(min(amount, ends[row.name] * (1.0 - SLACK)), 0.0)
-        found.append(replace(row, in_hand=amount))
-    return found
+        possible.append(replace(row, in_hand=amount))
+    return possible
 
 
 def least_cost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, float]) -> float:
@@ -214,8 +214,8 @@ def least_cost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping
         few = mine if able.all() else mine.take(able)
         net = campaign.net_cost(side, few.response)
         lowest = (net if few.allowed is None else np.where(few.allowed, net, np.inf)).min(axis=0)
-        each = shares.chosen * lowest + without_a_price(shares, net, few.allowed)
-        total += float(ahead[side] * mine.shares()[able] @ each)
+        unit_cost = shares.chosen * lowest + without_a_price(shares, net, few.allowed)
+        total += float(ahead[side] * mine.shares()[able] @ unit_cost)
     return total
 
 
@@ -223,11 +223,11 @@ def without_a_price(
     shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.float64]:
     """Return (N,): the mean over the allowed levels of each column, and the lowest, each times its share."""
-    found = np.zeros(matrix.shape[1])
+    expected = np.zeros(matrix.shape[1])
     if allowed is None:
         allowed = np.ones(matrix.shape, dtype=np.bool_)
     if shares.drawn:
-        found += shares.drawn * np.where(allowed, matrix, 0.0).sum(axis=0) / allowed.sum(axis=0)
+        expected += shares.drawn * np.where(allowed, matrix, 0.0).sum(axis=0) / allowed.sum(axis=0)
     if shares.held:
-        found += shares.held * pick(matrix, allowed.argmax(axis=0))
-    return found
+        expected += shares.held * pick(matrix, allowed.argmax(axis=0))
+    return expected

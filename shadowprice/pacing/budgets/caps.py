@@ -103,10 +103,10 @@ class CapsAhead:
     def sample(self, rows: int) -> CapsAhead:
         """Return at most ``rows`` of the columns, evenly spaced, of owners with the requests of all columns."""
         some = np.arange(self._curves.accounts)[:: max(-(-self._curves.accounts // rows), 1)]
-        found = copy(self)
-        found._curves = self._curves.take(some)
-        found._caps = [cap.take(some) for cap in self._caps]
-        return found
+        sampled = copy(self)
+        sampled._curves = self._curves.take(some)
+        sampled._caps = [cap.take(some) for cap in self._caps]
+        return sampled
 
     def curves(self, prices: Mapping[str, float]) -> Curves:
         """Return the curves with ``granted`` (J, N), as they are without caps. O(caps · J · N)."""
@@ -188,16 +188,16 @@ def counting_prices(
     Caps without an amount need no prices. Otherwise a sample of :data:`COLUMNS` columns of each side is solved
     :data:`ROUNDS` times.
     """
-    found = dict(prices)
+    newest = dict(prices)
     if any(cap.reads_prices for cap in caps.values()):
         small = {side: cap.sample(COLUMNS) for side, cap in caps.items()}
         for _ in range(ROUNDS):
-            next_prices = dict(solve({side: each.curves(found) for side, each in small.items()}))
+            next_prices = dict(solve({side: ahead.curves(newest) for side, ahead in small.items()}))
             if not all(map(math.isfinite, next_prices.values())):
                 # Infeasible, as the solve of all columns will tell.
                 break
-            found = next_prices
-    return found
+            newest = next_prices
+    return newest
 
 
 @dataclass(frozen=True)
@@ -278,12 +278,12 @@ class _Cap:
 
         own, money = of_owner(uses), of_owner(uses * chance * cost)
         labels = np.array(self.labels[: ahead.size])
-        found = np.zeros(chance.size)
+        total_share = np.zeros(chance.size)
         for number, label in enumerate(dict.fromkeys(labels.tolist())):
             later = float(ahead[labels == label].sum())
-            found += later * self._in_period(later, own, money / cost, cost, fresh=number > 0)
+            total_share += later * self._in_period(later, own, money / cost, cost, fresh=number > 0)
         total = float(ahead.sum())
-        return found / total if total > 0 else np.ones(chance.size)
+        return total_share / total if total > 0 else np.ones(chance.size)
 
     def _in_period(self, later: float, asks: Real, pays: Real, cost: Real, *, fresh: bool) -> Real:
         """(n,): the same of ``later`` requests in one period; ``fresh`` ones are not used yet."""
@@ -292,17 +292,17 @@ class _Cap:
         # While this campaign holds an owner of an exclusive cap, no other uses the cap.
         beside = self.share[place] * later * (np.where(held > 0, 0.0, 1.0) if cap.exclusive else 1.0)
         others = self.rate * beside
-        found = np.ones(own.size)
+        granted = np.ones(own.size)
         if cap.exclusive:
-            found = np.where(held < 0, 0.0, exclusive_share(own, others))
+            granted = np.where(held < 0, 0.0, exclusive_share(own, others))
         if cap.count is not None:
             left = np.maximum(cap.count - (np.zeros(own.size) if fresh else self.uses[place]), 0.0)
-            found = np.minimum(found, _share_of_first(own + others, left))
+            granted = np.minimum(granted, _share_of_first(own + others, left))
         if cap.amount is not None:
             rest = np.maximum(cap.amount - (np.zeros(own.size) if fresh else self.amount[place]), 0.0)
             payments = pays * later + self.amount_rate * beside / cost
-            found = np.minimum(found, _share_of_first(payments, np.floor(rest / cost)))
-        return np.where(self.share[place] > 0, found, 1.0)
+            granted = np.minimum(granted, _share_of_first(payments, np.floor(rest / cost)))
+        return np.where(self.share[place] > 0, granted, 1.0)
 
 
 def others_rate(
@@ -348,8 +348,8 @@ def exclusive_share(own: Real, others: Real) -> Real:
         >>> exclusive_share(np.array([1.0, 50.0]), np.array([0.0, 50.0])).round(3)
         array([1.   , 0.505])
     """
-    both = np.maximum(own + others, 1e-9)
-    return np.asarray(1.0 - others / both * (1.0 + np.expm1(-both) / both))
+    combined = np.maximum(own + others, 1e-9)
+    return np.asarray(1.0 - others / combined * (1.0 + np.expm1(-combined) / combined))
 
 
 def _cut(mean: Real, limit: int) -> Real:
@@ -388,18 +388,18 @@ def poisson_capped_mean(mean: Real, most: Real | float) -> Real:
     small = np.minimum(mean, LARGE)
     mass = np.exp(-small)
     above = 1.0 - mass
-    found = np.where(limit > 0, above, 0.0)
+    capped = np.where(limit > 0, above, 0.0)
     for k in range(1, int(min(limit.max(initial=0.0), LARGE + 12 * math.sqrt(LARGE)))):
         if not np.any(above > np.finfo(np.float64).eps):
             break
         mass = mass * small / k
         above = np.maximum(above - mass, 0.0)
-        found += np.where(limit > k, above, 0.0)
+        capped += np.where(limit > k, above, 0.0)
     large = mean > LARGE
     if large.any():
         above, deviation = limit[large] - mean[large], np.sqrt(mean[large])
         z = above / deviation
         below = 0.5 * (1.0 + np.asarray(_erf(z / math.sqrt(2.0)), dtype=np.float64))
         density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-        found[large] = np.maximum(limit[large] - above * below - deviation * density, 0.0)
-    return np.asarray(np.minimum(found, np.minimum(mean, limit)))
+        capped[large] = np.maximum(limit[large] - above * below - deviation * density, 0.0)
+    return np.asarray(np.minimum(capped, np.minimum(mean, limit)))

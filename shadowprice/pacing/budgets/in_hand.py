@@ -61,9 +61,9 @@ def expected_cost_of_holds(
             response, shares = curves.response, curves.shares()
             drawn = by_rule.drawn / (by_rule.drawn + by_rule.chosen)
             choices = Choices.marked(campaign, side, curves)
-            given = choices.decide(newest.of(campaign.priced), newest.tie_share, range(curves.accounts), drawn).level
-            most = float(shares @ np.asarray(terms.reserved)[given])
-            cost = float(shares @ terms.cost(response)[given, np.arange(given.size)])
+            chosen = choices.decide(newest.of(campaign.priced), newest.tie_share, range(curves.accounts), drawn).level
+            most = float(shares @ np.asarray(terms.reserved)[chosen])
+            cost = float(shares @ terms.cost(response)[chosen, np.arange(chosen.size)])
             ratio = min(cost / most, 1.0) if most > 0 else 1.0
             if terms.cost_basis == "on_response":
                 ratio *= newest.spend_ratio
@@ -82,16 +82,16 @@ def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Sid
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
     """
     used, shares = used_of_budgets(campaign, spend, held), shares_of_budgets(campaign, spend)
-    found: dict[str, float] = {}
+    in_hand: dict[str, float] = {}
     for group_budget in campaign.group_budgets:
         if group_budget.form != "total":
-            found[group_budget.name] = 0.0
+            in_hand[group_budget.name] = 0.0
             continue
         left = group_budget.limit - used[group_budget.name]
         if group_budget.campaigns:
             left = max(left - float(spend.caps[group_budget.name].amount_elsewhere.sum()), 0.0)
-        found[group_budget.name] = left * shares.get(group_budget.name, 1.0)
-    return found
+        in_hand[group_budget.name] = left * shares.get(group_budget.name, 1.0)
+    return in_hand
 
 
 def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
@@ -103,7 +103,7 @@ def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, 
     Raises:
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
     """
-    found: dict[str, float] = {}
+    used_of: dict[str, float] = {}
     most, expected = sum(spend.outstanding.values()), sum(held.values())
     committed = spend.spent + most
     for group_budget in campaign.group_budgets:
@@ -115,13 +115,13 @@ def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, 
                 raise NotCertified(
                     f"budget {group_budget.name!r} is of side {side!r}, but the spend is not told by side"
                 )
-            found[group_budget.name] = spend.spent_of[side] + held.get(side, 0.0)
+            used_of[group_budget.name] = spend.spent_of[side] + held.get(side, 0.0)
             continue
         if group_budget.name not in spend.used_of:
             raise NotCertified(f"the spend does not tell the use of budget {group_budget.name!r}; upgrade the ledger")
         used = spend.used_of[group_budget.name]
-        found[group_budget.name] = used - used * (most - expected) / max(committed, 1)
-    return found
+        used_of[group_budget.name] = used - used * (most - expected) / max(committed, 1)
+    return used_of
 
 
 def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float]:
@@ -133,7 +133,7 @@ def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float
     Raises:
         NotCertified: the spend does not tell the use of a budget by the other campaigns.
     """
-    found: dict[str, float] = {}
+    share_of: dict[str, float] = {}
     for group_budget in campaign.group_budgets:
         if group_budget.campaigns and group_budget.form == "total":
             if group_budget.name not in spend.caps:
@@ -141,5 +141,5 @@ def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float
             use = spend.caps[group_budget.name]
             own, others = float(use.amount.sum()), float(use.amount_elsewhere.sum())
             first = max(FIRST_USE * group_budget.limit, 1.0)
-            found[group_budget.name] = (own + first / len(group_budget.campaigns)) / (own + others + first)
-    return found
+            share_of[group_budget.name] = (own + first / len(group_budget.campaigns)) / (own + others + first)
+    return share_of

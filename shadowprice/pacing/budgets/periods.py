@@ -48,8 +48,8 @@ def parts_of(
     budgets = [group_budget for group_budget in campaign.group_budgets if group_budget.name in in_hand]
     periods: list[Period] = sorted({budget.period for budget in budgets} - {"campaign"})
     pieces = _pieces(campaign, periods, max(map(len, remaining.values())), slot, at)
-    keys = list(dict.fromkeys(tuple(each.labels.values()) for each in pieces))
-    part_of = [min(keys.index(tuple(each.labels.values())), MOST_PARTS) for each in pieces]
+    keys = list(dict.fromkeys(tuple(span.labels.values()) for span in pieces))
+    part_of = [min(keys.index(tuple(span.labels.values())), MOST_PARTS) for span in pieces]
     rows: dict[tuple[str, str], Row] = {}
     parts = []
     for number in range(min(len(keys), MOST_PARTS + 1)):
@@ -57,7 +57,7 @@ def parts_of(
         labels = [piece.labels for piece in inside]
         here = {budget.name: _row(rows, budget, labels, pieces[0].labels, in_hand, own) for budget in budgets}
         shares: dict[Side, float] = {
-            side: float(sum(mine[each.slot] * each.share for each in inside if each.slot < mine.size) / mine.sum())
+            side: float(sum(mine[span.slot] * span.share for span in inside if span.slot < mine.size) / mine.sum())
             for side, mine in remaining.items()
             if mine.sum() > 0
         }
@@ -82,7 +82,7 @@ class _Piece(NamedTuple):
 
 def _pieces(campaign: Campaign, periods: Sequence[Period], slots: int, slot: int, at: float) -> list[_Piece]:
     """Divide slots at the hours, at which periods begin; of the first slot only what is left counts."""
-    found, start = [], campaign.starts_at.astimezone(UTC)
+    pieces, start = [], campaign.starts_at.astimezone(UTC)
     for place in range(slots):
         opens = start + timedelta(hours=max(slot, 0) + place)
         begin = max(opens, start + timedelta(hours=at))
@@ -91,8 +91,8 @@ def _pieces(campaign: Campaign, periods: Sequence[Period], slots: int, slot: int
         cuts = [begin, *([hour] if begin < hour < end else []), end]
         for one, other in pairwise(cuts):
             share = (other - one) / (end - begin) if end > begin else 1.0
-            found.append(_Piece(place, share, {period: period_of(period, one) for period in periods}))
-    return found
+            pieces.append(_Piece(place, share, {period: period_of(period, one) for period in periods}))
+    return pieces
 
 
 def whole_limit(campaign: Campaign, budget: GroupBudget) -> float:
@@ -147,12 +147,12 @@ def _row(
     of_campaign: Mapping[str, float],
 ) -> Row:
     """Row of a budget in the period of some slots; periods that are merged have one row."""
-    now, own = present.get(budget.period, ""), {each.get(budget.period, "") for each in labels}
+    now, own = present.get(budget.period, ""), {part_labels.get(budget.period, "") for part_labels in labels}
     label = next(iter(own)) if len(own) == 1 else LATER
     if (budget.name, label) not in rows:
         name = budget.name if label == now else f"{budget.name}|{label}"
         # A period that an earlier part began has its money there.
-        later = sum((budget.name, each) not in rows for each in own)
+        later = sum((budget.name, period) not in rows for period in own)
         amount = in_hand[budget.name] if label == now else budget.limit * of_campaign.get(budget.name, 1.0) * later
         rows[budget.name, label] = Row(name, budget, amount)
     return rows[budget.name, label]

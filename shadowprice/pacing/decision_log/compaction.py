@@ -44,8 +44,8 @@ def compact(folder: Path, kind: RowKind, *, tiers: tuple[int, ...] = TIERS) -> b
     """
     try:
         _remove_drafts(folder, kind)
-        found = _without_contained(folder, kind)
-        return any(_merge(folder, kind, run) for run in _runs(found, tiers))
+        kept = _without_contained(folder, kind)
+        return any(_merge(folder, kind, run) for run in _runs(kept, tiers))
     except OSError as error:
         raise Unavailable(f"the decision log cannot be compacted: {error}") from error
 

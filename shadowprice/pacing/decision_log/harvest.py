@@ -64,13 +64,13 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     """
     if log.decisions.empty:
         raise InvalidTable("has no decisions", field="log")
-    given, reported = exposure_and_outcome(log, campaign)
+    rows, reported = exposure_and_outcome(log, campaign)
     decisions = log.decisions.set_index("request_id")
-    nothing = len(log.decisions) - len(given)
-    if given.empty:
-        return Harvest(given, reported, 0, nothing)
-    mature = final(log, given["decided_at"], hours)
-    exposure = given[mature].reset_index(drop=True)
+    nothing = len(log.decisions) - len(rows)
+    if rows.empty:
+        return Harvest(rows, reported, 0, nothing)
+    mature = final(log, rows["decided_at"], hours)
+    exposure = rows[mature].reset_index(drop=True)
     kept = decisions.loc[exposure["request_id"]].reset_index()
     unnamed = ~exposure["side"].isin([side for side, terms in campaign.sides.items() if terms.offers]).to_numpy()
     if unnamed.any():
@@ -102,9 +102,9 @@ def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:
 def _context(logged: pd.Series) -> dict[str, pd.Series]:
     """Columns of the context values of the requests."""
     read = [json.loads(text) if text else {} for text in logged]
-    names = sorted({name for each in read for name in each})
+    names = sorted({name for context in read for name in context})
     return {
-        name: pd.Series([each.get(name) for each in read], dtype=np.float64 if name.startswith("x_") else object)
+        name: pd.Series([context.get(name) for context in read], dtype=np.float64 if name.startswith("x_") else object)
         for name in names
     }
 

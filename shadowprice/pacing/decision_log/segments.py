@@ -64,12 +64,12 @@ class Segment:
 
 def segments(folder: Path, kind: RowKind) -> list[Segment]:
     """The segments of a log in the order of their rows; drafts of an interrupted writer are none."""
-    found = []
+    listed = []
     for path in folder.glob(f"{kind}-*.parquet"):
         match = _NAME.fullmatch(path.name)
         if match:
-            found.append(Segment(path, int(match[2]), int(match[3])))
-    return sorted(found, key=lambda segment: (segment.first, segment.last))
+            listed.append(Segment(path, int(match[2]), int(match[3])))
+    return sorted(listed, key=lambda segment: (segment.first, segment.last))
 
 
 def read_segment(segment: Segment, kind: RowKind, names: Sequence[str] | None = None) -> Any:

@@ -92,11 +92,11 @@ def read_log(
     if not place.is_dir():
         raise NotFound(f"there is no decision log in {place}")
     skipped, times = dict(skip or {}), list[datetime]()
-    found: dict[str, pd.DataFrame] = {}
+    frames: dict[str, pd.DataFrame] = {}
     rows = where
     for kind, schema in SCHEMAS.items():
         if columns is not None and kind not in columns:
-            found[kind] = schema.empty_table().to_pandas()
+            frames[kind] = schema.empty_table().to_pandas()
             continue
         names = schema.names if columns is None else list(dict.fromkeys((*KEYS[kind], *columns[kind])))
         tables = _tables(place, kind, skipped.get(kind, 0), names)
@@ -105,11 +105,11 @@ def read_log(
         whole = pa.concat_tables([pa.schema(schema.field(name) for name in names).empty_table(), *tables])
         if kind == "decisions" and where is not None:
             rows = pc.field("request_id").isin(whole["request_id"].combine_chunks())
-        found[kind] = _once(whole.to_pandas(), kind)
+        frames[kind] = _once(whole.to_pandas(), kind)
         del whole
         # Arrow keeps what it frees, and the work on the frames needs memory outside of it.
         pa.default_memory_pool().release_unused()
-    return ServedLog(**found, skipped=skipped, newest=max(times, default=None))
+    return ServedLog(**frames, skipped=skipped, newest=max(times, default=None))
 
 
 def _chosen(tables: Iterator[Any], rows: Any, time: str | None, times: list[datetime]) -> Iterator[Any]:
@@ -200,13 +200,13 @@ def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFra
 
 def _offer_ids(decisions: pd.DataFrame, campaign: Campaign) -> pd.Series:
     ids = {(str(side), level): name for side, names in campaign.offer_ids.items() for level, name in enumerate(names)}
-    given = list(zip(decisions["side"], decisions["level"], strict=True))
-    unknown = sorted(set(given) - set(ids))
+    pairs = list(zip(decisions["side"], decisions["level"], strict=True))
+    unknown = sorted(set(pairs) - set(ids))
     if unknown:
         side, level = unknown[0]
         reason = f"campaign {campaign.name!r} has no level {level} of side {side!r}"
         raise InvalidTable(reason, field="decisions.side" if side not in campaign.sides else "decisions.level")
-    return pd.Series([ids[each] for each in given], dtype=object)
+    return pd.Series([ids[pair] for pair in pairs], dtype=object)
 
 
 def _once(frame: pd.DataFrame, kind: RowKind) -> pd.DataFrame:

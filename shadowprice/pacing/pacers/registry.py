@@ -18,10 +18,10 @@ PACKAGE = "shadowprice.pacing.pacers"
 def pacers() -> dict[str, Callable[..., Pacer]]:
     """Return name → factory of every pacer in the package."""
     package = import_module(PACKAGE)
-    found: dict[str, Callable[..., Pacer]] = {}
+    known: dict[str, Callable[..., Pacer]] = {}
     for module in iter_modules(package.__path__):
-        found |= getattr(import_module(f"{PACKAGE}.{module.name}"), "PACERS", {})
-    return found
+        known |= getattr(import_module(f"{PACKAGE}.{module.name}"), "PACERS", {})
+    return known
 
 
 def pacer_names() -> list[str]:

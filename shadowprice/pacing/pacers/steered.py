@@ -44,9 +44,9 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
     since = max(slot, 0) - max(newest.slot, 0) + 1
     # A plan that ended with its period is dropped; the next solve makes one of the new period.
     plans = {
-        name: (newest.planned(state.at, name), *each[since:])
-        for name, each in newest.plans.items()
-        if len(each) > since
+        name: (newest.planned(state.at, name), *costs[since:])
+        for name, costs in newest.plans.items()
+        if len(costs) > since
     }
     plan = (paid, *newest.plan[since:])
     requests = sum(state.spend.requests.values())

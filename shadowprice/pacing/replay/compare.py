@@ -83,8 +83,8 @@ def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) 
     }
     stop = bool(setting.campaign.limits)
     return {
-        name: run_pacer(each, pacer, hard_stop=stop, batch=batch, progress=progress)
-        for name, (each, pacer) in ways.items()
+        name: run_pacer(way_setting, pacer, hard_stop=stop, batch=batch, progress=progress)
+        for name, (way_setting, pacer) in ways.items()
     }
 
 

@@ -37,8 +37,8 @@ class Day:
 
     def __post_init__(self) -> None:
         for name in ("request_id", "account_id", "side", "partner_id"):
-            given = getattr(self, name)
-            array = np.asarray(np.full(np.size(self.at), "") if given is None else given, dtype=np.str_)
+            values = getattr(self, name)
+            array = np.asarray(np.full(np.size(self.at), "") if values is None else values, dtype=np.str_)
             if array.shape != np.shape(self.at):
                 raise InvalidInput(f"must have one entry for each of {np.size(self.at)} requests", field=name)
             object.__setattr__(self, name, array)

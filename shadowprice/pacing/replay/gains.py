@@ -39,7 +39,7 @@ class Amounts:
 
     def summary(self) -> dict[str, Any]:
         """Convert to JSON types; a value that is not finite becomes None."""
-        return {name: _plain(found) for name, found in vars(self).items()}
+        return {name: _plain(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Gain:
 
     def summary(self) -> dict[str, Any]:
         """Convert to JSON types."""
-        return self.whole.summary() | {"sides": {side: found.summary() for side, found in self.sides.items()}}
+        return self.whole.summary() | {"sides": {side: compared.summary() for side, compared in self.sides.items()}}
 
 
 def gains(setting: Setting, outcomes: Outcomes) -> dict[Over, Gain]:
@@ -90,13 +90,13 @@ def compare(
         propensity: (N,) logged probability of each answer, which corrects curves of a model; None where they are known.
     """
     rows = {side: outcomes.side == side for side in campaign.sides if np.any(outcomes.side == side)}
-    found = {side: curves(side, mine) for side, mine in rows.items()}
-    mixtures: dict[Over, Mixtures] = {"lowest": {side: np.eye(mine.levels.size)[0] for side, mine in found.items()}}
-    flat = flat_mixtures(campaign, found, int(outcomes.cost.sum()))
+    curves_of = {side: curves(side, mine) for side, mine in rows.items()}
+    mixtures: dict[Over, Mixtures] = {"lowest": {side: np.eye(mine.levels.size)[0] for side, mine in curves_of.items()}}
+    flat = flat_mixtures(campaign, curves_of, int(outcomes.cost.sum()))
     if flat is not None:
         mixtures["flat"] = flat
     return {
-        over: _gain(campaign, outcomes, rows, found, mixture, units, propensity, over == "lowest")
+        over: _gain(campaign, outcomes, rows, curves_of, mixture, units, propensity, over == "lowest")
         for over, mixture in mixtures.items()
     }
 
@@ -131,11 +131,11 @@ def _gain(
     cost = Added(np.zeros(len(outcomes)), np.zeros(len(outcomes)))
     for side, mine in rows.items():
         terms, response = campaign.terms(side), curves[side].response.astype(np.float64)
-        given, chance = outcomes.level[mine], None if propensity is None else propensity[mine]
+        chosen, chance = outcomes.level[mine], None if propensity is None else propensity[mine]
         paid = np.asarray(terms.unit_costs, dtype=np.float64)[:, None]
         expense = paid * (units(side, response) if terms.cost_basis == "on_response" else np.ones_like(response))
-        more = added(outcomes.response[mine], given, response, mixtures[side], chance)
-        money = added(outcomes.cost[mine].astype(np.float64), given, expense, mixtures[side], chance)
+        more = added(outcomes.response[mine], chosen, response, mixtures[side], chance)
+        money = added(outcomes.cost[mine].astype(np.float64), chosen, expense, mixtures[side], chance)
         sides[side] = _amounts(more, money, outcomes.account_id[mine], costs)
         worth = more.times(outcomes.worth[mine])
         value.amount[mine], value.residual[mine] = worth.amount, worth.residual
@@ -144,8 +144,8 @@ def _gain(
 
 
 def _amounts(responses: Added, cost: Added, account: NDArray[np.str_], costs: bool) -> Amounts:
-    each = cost_of_one(cost, responses, account) if costs else Estimate(np.nan, np.nan, np.nan)
-    return Amounts(responses=total(responses, account), cost=total(cost, account), cost_each=each)
+    unit_cost = cost_of_one(cost, responses, account) if costs else Estimate(np.nan, np.nan, np.nan)
+    return Amounts(responses=total(responses, account), cost=total(cost, account), cost_each=unit_cost)
 
 
 def _plain(found: Estimate) -> dict[str, float | None]:

@@ -48,19 +48,19 @@ def run_loop(days: int, setting: Callable[[int], Setting], retrain: Retrain) -> 
     """
     current: Mapping[Side, NamedCurves] | None = None
     for day in range(days):
-        found = setting(day)
-        still = replace(found, campaign=replace(found.campaign, exploration=0.0))
+        day_setting = setting(day)
+        still = replace(day_setting, campaign=replace(day_setting.campaign, exploration=0.0))
         ways = {
-            CLOSED: replace(found, model=current or found.model),
+            CLOSED: replace(day_setting, model=current or day_setting.model),
             FROZEN: still,
-            ORACLE: replace(still, model=found.outcomes.truth),
+            ORACLE: replace(still, model=day_setting.outcomes.truth),
         }
-        played = {way: play(each) for way, each in ways.items()}
+        played = {way: play(way_setting) for way, way_setting in ways.items()}
         fresh = retrain(day, played[CLOSED]) if day + 1 < days else None
         current = fresh or current
         yield LoopDay(
             day=day,
-            budget=float(found.campaign.budget.limit),
+            budget=float(day_setting.campaign.budget.limit),
             value={way: true_value(run) for way, run in played.items()},
             spend={way: float(run.outcomes.cost.sum()) for way, run in played.items()},
             retrained=fresh is not None,

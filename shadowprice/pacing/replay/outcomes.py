@@ -124,12 +124,12 @@ class OutcomeModel:
 
     def _luck_of(self, request_ids: list[str]) -> NDArray[np.float64]:
         """Return the luck of requests; it is kept, as a comparison asks for it once per policy."""
-        known, found = self._luck, np.empty(len(request_ids))
+        known, luck = self._luck, np.empty(len(request_ids))
         for row, name in enumerate(request_ids):
             if name not in known:
                 known[name] = uniform(f"{self.seed}/{name}")
-            found[row] = known[name]
-        return found
+            luck[row] = known[name]
+        return luck
 
     def expected_units(self, side: Side, mean: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean incentives that are paid for one answer with the given mean responses, of their shape."""

@@ -26,10 +26,10 @@ def draw_partners(pairs: pd.DataFrame, account_id: NDArray[np.str_], luck: NDArr
 
     O((pairs + n) log pairs).
     """
-    found = np.full(account_id.size, "", dtype=object)
+    partners = np.full(account_id.size, "", dtype=object)
     named = pairs[(pairs["partner_id"] != "") & (pairs["activity"] > 0)].sort_values("account_id", kind="stable")
     if named.empty:
-        return found.astype(np.str_)
+        return partners.astype(np.str_)
     accounts, first = np.unique(named["account_id"].to_numpy(dtype=str), return_index=True)
     sums = np.cumsum(named["activity"].to_numpy(dtype=np.float64))
     ends = np.append(first[1:], len(named)) - 1
@@ -39,8 +39,8 @@ def draw_partners(pairs: pd.DataFrame, account_id: NDArray[np.str_], luck: NDArr
     at = place[known]
     aim = before[at] + luck[known] * (sums[ends[at]] - before[at])
     chosen = np.minimum(np.searchsorted(sums, aim, side="right"), ends[at])
-    found[known] = named["partner_id"].to_numpy(dtype=object)[chosen]
-    return found.astype(np.str_)
+    partners[known] = named["partner_id"].to_numpy(dtype=object)[chosen]
+    return partners.astype(np.str_)
 
 
 def with_partners(day: Day, pairs: Mapping[Side, pd.DataFrame], campaign: Campaign) -> Day:

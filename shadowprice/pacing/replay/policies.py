@@ -78,14 +78,14 @@ class SimulatedLedger:
 
     def elsewhere(self, sums: Sequence[str]) -> dict[str, Usage]:
         """Return the sums of the other campaigns that share their limits, added up, by name; absent ones are zero."""
-        found: dict[str, Usage] = {}
-        for each in sums if self.beside else ():
-            for other in self._sharing(self.bounds[name_of(each)].campaigns):
-                found[each] = found.get(each, Usage()).plus(*other.usage.get(each, Usage()))
-        return found
+        usages: dict[str, Usage] = {}
+        for key in sums if self.beside else ():
+            for other in self._sharing(self.bounds[name_of(key)].campaigns):
+                usages[key] = usages.get(key, Usage()).plus(*other.usage.get(key, Usage()))
+        return usages
 
     def _sharing(self, campaigns: Sequence[str]) -> list[SimulatedLedger]:
-        return [each for each in self.beside if each.campaign.name in campaigns]
+        return [ledger for ledger in self.beside if ledger.campaign.name in campaigns]
 
     def hold(self, request_id: str, sums: Sequence[str], amount: int) -> None:
         """Hold the amount of one request in the sums of its further limits, before :meth:`authorize`."""
@@ -101,9 +101,9 @@ class SimulatedLedger:
         """Hold the amount that each request of a batch is given."""
         for side, recent in self.recent.items():
             mine = batch.side == side
-            given = level[mine]
+            levels = level[mine]
             amounts = np.asarray(self.campaign.terms(side).reserved, dtype=np.int64)
-            self.outstanding[side] += int(amounts[given[given != NOTHING]].sum())
+            self.outstanding[side] += int(amounts[levels[levels != NOTHING]].sum())
             self.requests[side] += int(np.count_nonzero(mine))
             rows = np.flatnonzero(mine).tolist()
             contexts = [{name: values[row] for name, values in batch.context.items()} for row in rows]
@@ -139,8 +139,8 @@ class SimulatedLedger:
             requests=dict(self.requests),
             outstanding=dict(self.outstanding),
             spent_of=dict(self.spent_of),
-            used_of={name: self.usage.get(each, Usage()).amount for name, each in sums.items()},
-            caps={each.name: self._use(each, now) for each in self.campaign.limits.counted_by_owner},
+            used_of={name: self.usage.get(key, Usage()).amount for name, key in sums.items()},
+            caps={cap.name: self._use(cap, now) for cap in self.campaign.limits.counted_by_owner},
             observed_at=datetime.now(UTC),
         )
 
@@ -155,23 +155,23 @@ class SimulatedLedger:
                     owner = name.removeprefix(begin)
                     elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*usage)
         own = {name.removeprefix(begin): usage for name, usage in self.usage.items() if name.startswith(begin)}
-        return CapUse.of(own, elsewhere, hours_counted(cap, [each.first for each in others], now))
+        return CapUse.of(own, elsewhere, hours_counted(cap, [use.first for use in others], now))
 
     def sample(self, model: Mapping[Side, NamedCurves]) -> dict[Side, Curves]:
         """Curves of the most recent requests of each side, with their budgets and rules."""
-        found = {}
+        sampled = {}
         for side, recent in self.recent.items():
-            names, partners = [each for each, *_ in recent], [each for _, each, _ in recent]
+            names, partners = [name for name, *_ in recent], [partner for _, partner, _ in recent]
             curves = model[side].of(np.array(names, dtype=np.str_))
-            found[side] = self.coverage.mark(SideRequests(side, names, partners, self._contexts(side)), curves)
-        return found
+            sampled[side] = self.coverage.mark(SideRequests(side, names, partners, self._contexts(side)), curves)
+        return sampled
 
     def _contexts(self, side: Side) -> Contexts | None:
         """Contexts of the sample: requests before the window have those of the window in turn; None without any."""
         wanted = self.coverage.context_names(side)
         known = [context for _, _, context in self.recent[side] if context is not None]
         before = len(self.recent[side]) - len(known)
-        window = {name: [each.get(name) for each in known] for name in wanted}
+        window = {name: [own.get(name) for own in known] for name in wanted}
         drawn = drawn_contexts(window, before)
         return None if drawn is None else joined_contexts([(drawn, before), (window, len(known))], wanted)
 
@@ -240,11 +240,13 @@ class PricedPolicy:
         limit = campaign.budget.limit - campaign.late_reserve if campaign.budget.form == "total" else MOST_AMOUNT
         left = int(limit) - ledger.spent - sum(ledger.outstanding.values())
         reserved = {side: campaign.terms(side).reserved for side in decided}
-        wanted = sum(int(np.asarray(reserved[side])[each.decision.level].sum()) for side, (_, each) in decided.items())
+        wanted = sum(
+            int(np.asarray(reserved[side])[answered.decision.level].sum()) for side, (_, answered) in decided.items()
+        )
         if not campaign.limits and wanted + max(max(most) for most in reserved.values()) <= left:
             return
         cells = ((row, side, place) for side, (rows, _) in decided.items() for place, row in enumerate(rows.tolist()))
-        shares = {side: each.decision.policy.propensities().T.tolist() for side, (_, each) in decided.items()}
+        shares = {side: answered.decision.policy.propensities().T.tolist() for side, (_, answered) in decided.items()}
         for row, side, place in sorted(cells):
             made, share = decided[side][1], shares[side][place]
             names = str(batch.account_id[row]), side, str(batch.partners[row]), str(made.treated.arm[place])
@@ -254,13 +256,13 @@ class PricedPolicy:
                 others = ledger.elsewhere(sums)
                 room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage, others)
                 allowed = bool(made.unpaid[place])
-                found = fit_budget(int(level[row]), share, most, room.amount, unpaid_allowed=allowed)
+                fitted = fit_budget(int(level[row]), share, most, room.amount, unpaid_allowed=allowed)
                 if most[level[row]] > max(room.amount, 0):
                     reason[row] = room.reason
-                level[row], propensity[row] = found.level, found.propensity
-            given = 0 if level[row] == NOTHING else most[level[row]]
-            left -= given
-            ledger.hold(str(batch.request_id[row]), sums, given)
+                level[row], propensity[row] = fitted.level, fitted.propensity
+            held = 0 if level[row] == NOTHING else most[level[row]]
+            left -= held
+            ledger.hold(str(batch.request_id[row]), sums, held)
 
 
 @dataclass
@@ -294,7 +296,7 @@ class Pricing:
         if self.feed_down[0] <= at < self.feed_down[1]:
             raise Unavailable("the spend cannot be read")
         spend = policy.ledger.read(policy.campaign.name, at)
-        found = self.pacer.price(
+        resolution = self.pacer.price(
             CampaignState(
                 campaign=policy.campaign,
                 at=at,
@@ -308,11 +310,11 @@ class Pricing:
                 now=spend.observed_at,
             )
         )
-        if found is not None:
+        if resolution is not None:
             if self.store_down[0] <= at < self.store_down[1]:
                 raise Unavailable("the price store cannot be written")
-            policy.price = found.record
-        return found
+            policy.price = resolution.record
+        return resolution
 
 
 def past_traffic(accounts: Mapping[Side, Accounts], rows: int, seed: int) -> dict[Side, NDArray[np.str_]]:

@@ -118,7 +118,7 @@ def replay(
     has_total = campaign.budget.form == "total"
     left = campaign.budget.limit
     settled: list[Outcomes] = []
-    given: list[Answers] = []
+    answered: list[Answers] = []
     prices: list[tuple[float, Resolution]] = []
     rows: list[dict[str, object]] = []
     price: Resolution | None = None
@@ -132,18 +132,18 @@ def replay(
             parts: list[Outcomes] = []
             exhausted, updates = 0, 0
             for since, until in pairwise([*([] if slot in inside else [float(slot)]), *inside, slot + 1.0]):
-                found = None
+                resolution = None
                 if since in inside:
                     pending.settle_until(since)
                     try:
-                        found = system.reprice(since, day.arrivals_before(since))
+                        resolution = system.reprice(since, day.arrivals_before(since))
                     except (NotCertified, Unavailable, Conflict, PriceRejected) as error:
                         notes.append(f"{type(error).__name__}: {error}")
-                if found is not None:
-                    price = found
-                    prices.append((since, found))
+                if resolution is not None:
+                    price = resolution
+                    prices.append((since, resolution))
                     updates += 1
-                first = first or (price, found)
+                first = first or (price, resolution)
                 requests, position = day.between(since, until), 0
                 while position < len(requests):
                     size = int(np.clip(left // max(dearest, 1), 1, batch)) if has_total and left > 0 else batch
@@ -156,7 +156,7 @@ def replay(
                     drawn = outcomes.draw(some, answers.level)
                     pending.add(drawn)
                     parts.append(drawn)
-                    given.append(answers)
+                    answered.append(answers)
                     exhausted += int(np.count_nonzero(answers.reason == "budget_exhausted"))
                     left -= float(drawn.cost.sum())
                     position += len(some)
@@ -171,7 +171,7 @@ def replay(
         pending.settle_until(np.inf)
     played = Outcomes.concatenate(settled)
     within = within_budget(campaign, played, outcomes)
-    return Replay(played, within, Answers.concatenate(given), prices, pd.DataFrame(rows))
+    return Replay(played, within, Answers.concatenate(answered), prices, pd.DataFrame(rows))
 
 
 class Pending:

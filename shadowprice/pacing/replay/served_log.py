@@ -32,10 +32,10 @@ def write_replay(
         model, model_version: that decided.
     """
     answers, outcomes = played.answers, played.outcomes
-    side, level, given = outcomes.side, outcomes.level, outcomes.level != NOTHING
+    side, level, paid = outcomes.side, outcomes.level, outcomes.level != NOTHING
     predicted, cost, most = np.zeros(len(outcomes)), np.zeros(len(outcomes)), np.ones(len(outcomes), dtype=np.int64)
     for name, known in model.items():
-        rows = np.flatnonzero((side == name) & given)
+        rows = np.flatnonzero((side == name) & paid)
         terms = campaign.terms(name)
         predicted[rows] = known.of(outcomes.account_id[rows]).response[level[rows], np.arange(rows.size)]
         cost[rows] = outcomes.incentive[rows] * (predicted[rows] if terms.cost_basis == "on_response" else 1.0)
@@ -77,7 +77,7 @@ def write_replay(
             "misdated": False,
             "caller": "",
         }
-    )[given]
+    )[paid]
     folder.mkdir(parents=True, exist_ok=True)
     tables: dict[RowKind, pd.DataFrame] = {"decisions": decisions, "outcomes": captured}
     for kind, table in tables.items():
