@@ -126,9 +126,9 @@ def sampled(
     wanted = _shares(demand, sizes)
     prices, reached = np.where(closed, 0.0, bracket.center), np.ones((GROUPS, depth), dtype=bool)
     solved = np.empty((GROUPS, depth))
-    for group, each in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
+    for group, rows_of in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
         # Every sample starts from the prices of the one before.
-        sized = exact_sizes(each, wanted[group], prices)
+        sized = exact_sizes(rows_of, wanted[group], prices)
         solved[group] = prices = sized.prices
         if sized.reached is not None:
             reached[group] = sized.reached

@@ -83,12 +83,12 @@ def solve_demands(
         return problem.impossible(shortage)
     center = np.zeros(closed.size) if near is None else _prices(near, closed.size)
     bracket = Bracket.everywhere(center, problem.demand)
-    found = _solve(problem.value, problem.allowed, problem.demand, bracket, problem)
-    if found.reached is not None:
-        shortage = problem.shortage(~found.reached)
+    solved = _solve(problem.value, problem.allowed, problem.demand, bracket, problem)
+    if solved.reached is not None:
+        shortage = problem.shortage(~solved.reached)
         assert shortage is not None
         return problem.impossible(shortage)
-    return _certified(problem, found, closed)
+    return _certified(problem, solved, closed)
 
 
 def sample_size(accounts: int) -> int:
@@ -121,17 +121,17 @@ def _solve(
         if (rest >= 0).all():
             if placed.account.size > 0.6 * n:
                 break
-            found = _solve(placed.open, None, rest, inner)
-            if found.reached is None:
+            solved = _solve(placed.open, None, rest, inner)
+            if solved.reached is None:
                 # A settled account of a loses more by moving to b than any price difference in the bracket.
-                least = np.minimum(found.least, inner.least)
-                if _supported(least[open_][:, open_], found.prices[open_]):
+                least = np.minimum(solved.least, inner.least)
+                if _supported(least[open_][:, open_], solved.prices[open_]):
                     level = placed.level
-                    level[placed.account] = found.segment
-                    worth = placed.worth + found.worth
-                    return Found(level, found.prices, least, worth, found.last, found.final, None, attempt + 1)
-            elif problem is not None and problem.shortage(~found.reached) is not None:
-                return found
+                    level[placed.account] = solved.segment
+                    worth = placed.worth + solved.worth
+                    return Found(level, solved.prices, least, worth, solved.last, solved.final, None, attempt + 1)
+            elif problem is not None and problem.shortage(~solved.reached) is not None:
+                return solved
         inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.center[open_]))).within(bracket)
     return _paths(value, allowed, demand, Bracket(bracket.low, bracket.high, inner.center, bracket.weight))
 
@@ -147,9 +147,9 @@ def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.in
         last[~allowed] = -np.inf
     closed = bracket.closed
     last[closed] = -np.inf
-    found = exact_sizes(last.T, demand, np.where(closed, 0.0, bracket.center))
-    segment: NDArray[np.signedinteger[Any]] = found.segment.astype(narrowest(demand.size))
-    return Found(segment, found.prices, found.least, 0.0, last, segment, found.reached, 1)
+    sizes = exact_sizes(last.T, demand, np.where(closed, 0.0, bracket.center))
+    segment: NDArray[np.signedinteger[Any]] = sizes.segment.astype(narrowest(demand.size))
+    return Found(segment, sizes.prices, sizes.least, 0.0, last, segment, sizes.reached, 1)
 
 
 def _certified(problem: SizedProblem, found: Found, closed: NDArray[np.bool_]) -> Plan:

@@ -26,7 +26,7 @@ def greedy_demands(value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | No
         wanted = np.where(np.isfinite(rest).any(axis=0), rest.argmax(axis=0), NOBODY)
         # All are served up to the first account that finds its segment full.
         full = [np.flatnonzero(wanted == j)[free[j] : free[j] + 1] for j in np.flatnonzero(free)]
-        stop = int(min((each[0] for each in full if each.size), default=wanted.size))
+        stop = int(min((rows[0] for rows in full if rows.size), default=wanted.size))
         segment[start : start + stop] = wanted[:stop]
         free -= np.bincount(wanted[:stop][wanted[:stop] >= 0], minlength=free.size)
         start += stop

@@ -88,8 +88,11 @@ class _Shared:
     def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
         """One round."""
         asked = [
-            (each.shard, (layout, replace(each, into=None), None if each.into is None else self._small))
-            for each in requests
+            (
+                shard_request.shard,
+                (layout, replace(shard_request, into=None), None if shard_request.into is None else self._small),
+            )
+            for shard_request in requests
         ]
         answers = []
         for request, (answer, level) in zip(requests, self._actors.at_once(self._held, asked), strict=True):

@@ -94,7 +94,7 @@ class _Climbed(ctypes.Structure):
 def _open() -> ctypes.CDLL | None:
     """The extension; None where it was not built, or for another machine, or from other sources, with a warning."""
     paths = (Path(__file__).with_name(f"_fused{suffix}") for suffix in EXTENSION_SUFFIXES)
-    path = next((each for each in paths if each.exists()), None)
+    path = next((candidate for candidate in paths if candidate.exists()), None)
     if path is None:
         return None
     try:
@@ -103,10 +103,10 @@ def _open() -> ctypes.CDLL | None:
         return None
     if hasattr(library, f"fused_version_{VERSION}"):
         return library
-    told = (
+    fault = (
         f"{path.name} was built from other sources and is not used; build it again: python setup.py build_ext --inplace"
     )
-    warnings.warn(told, RuntimeWarning, stacklevel=2)
+    warnings.warn(fault, RuntimeWarning, stacklevel=2)
     return None
 
 
@@ -115,7 +115,7 @@ def _load() -> ctypes.CDLL | None:
     if library is not None:
         number = ctypes.c_double
         climb, scan = [Pointer, number, number, Pointer], [Pointer, Whole, Pointer]
-        for name, given, returned in (
+        for name, types, returned in (
             ("fused_pass", [Pointer, Pointer, Whole, Whole, ctypes.c_int, ctypes.c_int], Whole),
             ("fused_prepare", [Pointer, ctypes.c_int], None),
             ("climb_f32", climb, Whole),
@@ -126,7 +126,7 @@ def _load() -> ctypes.CDLL | None:
             ("scan_f64", scan, Whole),
         ):
             function = getattr(library, name)
-            function.argtypes, function.restype = given, returned
+            function.argtypes, function.restype = types, returned
     return library
 
 
@@ -254,7 +254,7 @@ def score(
     allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
     low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
     small = np.empty(7 * depth + 2 * low.size)
-    given = _Pass(
+    arguments = _Pass(
         levels=depth,
         stride=tile.value.strides[0] // dtype.itemsize if depth > 1 else max(n, 1),
         allowed_stride=0 if allowed is None else allowed.strides[0],
@@ -273,20 +273,20 @@ def score(
         small=small.ctypes.data,
     )
     for index, (address, (_, reach)) in enumerate(zip(cost.addresses, cost.tables, strict=True)):
-        given.table[index] = address
-        given.reach[index] = reach
+        arguments.table[index] = address
+        arguments.reach[index] = reach
     for index, plane in enumerate(tile.planes):
-        given.cost[index] = plane.ctypes.data
-    LIBRARY.fused_prepare(ctypes.byref(given), dtype == np.float64)
+        arguments.cost[index] = plane.ctypes.data
+    LIBRARY.fused_prepare(ctypes.byref(arguments), dtype == np.float64)
 
     threaded = tile.value.size >= THREADED
     size = PIECE if threaded else max(n, 1)
     pieces = [_Piece(tile, start, min(n, start + size), low.size) for start in range(0, max(n, 1), size)]
     with _buffers(tile, size) as hire:
         if threaded:
-            _share(pieces, given, hire)
+            _share(pieces, arguments, hire)
         else:
-            pieces[0].run(given, hire())
+            pieces[0].run(arguments, hire())
         account = np.concatenate([piece.account for piece in pieces])
         open_ = _joined(tile, pieces, account)
     sums = np.add.reduce([piece.sums for piece in pieces])
@@ -342,7 +342,7 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
         return plain.climb(tile, cost, member, low, high)
     size = tile.value.itemsize
     allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
-    given = _Points(
+    points = _Points(
         levels=depth,
         accounts=n,
         stride=tile.value.strides[0] // size if depth > 1 else max(n, 1),
@@ -354,16 +354,16 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
         allowed=None if allowed is None else allowed.ctypes.data,
     )
     for index, plane in enumerate(tile.planes):
-        given.cost[index] = plane.ctypes.data
-        given.weight[index] = cost.addresses[index + 1]
+        points.cost[index] = plane.ctypes.data
+        points.weight[index] = cost.addresses[index + 1]
     most = max(1, n * (depth - 1))
     first, account, numbers = np.empty(n, dtype=np.int32), np.empty(most, dtype=np.int64), np.empty(n + 2 * most)
     at = numbers.ctypes.data
-    found = _Climbed(
+    climbed = _Climbed(
         first=first.ctypes.data, base=at, slope=at + 8 * n, step=at + 8 * (n + most), account=account.ctypes.data
     )
     climber = LIBRARY.climb_f32 if tile.value.dtype == np.float32 else LIBRARY.climb_f64
-    count = climber(ctypes.byref(given), low, high, ctypes.byref(found))
+    count = climber(ctypes.byref(points), low, high, ctypes.byref(climbed))
     slope, step = numbers[n : n + count], numbers[n + most : n + most + count]
     return Edges(first, numbers[:n], slope, step, account[:count])
 
@@ -371,10 +371,10 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
 def select(slope: NDArray[np.float64], step: NDArray[np.float64], budget: float, none: float) -> float:
     """Return the slope of the first edge, by falling slope, at which the steps exceed ``budget`` in sum. About O(m)."""
     assert LIBRARY is not None
-    found: float = LIBRARY.select_edge(slope.size, slope.ctypes.data, step.ctypes.data, budget, none)
-    if found == -1.0:
+    price: float = LIBRARY.select_edge(slope.size, slope.ctypes.data, step.ctypes.data, budget, none)
+    if price == -1.0:
         raise MemoryError(f"selection among {slope.size} edges")
-    return found
+    return price
 
 
 def scan(array: Real) -> Bounds:

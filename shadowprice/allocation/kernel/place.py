@@ -117,7 +117,7 @@ def place_compiled(
     highs = np.where(highs < high, np.nextafter(highs, dtype.type(np.inf)), highs)
     level = np.empty(n, dtype=narrowest(depth))
     sizes, worth = np.zeros(depth, dtype=np.int64), np.zeros(1)
-    given = _Bracket(
+    bracket = _Bracket(
         levels=depth,
         stride=value.strides[0] // dtype.itemsize if depth > 1 else max(n, 1),
         allowed_stride=0 if allowed is None else allowed.strides[0],
@@ -143,7 +143,7 @@ def place_compiled(
             capacity=capacity,
             count=count,
         )
-        done = run(ctypes.byref(given), ctypes.byref(out), ctypes.c_int64(done), ctypes.c_int64(n))
+        done = run(ctypes.byref(bracket), ctypes.byref(out), ctypes.c_int64(done), ctypes.c_int64(n))
         count = out.count
         if done == n:
             break

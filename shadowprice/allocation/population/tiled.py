@@ -87,7 +87,7 @@ class Tiled:
 
     def memberships(self) -> dict[bytes, int]:
         """Count the accounts of each combination of memberships, a byte (0 or 1) for each limit."""
-        found: dict[bytes, int] = {}
+        counts: dict[bytes, int] = {}
         for _, arrays in self.source.tiles(self.layout.limiting):
             limits = self.layout.assembly.resources_of(arrays)
             n = next(iter(arrays.values())).shape[-1]
@@ -96,8 +96,8 @@ class Tiled:
                 if limit.members is not None:
                     masks[:, column] = limit.members
             for kind, count in count_rows(masks).items():
-                found[kind] = found.get(kind, 0) + count
-        return found
+                counts[kind] = counts.get(kind, 0) + count
+        return counts
 
     def _each(self, ask: Callable[[InMemory], Answer]) -> Iterator[tuple[int, Answer]]:
         for start, arrays in self.source.tiles(self.layout.names):

@@ -43,15 +43,15 @@ def row_of(problem: Problem, resource: Resource, counted: int | None = None) -> 
     """
     depth, accounts = problem.shape
     none, one = np.zeros(depth), np.ones(depth)
-    given = resource.cost
+    cost = resource.cost
     offset, planes, weights = none, [], []
-    if isinstance(given, ResponseCost):
-        planes.append(problem.value if given.response is None else given.response)
-        weights.append(given.levels.astype(np.float64))
-    elif given.ndim == 1:
-        offset = given.astype(np.float64)
+    if isinstance(cost, ResponseCost):
+        planes.append(problem.value if cost.response is None else cost.response)
+        weights.append(cost.levels.astype(np.float64))
+    elif cost.ndim == 1:
+        offset = cost.astype(np.float64)
     else:
-        planes.append(given)
+        planes.append(cost)
         weights.append(one)
     members = None if resource.members is None else problem.members(resource)
     if counted is None:

@@ -71,10 +71,10 @@ class ActiveSet:
 
     def charge(self, prices: NDArray[np.float64]) -> Matrix:
         """(J, n): Σ_k price_k · cost_k at prices (K,) in the active set's units."""
-        each = self.loads @ prices
-        charge = each[0][self.pattern] * self.cost[0]
+        charges = self.loads @ prices
+        charge = charges[0][self.pattern] * self.cost[0]
         for m in range(1, self.cost.shape[0]):
-            charge += each[m][self.pattern] * self.cost[m]
+            charge += charges[m][self.pattern] * self.cost[m]
         return np.asarray(charge)
 
     def score(self, prices: NDArray[np.float64]) -> Matrix:

@@ -82,17 +82,17 @@ class Search:
         best = int(single.argmax())
         if single[best] > needed:
             return best, best
-        both = self._pairs(left, saved, gain)
-        first, second = (int(at) for at in np.unravel_index(int(both.argmax()), both.shape))
-        return (first, second) if both[first, second] > needed else None
+        pairs = self._pairs(left, saved, gain)
+        first, second = (int(at) for at in np.unravel_index(int(pairs.argmax()), pairs.shape))
+        return (first, second) if pairs[first, second] > needed else None
 
     def _pairs(self, left: NDArray[np.float64], saved: Matrix, gain: NDArray[np.float64]) -> Matrix:
         """(moves, moves): gain of two moves at once, less the penalty of what they violate."""
-        both: Matrix = gain[:, None] + gain[None, :]
+        pairs: Matrix = gain[:, None] + gain[None, :]
         for k in range(left.size):
-            both -= self.bounds.penalty((left[k] + saved[k])[:, None] + saved[k][None, :], k)
-        both[self.same] = -np.inf
-        return both
+            pairs -= self.bounds.penalty((left[k] + saved[k])[:, None] + saved[k][None, :], k)
+        pairs[self.same] = -np.inf
+        return pairs
 
 
 WIDTH = 4096

@@ -137,8 +137,8 @@ def rows_of(
         tuple(costs),
         loads,
         np.array([row.capacity for row in rows]),
-        np.array([0.0 if each == "at_most" else -np.inf for each in sense]),
-        np.array([0.0 if each == "at_least" else np.inf for each in sense]),
+        np.array([0.0 if row_sense == "at_most" else -np.inf for row_sense in sense]),
+        np.array([0.0 if row_sense == "at_least" else np.inf for row_sense in sense]),
         np.array([row.limit for row in rows]),
     ), tile
 

@@ -240,15 +240,15 @@ def _soft(active: ActiveSet, score: Matrix, warmth: float) -> tuple[float, NDArr
     weight = np.exp((score - top) / warmth)
     total = weight.sum(axis=0)
     weight /= total
-    each = weight * active.cost
-    mean = each.sum(axis=1)
+    weighted = weight * active.cost
+    mean = weighted.sum(axis=1)
     taken, slope = np.zeros(active.unit.size), np.zeros((active.unit.size, active.unit.size))
     kinds, patterns = active.loads.shape[:2]
     for m in range(kinds):
         taken += np.bincount(active.pattern, mean[m], minlength=patterns) @ active.loads[m]
         for other in range(m + 1):
-            both = (each[m] * active.cost[other]).sum(axis=0) - mean[m] * mean[other]
-            density = np.bincount(active.pattern, both, minlength=patterns) / (warmth * active.accounts)
+            covariance = (weighted[m] * active.cost[other]).sum(axis=0) - mean[m] * mean[other]
+            density = np.bincount(active.pattern, covariance, minlength=patterns) / (warmth * active.accounts)
             part = active.loads[m].T @ (density[:, None] * active.loads[other])
             slope += part if other == m else part + part.T
     soft = float((top + warmth * np.log(total)).mean())

@@ -188,7 +188,7 @@ class Descent:
         position = {tie: rows + at for at, tie in enumerate(self.ties)}
         basis = np.zeros((rows + len(position), account.size + len(self.held)))
         basis[:rows, : account.size] = self.active.columns(account, level)
-        basis[[position[each] for each in account.tolist()], np.arange(account.size)] = 1.0
+        basis[[position[name] for name in account.tolist()], np.arange(account.size)] = 1.0
         basis[self.held, account.size + np.arange(len(self.held))] = 1.0
         return basis
 
@@ -200,8 +200,8 @@ class Descent:
         return np.concatenate([self.capacity - self.active.taken(self._level(), counts), self.active.times[split]])
 
     def _tied(self) -> tuple[Levels, Levels]:
-        both = np.array([(i, j) for i, levels in self.ties.items() for j in levels], dtype=np.intp).reshape(-1, 2)
-        return both[:, 0], both[:, 1]
+        pairs = np.array([(i, j) for i, levels in self.ties.items() for j in levels], dtype=np.intp).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
 
     def _level(self) -> Levels:
         level = np.asarray(self.score.argmax(axis=0), dtype=np.intp)
@@ -237,15 +237,15 @@ class Descent:
         # The tied levels of an account stay together along the way: one stands for all. The one given up falls behind.
         free = self.active.allowed[:, split].copy()
         final = np.zeros(self.active.accounts, dtype=bool)
-        for at, each in enumerate(split):
-            stays = [j for j in self.ties[each] if (each, j) != given_up]
-            free[self.ties[each], at] = False
+        for at, tied in enumerate(split):
+            stays = [j for j in self.ties[tied] if (tied, j) != given_up]
+            free[self.ties[tied], at] = False
             free[stays[0], at] = True
-            final[each] = len(stays) > 1
+            final[tied] = len(stays) > 1
         self.mask[:, split] = free
-        found = self._along(direction, fall, slope, final)
+        edge = self._along(direction, fall, slope, final)
         self.mask[:, split] = self.active.allowed[:, split]
-        return found
+        return edge
 
     def _along(
         self, direction: NDArray[np.float64], fall: Matrix, slope: float, final: NDArray[np.bool_]
@@ -302,7 +302,7 @@ class Descent:
             self.prices[row] = self.lower[row] if direction[row] < 0 else self.upper[row]
             self.held.append(row)
         # An account with one level left is split no longer; it may have passed that level by.
-        self.ties = {each: levels for each, levels in self.ties.items() if len(levels) > 1}
+        self.ties = {tied: levels for tied, levels in self.ties.items() if len(levels) > 1}
         if edge.account >= 0:
             known = self.ties.setdefault(edge.account, [])
             known.extend(j for j in edge.pair if j not in known)

@@ -42,13 +42,13 @@ class Opened:
         """A problem in memory; what is open already stays as it is."""
         if isinstance(problem, Opened):
             return problem
-        given = problem
+        source = problem
 
         def memberships() -> dict[bytes, int]:
-            masks = np.stack([given.members(resource) for resource in given.resources], axis=1)
+            masks = np.stack([source.members(resource) for resource in source.resources], axis=1)
             return count_rows(masks)
 
-        return cls(given, given.shape[1], lambda tiler: tiler(given), memberships)
+        return cls(source, source.shape[1], lambda tiler: tiler(source), memberships)
 
     @cached_property
     def combinations(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -56,9 +56,9 @@ class Opened:
         limits = self.example.resources
         if all(limit.members is None for limit in limits):
             return np.ones((1, len(limits)), dtype=bool), np.array([self.accounts])
-        found = sorted(self.memberships().items())
-        kinds = np.array([np.frombuffer(kind, dtype=np.uint8) for kind, _ in found]) > 0
-        return kinds, np.array([count for _, count in found])
+        counted = sorted(self.memberships().items())
+        kinds = np.array([np.frombuffer(kind, dtype=np.uint8) for kind, _ in counted]) > 0
+        return kinds, np.array([count for _, count in counted])
 
     @cached_property
     def counted(self) -> NDArray[np.int64]:
@@ -97,11 +97,11 @@ class OpenedShards:
     def _memberships(self) -> dict[bytes, int]:
         self._counts += 1
         layout = Layout(self._assembly, None, self._names, self._limiting)
-        found: dict[bytes, int] = {}
+        counts: dict[bytes, int] = {}
         for part in self._team.ask(layout, [Request(at, "memberships") for at in range(len(self._team.sizes))]):
             for kind, count in part.items():
-                found[kind] = found.get(kind, 0) + count
-        return found
+                counts[kind] = counts.get(kind, 0) + count
+        return counts
 
 
 @contextmanager

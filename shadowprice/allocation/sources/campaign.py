@@ -158,8 +158,8 @@ class SideSource:
         """Arrays of the source, of its own accounts alone."""
         own = slice(self.start, self.stop)
         names = ("requests", "bits", "allowed", "granted", "worth")
-        given: dict[str, NDArray[Any] | None] = {name: getattr(self, name) for name in names}
-        held = {name: None if array is None else array[..., own] for name, array in given.items()}
+        arrays: dict[str, NDArray[Any] | None] = {name: getattr(self, name) for name in names}
+        held = {name: None if array is None else array[..., own] for name, array in arrays.items()}
         return held | {"response": self.response[:, own]}
 
     @property
@@ -302,8 +302,8 @@ class CampaignProblem:
                 raise InvalidProblem(f"levels of side {side!r} differ from the campaign's", field="curves")
         depth = max(curves[side].levels.size for side in present)
         masked = any(curves[side].levels.size < depth or curves[side].allowed is not None for side in present)
-        given = parts or [Part(dict.fromkeys(present, 1.0))]
-        names = list(dict.fromkeys(name for part in given for name in part.rows))
+        own_parts = parts or [Part(dict.fromkeys(present, 1.0))]
+        names = list(dict.fromkeys(name for part in own_parts for name in part.rows))
         self.sources = [
             SideSource(
                 campaign,
@@ -322,7 +322,7 @@ class CampaignProblem:
                 curves[side].worth,
                 rows={name: part.rows.get(name, -1) for name in names},
             )
-            for part in given
+            for part in own_parts
             for side in present
             if part.shares.get(side, 0.0) > 0
         ]
@@ -361,7 +361,7 @@ class CampaignProblem:
     def places(self) -> list[slice]:
         """Columns of each source."""
         ends = np.cumsum([0, *(source.accounts for source in self.sources)]).tolist()
-        return [slice(*each) for each in itertools.pairwise(ends)]
+        return [slice(*pair) for pair in itertools.pairwise(ends)]
 
     def whole(self) -> Problem:
         """The problem with its matrices in memory (S0 eq. 16–18); O(J·N) float64."""

@@ -94,13 +94,13 @@ class MemoryProblem:
 
     def _named(self, resource: Resource) -> _Limit:
         cost = response = members = None
-        given, key = resource.cost, resource.name
-        bare = given
-        if isinstance(given, ResponseCost):
-            if given.response is not None:
-                cost, bare = self._add(given.response, f"{key}.cost"), ResponseCost(given.levels, None)
-        elif given.ndim == 2:
-            cost, bare = self._add(given, f"{key}.cost"), np.zeros(1)
+        charged, key = resource.cost, resource.name
+        bare = charged
+        if isinstance(charged, ResponseCost):
+            if charged.response is not None:
+                cost, bare = self._add(charged.response, f"{key}.cost"), ResponseCost(charged.levels, None)
+        elif charged.ndim == 2:
+            cost, bare = self._add(charged, f"{key}.cost"), np.zeros(1)
         if resource.response is not None:
             response = self._add(resource.response, f"{key}.response")
         if resource.members is not None:

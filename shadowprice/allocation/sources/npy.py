@@ -111,8 +111,8 @@ class NpySource:
 
     def _width(self, arrays: Arrays) -> int:
         """Accounts of a tile."""
-        each = sum(array.nbytes for array in arrays.values()) // self.accounts
-        return max(4096, TILE // max(each, 1))
+        row_bytes = sum(array.nbytes for array in arrays.values()) // self.accounts
+        return max(4096, TILE // max(row_bytes, 1))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{self.shard}.{name}.npy"

@@ -63,8 +63,7 @@ class StoredProblem:
         self._shards: list[Source] = []
         for shard, count in shards:
             types = {
-                name: (given["type"], (levels, count) if given["matrix"] else (count,))
-                for name, given in arrays.items()
+                name: (kept["type"], (levels, count) if kept["matrix"] else (count,)) for name, kept in arrays.items()
             }
             self._shards.append(NpySource(types, self.folder, shard))
 
@@ -115,11 +114,11 @@ class ShardWriter:
     def append(self, arrays: Arrays) -> None:
         """Write one more shard: ``value`` (J, n) floating, and other matrices (J, n) or vectors (n,) by name."""
         assert self._draft is not None, "use it in a with statement"
-        given = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        value = given.get("value")
+        own = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        value = own.get("value")
         if value is None or value.ndim != 2 or value.size == 0:
             raise InvalidInput("must have shape (levels, accounts) and not be empty", field="value")
-        for name, array in given.items():
+        for name, array in own.items():
             if not re.fullmatch(NAME, name):
                 raise InvalidInput("must be letters, digits or '-', the first a letter", field=f"name {name!r}")
             if array.shape not in (value.shape, value.shape[1:]):
@@ -129,7 +128,7 @@ class ShardWriter:
                 raise InvalidInput(f"must be {' or '.join(np.dtype(t).name for t in wanted)}", field=name)
             if array.dtype.kind not in "fiub":
                 raise InvalidInput(f"must be of numbers or booleans, got {array.dtype}", field=name)
-        types = {name: {"type": array.dtype.name, "matrix": array.ndim == 2} for name, array in given.items()}
+        types = {name: {"type": array.dtype.name, "matrix": array.ndim == 2} for name, array in own.items()}
         if self._shards and (types != self._arrays or value.shape[0] != self._levels):
             raise InvalidInput(
                 f"every shard needs the same arrays, {self._levels} levels of {self._arrays}; got {types}",
@@ -137,7 +136,7 @@ class ShardWriter:
             )
         self._arrays, self._levels = types, int(value.shape[0])
         shard = f"{len(self._shards):05d}"
-        for name, array in given.items():
+        for name, array in own.items():
             np.save(self._draft / f"{shard}.{name}.npy", array)
         self._shards.append({"name": shard, "accounts": int(value.shape[1])})
 
