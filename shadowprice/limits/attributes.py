@@ -42,10 +42,10 @@ class Attributes:
         texts: dict[str, list[str]] = {}
         for name, values in columns.items():
             if name.startswith("c_"):
-                given = list(known(values))
-                texts[name] = sorted({str(value) for value in given if value is not None})
+                texts_of = list(known(values))
+                texts[name] = sorted({str(value) for value in texts_of if value is not None})
                 place = {text: row for row, text in enumerate(texts[name])} | {None: -1}
-                kept[name] = np.array([place[value] for value in given], dtype=np.int32)[order]
+                kept[name] = np.array([place[value] for value in texts_of], dtype=np.int32)[order]
             else:
                 kept[name] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)[order]
         return cls(names[order], kept, texts)
@@ -74,11 +74,11 @@ class Attributes:
         if not self.names.size:
             return [None] * len(account_id)
         place, there = self._places(account_id)
-        found, has = self.columns[name][place].tolist(), there.tolist()
+        numbers, has = self.columns[name][place].tolist(), there.tolist()
         if name in self.texts:
             texts = [*self.texts[name], None]  # the last one is at −1
-            return [texts[value] if there else None for value, there in zip(found, has, strict=True)]
-        return list(known(value if there else None for value, there in zip(found, has, strict=True)))
+            return [texts[value] if there else None for value, there in zip(numbers, has, strict=True)]
+        return list(known(value if there else None for value, there in zip(numbers, has, strict=True)))
 
     @cached_property
     def means(self) -> dict[str, float]:

@@ -71,13 +71,13 @@ class Condition:
     _told: set[str] = dataclass_field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        given: Any = self.source
-        expression = Expression(given if isinstance(given, str) else "", self._wrong)
+        source: Any = self.source
+        expression = Expression(source if isinstance(source, str) else "", self._wrong)
         try:
             program = _program(self.source)
         except ValueError as error:
-            found = re.search(r"<input>:(\d+):(\d+): ([^\n]*)", str(error))
-            line, column, reason = found.groups() if found else ("1", "1", str(error))
+            located = re.search(r"<input>:(\d+):(\d+): ([^\n]*)", str(error))
+            line, column, reason = located.groups() if located else ("1", "1", str(error))
             raise self._wrong(f"at line {line}, column {column}: {reason}") from error
         text = self._text
         known = {"account", "partner", "context", "side", *(["offer"] if self.of_offer else [])}
@@ -100,12 +100,12 @@ class Condition:
         for number, text in SAMPLES:
             values = {(noun, name): _typical(noun, name, number, text) for noun, name in self.reads}
             try:
-                found = _compiled(part.source).execute(_context((values | {("side", ""): "customer"}).items()))
+                result = _compiled(part.source).execute(_context((values | {("side", ""): "customer"}).items()))
             except Exception as error:  # the library raises several types
                 fault = f"cannot be evaluated: {error}; compare c_… with texts, and x_… with doubles such as 2.0"
                 continue
-            if part.truth and not all_true(found):
-                raise self._wrong(f"must be true or false, not {found!r}: {part.source}")
+            if part.truth and not all_true(result):
+                raise self._wrong(f"must be true or false, not {result!r}: {part.source}")
             return
         raise self._wrong(fault if part.source == self.source else f"{fault}: {part.source}")
 
@@ -138,11 +138,11 @@ class Condition:
         if absent - set(_TESTED.findall(self._text)) and ("side", "") not in self.reads:
             return True
         numbers = [number for number, _ in SAMPLES]
-        texts = [text for _, text in SAMPLES] + [each[1:-1] for each in _STRING.findall(self.source)]
+        texts = [text for _, text in SAMPLES] + [literal[1:-1] for literal in _STRING.findall(self.source)]
         dice = random.Random(0)
         for _ in range(_TRIALS):
             drawn = [(read, dice.choice(numbers), dice.choice(texts)) for read in self.reads]
-            row = [side if each[0] == "side" else _typical(*each, *values) for each, *values in drawn]
+            row = [side if reading[0] == "side" else _typical(*reading, *values) for reading, *values in drawn]
             less = [None if read in absent else value for read, value in zip(self.reads, row, strict=True)]
             if self._judged(row) and not self._judged(less):
                 return True
@@ -171,17 +171,17 @@ class Condition:
         """
         columns = [_typed(noun, name, values[noun, name]) for noun, name in self.reads]
         rows = zip(*columns, strict=True) if columns else [()] * requests
-        found = np.ones(requests, dtype=np.bool_)
+        holding = np.ones(requests, dtype=np.bool_)
         deadline = time.monotonic() + seconds
         for place, row in enumerate(rows):
             held = _holds(self.source, self.reads, row)
             if held is None:
                 self._count(row)
             else:
-                found[place] = held
+                holding[place] = held
             if not place % CHECKED and time.monotonic() > deadline:
                 raise self._wrong(f"took longer than {seconds:g} s; ask for a simpler condition")
-        return found
+        return holding
 
     def _count(self, row: tuple[Any, ...]) -> None:
         values = {".".join(filter(None, read)): value for read, value in zip(self.reads, row, strict=True)}
@@ -208,10 +208,10 @@ def columns_of(conditions: Iterable[Condition], noun: str) -> list[str]:
 def _holds(source: str, reads: tuple[Reading, ...], values: tuple[Any, ...]) -> bool | None:
     """Return what an expression gives; None where it cannot be evaluated. ``values`` have the types of columns."""
     try:
-        found = _program(source).execute(_context(zip(reads, values, strict=True)))
+        result = _program(source).execute(_context(zip(reads, values, strict=True)))
     except Exception:  # the library raises several types
         return None
-    return found if isinstance(found, bool) else None
+    return result if isinstance(result, bool) else None
 
 
 def _typed(noun: str, name: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -221,13 +221,13 @@ def _typed(noun: str, name: str, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _context(values: Iterable[tuple[Reading, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {"account": {}, "partner": {}, "context": {}, "offer": {}}
+    scopes: dict[str, Any] = {"account": {}, "partner": {}, "context": {}, "offer": {}}
     for (noun, name), value in values:
         if noun == "side":
-            found[noun] = value
+            scopes[noun] = value
         elif value is not None:
-            found[noun][name] = value
-    return found
+            scopes[noun][name] = value
+    return scopes
 
 
 @lru_cache(1024)

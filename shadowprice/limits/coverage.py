@@ -85,12 +85,12 @@ class Coverage:
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner, and of worths."""
-        found: dict[Any, set[str]] = {side: {self.worths[side]} if side in self.worths else set() for side in SIDES}
+        names_of: dict[Any, set[str]] = {side: {self.worths[side]} if side in self.worths else set() for side in SIDES}
         for side in self.offers:
             conditions = _conditions([*self.budgets, *self.rules], side)
-            found[side].update(columns_of(conditions, "account"))
-            found[other_side(side)].update(columns_of(conditions, "partner"))
-        return {side: sorted(names) for side, names in found.items()}
+            names_of[side].update(columns_of(conditions, "account"))
+            names_of[other_side(side)].update(columns_of(conditions, "partner"))
+        return {side: sorted(names) for side, names in names_of.items()}
 
     def reading(self, folder: Path) -> Coverage:
         """Return the coverage with the columns that its conditions read, from the files of a workspace.
@@ -100,9 +100,11 @@ class Coverage:
                 condition needs for it, or the file is missing or damaged.
         """
         wanted = {side: names for side, names in self.columns().items() if names}
-        found = replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
-        found.check_sides()
-        return found
+        filled = replace(
+            self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()}
+        )
+        filled.check_sides()
+        return filled
 
     def check_sides(self) -> None:
         """Make sure that no condition counts as true for a whole side because the side lacks a column.
@@ -111,36 +113,36 @@ class Coverage:
             InvalidInput: names the condition, the side and the column.
         """
         every: list[GroupBudget | Rule] = [*self.budgets, *self.rules]
-        for each in every:
-            if each.condition is None:
+        for limit in every:
+            if limit.condition is None:
                 continue
-            for side in self.offers if each.side is None else [each.side]:
-                absent = self.absent(each.condition, side)
-                if not each.condition.needs(absent, side):
+            for side in self.offers if limit.side is None else [limit.side]:
+                absent = self.absent(limit.condition, side)
+                if not limit.condition.needs(absent, side):
                     continue
                 name, other = ".".join(absent[0]), other_side(side)
                 add = (
                     f'add "side": "{other}" if it is about {other}s, or '
-                    if each.side is None and other in self.offers
+                    if limit.side is None and other in self.offers
                     else ""
                 )
                 raise InvalidInput(
                     f"{name} has no value for any request of side {side!r}, and the condition would count as true for"
                     f" all of them; {add}test for it with has({name})",
-                    field=each.condition.field,
+                    field=limit.condition.field,
                 )
 
     def absent(self, condition: Condition, side: str) -> list[Reading]:
         """Return the columns that a condition reads and that no account of a side, or none of its partners, has."""
         of = {"account": side, "partner": other_side(side)}
-        tables = {noun: self.attributes[each] for noun, each in of.items() if each in self.attributes}
+        tables = {noun: self.attributes[other] for noun, other in of.items() if other in self.attributes}
         return [(noun, name) for noun, name in condition.reads if noun in tables and tables[noun].empty(name)]
 
     def lacking(self, asked: SideRequests) -> list[tuple[Any, list[str], list[str]]]:
         """Return side, identifiers and columns of the accounts and partners of requests that ``attributes`` lack."""
         names = {asked.side: asked.account_id, other_side(asked.side): [name for name in asked.partner_id if name]}
         absent = ((of, table.lacking(names[of]), list(table.columns)) for of, table in self.attributes.items())
-        return [each for each in absent if each[1]]
+        return [reading for reading in absent if reading[1]]
 
     def context_names(self, side: str) -> list[str]:
         """Return the names of the context values that rules and budgets with a price read of requests of a side."""
@@ -156,12 +158,12 @@ class Coverage:
             return True
         priced = self._priced(side)
         conditions = _conditions([*priced, *self.rules], side)
-        return any(each.partners for each in priced) or bool(columns_of(conditions, "partner"))
+        return any(priced_budget.partners for priced_budget in priced) or bool(columns_of(conditions, "partner"))
 
     def bits(self, asked: SideRequests) -> NDArray[np.uint32]:
         """uint32 (n,): bit k is set where budget k counts the request. O(n · budgets)."""
         n = len(asked.account_id)
-        found = np.zeros(n, dtype=np.uint32)
+        marked = np.zeros(n, dtype=np.uint32)
         values = self._values([budget.condition for budget in self.budgets if budget.condition], asked)
         for place, budget in enumerate(self.budgets):
             if budget.side not in (None, asked.side):
@@ -172,8 +174,8 @@ class Coverage:
                 inside = np.fromiter((name in group for name in asked.partners), np.bool_, n)
             if budget.condition is not None:
                 inside &= budget.condition.holds(values, n)
-            found |= inside.astype(np.uint32) << np.uint32(place)
-        return found
+            marked |= inside.astype(np.uint32) << np.uint32(place)
+        return marked
 
     def mark(self, asked: SideRequests, curves: Curves) -> Curves:
         """Return curves (J, n) of requests to come with their budgets, the levels that rules allow, and their owners.
@@ -182,15 +184,15 @@ class Coverage:
         """
         if not (self.budgets or self.rules or self.caps or self.worths):
             return curves
-        told, unknown = self, 0
+        usable, unknown = self, 0
         if asked.context is None:
-            told = replace(self, rules=[rule for rule in self.rules if not columns_of([rule.condition], "context")])
+            usable = replace(self, rules=[rule for rule in self.rules if not columns_of([rule.condition], "context")])
             for place, budget in enumerate(self.budgets):
                 if budget.condition is not None and columns_of([budget.condition], "context"):
                     unknown |= 1 << place
         bits = self.bits(asked) & ~np.uint32(unknown) if self.budgets else None
         worth = self.worth(asked)
-        return replace(curves, bits=bits, allowed=told.allowed(asked), owners=self._owners(asked), worth=worth)
+        return replace(curves, bits=bits, allowed=usable.allowed(asked), owners=self._owners(asked), worth=worth)
 
     def worth(self, asked: SideRequests) -> NDArray[np.float64] | None:
         """float64 (n,): worth of a unit of each account's response; None where all of the side are worth the same.
@@ -206,8 +208,8 @@ class Coverage:
         table = self.attributes.get(asked.side)
         if table is None or name not in table.columns or not (mean := table.means[name]) >= 0:
             raise InvalidInput(f"the worth of accounts of side {asked.side!r} is not known", field=name)
-        found = np.array(self._column(asked.side, name, asked.account_id), dtype=np.float64)
-        return np.where(np.isfinite(found) & (found >= 0), found, mean)
+        worths = np.array(self._column(asked.side, name, asked.account_id), dtype=np.float64)
+        return np.where(np.isfinite(worths) & (worths >= 0), worths, mean)
 
     def _owners(self, asked: SideRequests) -> NDArray[np.uint64] | None:
         """uint64 (2, n): hashes of account and partner of each request, 0 without a partner; None without caps."""
@@ -225,20 +227,20 @@ class Coverage:
     def recorded(self, side: str, named: str, partner_id: str) -> NDArray[np.uint32]:
         """Return uint32 (1,), :meth:`bits` of a request with these names of budgets (:meth:`named`) and this
         partner."""
-        found, names = 0, named.split(",")
+        bits, names = 0, named.split(",")
         for place, budget in enumerate(self.budgets):
             within = budget.name in names if budget.condition else not budget.partners or partner_id in budget.group
-            found |= int(budget.side in (None, side) and within) << place
-        return np.array([found], dtype=np.uint32)
+            bits |= int(budget.side in (None, side) and within) << place
+        return np.array([bits], dtype=np.uint32)
 
     def allowed(self, asked: SideRequests) -> NDArray[np.bool_] | None:
         """bool (J, n): the levels that no rule forbids; None where no rule concerns the side. O(n · rules · J)."""
-        rules = [each for each in self.rules if each.side in (None, asked.side)]
+        rules = [candidate for candidate in self.rules if candidate.side in (None, asked.side)]
         if not rules:
             return None
         requests, offers = len(asked.account_id), self.offers[asked.side]
-        values = self._values([each.condition for each in rules], asked)
-        found = np.ones((len(offers), requests), dtype=np.bool_)
+        values = self._values([candidate.condition for candidate in rules], asked)
+        permitted = np.ones((len(offers), requests), dtype=np.bool_)
         for rule in rules:
             of_offer = any(noun == "offer" for noun, _ in rule.condition.reads)
             same = None if of_offer else rule.condition.holds(values, requests)
@@ -247,35 +249,35 @@ class Coverage:
                     continue
                 own = dict(zip(OFFER, (offer_id, level, incentive), strict=True))
                 of = {("offer", name): [value] * requests for name, value in own.items()}
-                found[level] &= ~(rule.condition.holds(values | of, requests) if same is None else same)
-        return found
+                permitted[level] &= ~(rule.condition.holds(values | of, requests) if same is None else same)
+        return permitted
 
     def _values(self, conditions: Sequence[Condition], asked: SideRequests) -> dict[Reading, Sequence[Any]]:
         """Values that the conditions read; each is looked up once."""
         side, account_id, partner_id, context = asked
         n = len(account_id)
-        found: dict[Reading, Sequence[Any]] = {("side", ""): [side] * n}
+        columns: dict[Reading, Sequence[Any]] = {("side", ""): [side] * n}
         for noun, of, names in (("account", side, account_id), ("partner", other_side(side), partner_id)):
             table = self.attributes.get(of)
             for name in columns_of(conditions, noun):
                 if table is None or not names or name not in table.columns:
-                    found[noun, name] = [None] * n
+                    columns[noun, name] = [None] * n
                     continue
-                found[noun, name] = self._column(of, name, names)
+                columns[noun, name] = self._column(of, name, names)
         for name in columns_of(conditions, "context"):
-            found["context", name] = list(known((context or {}).get(name, [None] * n)))
-        return found
+            columns["context", name] = list(known((context or {}).get(name, [None] * n)))
+        return columns
 
     def _column(self, side: Any, name: str, account_id: Sequence[str]) -> list[Any]:
         """Values of a column of accounts, of those that came later too; None where one is not known."""
-        found = self.attributes[side].read(name, account_id)
+        kept = self.attributes[side].read(name, account_id)
         if side not in self.newer:
-            return found
+            return kept
         later = self.newer[side].read(name, account_id)
-        return [new if own is None else own for own, new in zip(found, later, strict=True)]
+        return [new if own is None else own for own, new in zip(kept, later, strict=True)]
 
 
 def _conditions(given: Sequence[GroupBudget | Rule], side: str | None = None) -> list[Condition]:
     """Conditions of budgets and rules of requests of a side; None: of both."""
-    own = (each.condition for each in given if side is None or each.side in (None, side))
-    return [each for each in own if each is not None]
+    own = (limit.condition for limit in given if side is None or limit.side in (None, side))
+    return [condition for condition in own if condition is not None]

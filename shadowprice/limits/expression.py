@@ -81,11 +81,11 @@ class Expression:
     def _read(self) -> Iterator[Token]:
         place, size = 0, len(self._source.rstrip())
         while place < size:
-            found = _TOKEN.match(self._source, place)
-            if found is None:
+            match = _TOKEN.match(self._source, place)
+            if match is None:
                 raise self._refuse(f"{self._at(place)}what is this: {self._source[place : place + 10].strip()!r}?")
-            token = Token(found[0].strip(), found.end() - len(found[0].strip()), found.end())
-            if found["text"] and self._source[token.start - 1 : token.start].isalnum():
+            token = Token(match[0].strip(), match.end() - len(match[0].strip()), match.end())
+            if match["text"] and self._source[token.start - 1 : token.start].isalnum():
                 raise self._refuse(f"{self._at(token.start)}raw texts and bytes are not taken; write a plain text")
             if self._source.startswith(("//", '"""', "'''"), token.start):
                 raise self._refuse(f"{self._at(token.start)}comments and texts of several lines are not taken")
@@ -94,7 +94,7 @@ class Expression:
 
     def _match(self) -> dict[int, int]:
         """Place of each opening bracket → that of the closing one."""
-        found, open_at = {}, []
+        pairs, open_at = {}, []
         for place, token in enumerate(self._tokens):
             if token.text in _OPENING:
                 open_at.append(place)
@@ -105,10 +105,10 @@ class Expression:
             elif token.text in _CLOSING:
                 if not open_at:
                     raise self._refuse(f"{self._at(token.start)}closes no bracket")
-                found[open_at.pop()] = place
+                pairs[open_at.pop()] = place
         if open_at:
             raise self._refuse(f"{self._at(self._tokens[open_at[-1]].start)}the bracket is not closed")
-        return found
+        return pairs
 
     def _check_cost(self) -> None:
         texts = [token.text for token in self._tokens]

@@ -90,9 +90,9 @@ class GroupBudget:
         _check_choice(self.period, get_args(Period), "limits.budgets.period")
         _check_text(self.side, "limits.budgets.side")
         _check_text(self.arm, "limits.budgets.arm")
-        given: Any = self.partners
-        named = not isinstance(given, str) and all(isinstance(each, str) and each for each in given)
-        if not named or len(given) > MOST_PARTNERS:
+        partners: Any = self.partners
+        named = not isinstance(partners, str) and all(isinstance(name, str) and name for name in partners)
+        if not named or len(partners) > MOST_PARTNERS:
             raise InvalidInput(
                 f"must be a list of at most {MOST_PARTNERS} partner ids, none of them empty",
                 field="limits.budgets.partners",
@@ -215,7 +215,7 @@ class Bound(NamedTuple):
 
     def beside(self, campaign: str) -> Bound:
         """Return the bound with the other campaigns alone."""
-        return self._replace(campaigns=tuple(each for each in self.campaigns if each != campaign))
+        return self._replace(campaigns=tuple(name for name in self.campaigns if name != campaign))
 
 
 Limit = GroupBudget | Cap
@@ -249,26 +249,26 @@ class Limits:
     @property
     def every(self) -> list[Limit]:
         """The limits in the order of :data:`KINDS`."""
-        return [each for name in KINDS for each in getattr(self, name)]
+        return [limit for name in KINDS for limit in getattr(self, name)]
 
     @property
     def names(self) -> list[str]:
         """Names of the limits."""
-        return [each.name for each in self.every]
+        return [limit.name for limit in self.every]
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
         """Bound of each limit, the budgets first; without an amount where the ledger does not stop at it."""
-        return tuple(each.bound for each in self.every)
+        return tuple(limit.bound for limit in self.every)
 
     @property
     def shared(self) -> list[Limit]:
         """Limits that several campaigns have together."""
-        return [each for each in self.every if each.campaigns]
+        return [limit for limit in self.every if limit.campaigns]
 
     def only(self, chosen: Collection[Limit]) -> Limits:
         """Return some of the limits."""
-        return Limits(**{name: tuple(each for each in getattr(self, name) if each in chosen) for name in KINDS})
+        return Limits(**{name: tuple(limit for limit in getattr(self, name) if limit in chosen) for name in KINDS})
 
     @property
     def counted_by_owner(self) -> list[GroupBudget | Cap]:
@@ -294,20 +294,20 @@ class Limits:
             InvalidInput: a name that the main budget has, a side or arm that the campaign does not have, or a limit
                 that only other campaigns share.
         """
-        for each in self.shared:
-            if campaign not in each.campaigns:
+        for limit in self.shared:
+            if campaign not in limit.campaigns:
                 raise InvalidInput(
-                    f"of limit {each.name!r} must name this campaign too, {campaign!r}", field="limits.campaigns"
+                    f"of limit {limit.name!r} must name this campaign too, {campaign!r}", field="limits.campaigns"
                 )
         if budget in self.names:
             raise InvalidInput(f"{budget!r} is the main budget; choose another name", field="limits")
         if self and not sides:
             raise InvalidInput("a delivery pays nothing; leave its limits out", field="limits")
-        for field, given, known in (
-            ("limits.side", {each.side for each in self.every}, sides),
-            ("limits.budgets.arm", {each.arm for each in self.budgets}, arms),
+        for field, used, known in (
+            ("limits.side", {limit.side for limit in self.every}, sides),
+            ("limits.budgets.arm", {own_budget.arm for own_budget in self.budgets}, arms),
         ):
-            unknown = sorted(map(str, given - {None, *known}))
+            unknown = sorted(map(str, used - {None, *known}))
             if unknown:
                 raise InvalidInput(f"must be one of {sorted(known)}, got {unknown}", field=field)
 
@@ -315,12 +315,12 @@ class Limits:
         """Return the sums that a request decided ``at`` adds to: ``name|period|key``. O(limits)."""
         if not self:
             return ()
-        found = []
-        for each in self.every:
-            key = each.key(asked)
+        names = []
+        for limit in self.every:
+            key = limit.key(asked)
             if key is not None:
-                found.append(f"{each.name}|{period_of(each.period, at)}|{key}")
-        return tuple(found)
+                names.append(f"{limit.name}|{period_of(limit.period, at)}|{key}")
+        return tuple(names)
 
     def current(self, at: datetime) -> dict[str, str]:
         """Return the sum of each budget's period that contains ``at``, by the budget's name."""
@@ -328,7 +328,7 @@ class Limits:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
-        return {name: [_given(each) for each in getattr(self, name)] for name in KINDS}
+        return {name: [_given(limit) for limit in getattr(self, name)] for name in KINDS}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Limits:
@@ -339,7 +339,7 @@ class Limits:
         """
         _check_fields(data, set(KINDS), "limits")
         built: dict[str, Any] = {
-            name: tuple(_built(kind, each, f"limits.{name}") for each in data.get(name, ()))
+            name: tuple(_built(kind, fields_of, f"limits.{name}") for fields_of in data.get(name, ()))
             for name, kind in KINDS.items()
         }
         return cls(**built)
@@ -352,12 +352,12 @@ def check_alike(campaigns: Mapping[str, Limits]) -> None:
         InvalidInput: a campaign lacks a limit that another one shares with it, or describes it otherwise.
     """
     for campaign, limits in campaigns.items():
-        for each in limits.shared:
-            for other in set(each.campaigns) & set(campaigns):
-                if each not in campaigns[other].shared:
+        for limit in limits.shared:
+            for other in set(limit.campaigns) & set(campaigns):
+                if limit not in campaigns[other].shared:
                     raise InvalidInput(
                         f"of {campaign!r} is shared with {other!r}, whose file must describe it in the same way",
-                        field=f"limits.{each.name}",
+                        field=f"limits.{limit.name}",
                     )
 
 
@@ -397,7 +397,7 @@ def _given(item: Limit) -> dict[str, Any]:
 
 
 def _built(kind: type[Limit], data: Any, field: str) -> Limit:
-    _check_fields(data, {each.name for each in fields(kind)}, field)
+    _check_fields(data, {entry.name for entry in fields(kind)}, field)
     try:
         return kind(**data)
     except TypeError as error:
@@ -433,7 +433,7 @@ def _check_choice(given: object, choices: tuple[str, ...], field: str) -> None:
 
 
 def _campaigns(given: Any, field: str) -> tuple[str, ...]:
-    named = not isinstance(given, str) and all(isinstance(each, str) and each for each in given)
+    named = not isinstance(given, str) and all(isinstance(name, str) and name for name in given)
     if not named or len(set(given)) != len(given) or len(given) == 1 or len(given) > MOST_CAMPAIGNS:
         raise InvalidInput(f"must be a list of 2 to {MOST_CAMPAIGNS} different campaigns, or left out", field=field)
     return tuple(given)

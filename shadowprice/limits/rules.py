@@ -38,8 +38,8 @@ class Rule:
                 f"must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit, got {self.name!r}",
                 field="rules.name",
             )
-        given: Any = self.offers
-        if isinstance(given, str) or not all(isinstance(each, str) and each for each in given):
+        offers: Any = self.offers
+        if isinstance(offers, str) or not all(isinstance(offer, str) and offer for offer in offers):
             raise InvalidInput("must be a list of identifiers of offers", field=f"rules.{self.name}.offers")
         object.__setattr__(self, "offers", tuple(self.offers))
         _ = self.condition
@@ -51,9 +51,11 @@ class Rule:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
-        given = {"name": self.name, "expression": self.expression}
+        content = {"name": self.name, "expression": self.expression}
         return (
-            given | ({"offers": list(self.offers)} if self.offers else {}) | ({"side": self.side} if self.side else {})
+            content
+            | ({"offers": list(self.offers)} if self.offers else {})
+            | ({"side": self.side} if self.side else {})
         )
 
     @classmethod

@@ -65,12 +65,12 @@ def tightest(
         elsewhere: of these sums in the campaigns that share a limit with this one; none where one is asked alone.
     """
     least = main
-    for each in sums:
-        bound = bounds.get(name_of(each))
+    for name in sums:
+        bound = bounds.get(name_of(name))
         if bound is None:
             continue
-        others = elsewhere.get(each, Usage())
-        used = usage.get(each, Usage()).plus(*others)
+        others = elsewhere.get(name, Usage())
+        used = usage.get(name, Usage()).plus(*others)
         if bound.most_amount is not None and bound.most_amount - used.amount < least.amount:
             least = Left(bound.most_amount - used.amount, bound.name, reason_of(bound))
         full = bound.most_count is not None and used.uses >= bound.most_count
@@ -91,12 +91,12 @@ def exceeded(
 
     ``count`` 0 asks for no room in counts.
     """
-    for each in sums:
-        bound = bounds.get(name_of(each))
+    for name in sums:
+        bound = bounds.get(name_of(name))
         if bound is None:
             continue
-        others = elsewhere.get(each, Usage())
-        used = usage.get(each, Usage()).plus(*others)
+        others = elsewhere.get(name, Usage())
+        used = usage.get(name, Usage()).plus(*others)
         if bound.most_amount is not None and used.amount + amount > bound.most_amount:
             return Left(bound.most_amount - used.amount, bound.name)
         full = bound.most_count is not None and used.uses + count > bound.most_count
