@@ -266,8 +266,8 @@ class Campaign:
     @property
     def priced(self) -> tuple[str, ...]:
         """Names that have a price: the budget and the further ones, or every segment of a delivery."""
-        found = tuple(segment.name for segment in self.segments)
-        return found or (self.budget.name, *(group_budget.name for group_budget in self.group_budgets))
+        names = tuple(segment.name for segment in self.segments)
+        return names or (self.budget.name, *(group_budget.name for group_budget in self.group_budgets))
 
     @cached_property
     def group_budgets(self) -> tuple[GroupBudget, ...]:

@@ -36,15 +36,15 @@ def places_of(segments: Sequence[Segment], prices: Mapping[str, float], currency
     free = next(
         (segment for segment in segments if segment.gives_nothing), min(segments, key=lambda each: prices[each.name])
     )
-    found = []
+    places = []
     for segment in segments:
         price = prices[segment.name] - prices[free.name]
-        told = f"{'brings' if price >= 0 else 'costs'} {currency.write(abs(price))}"
+        change = f"{'brings' if price >= 0 else 'costs'} {currency.write(abs(price))}"
         # A dual price is the slope between one place fewer and one place more.
-        meaning = f"one more place in {segment.name}, and one fewer in {free.name}, {told}"
+        meaning = f"one more place in {segment.name}, and one fewer in {free.name}, {change}"
         if segment is free:
             meaning = "the other places are compared with this one"
         elif not segment.demand:
             meaning = "no place is left; the price keeps accounts out"
-        found.append(Place(segment.name, segment.demand, price, meaning))
-    return found
+        places.append(Place(segment.name, segment.demand, price, meaning))
+    return places

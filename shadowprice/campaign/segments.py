@@ -56,10 +56,10 @@ def places_left(segments: Sequence[Segment], taken: NDArray[np.int64], accounts:
         replace(segment, demand=max(0, segment.demand - int(count)))
         for segment, count in zip(segments, taken, strict=True)
     ]
-    given = [each for each in left if not each.gives_nothing]
-    rest = max(0, accounts - sum(each.demand for each in given))
-    nothing = [Segment(name=NOTHING_GIVEN, demand=rest)] if rest or len(given) < len(left) else []
-    return (*given, *nothing)
+    giving = [entry for entry in left if not entry.gives_nothing]
+    rest = max(0, accounts - sum(entry.demand for entry in giving))
+    nothing = [Segment(name=NOTHING_GIVEN, demand=rest)] if rest or len(giving) < len(left) else []
+    return (*giving, *nothing)
 
 
 def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:

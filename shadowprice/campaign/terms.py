@@ -98,7 +98,7 @@ class Terms:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, without what is left at its default; :meth:`from_dict` is the inverse."""
-        found: dict[str, Any] = {"levels": list(self.levels), "cost_basis": self.cost_basis, "weight": self.weight}
+        content: dict[str, Any] = {"levels": list(self.levels), "cost_basis": self.cost_basis, "weight": self.weight}
         more: dict[str, Any] = {
             "worth": self.worth or None,
             "most_units": self.most_units if self.most_units > 1 else None,
@@ -109,28 +109,28 @@ class Terms:
             "amounts": list(self.amounts),
             "costs": list(self.costs),
         }
-        return found | {name: value for name, value in more.items() if value not in (None, [])}
+        return content | {name: value for name, value in more.items() if value not in (None, [])}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Terms:
         """Build terms from what :meth:`to_dict` gave, checking every field."""
-        given = {name: data[name] for name in ("weight", "worth", "most_units", "ordered") if name in data}
-        given |= {name: tuple(data[name]) for name in ("amounts", "costs") if name in data}
+        optional = {name: data[name] for name in ("weight", "worth", "most_units", "ordered") if name in data}
+        optional |= {name: tuple(data[name]) for name in ("amounts", "costs") if name in data}
         return cls(
             levels=tuple(data["levels"]),
             cost_basis=data["cost_basis"],
             most_response=float(data.get("most_response", MOST_RESPONSE)),
-            segments=tuple(Segment(**each) for each in data.get("segments", [])),
+            segments=tuple(Segment(**segment_fields) for segment_fields in data.get("segments", [])),
             offers=tuple(map(str, data.get("offers", []))),
-            **given,
+            **optional,
         )
 
     def _check_amounts(self, name: str) -> None:
-        given = getattr(self, name)
-        if given and (self.segments or len(given) != len(self.levels)):
+        listed = getattr(self, name)
+        if listed and (self.segments or len(listed) != len(self.levels)):
             raise InvalidInput("must have one entry per level, and none in a delivery", field=name)
-        for each in given:
-            check_whole(each, 0, "minor units", name)
+        for amount in listed:
+            check_whole(amount, 0, "minor units", name)
 
     @property
     def control(self) -> bool:
