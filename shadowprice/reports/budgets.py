@@ -62,11 +62,11 @@ def further_budgets(
         record: the newest price.
         used: name → minor units held and paid now; by default those at the solve, which knows budgets with a plan.
     """
-    found = []
+    budgets = []
     for budget in campaign.limits.budgets:
         plan = record.plans.get(budget.name, ())
         known = len(plan) > 1
-        found.append(
+        budgets.append(
             FurtherBudget(
                 name=budget.name,
                 period=budget.period,
@@ -81,7 +81,7 @@ def further_budgets(
                 status=_status(campaign, budget, record),
             )
         )
-    return tuple(found)
+    return tuple(budgets)
 
 
 def group_of(budget: GroupBudget) -> str:

@@ -103,13 +103,13 @@ class CampaignDay:
     def graph(self) -> dict[str, int]:
         """Size of the newest graph of accounts, or of the graphs of sessions."""
         snapshots, sessions = self.training.snapshots, self.training.inputs.sessions
-        found = {"accounts": self.accounts}
+        counts = {"accounts": self.accounts}
         if sessions is not None:
             graphs = sessions.graphs
-            return found | {"sessions": graphs.sessions, "nodes of their graphs": int(graphs.row.size)}
+            return counts | {"sessions": graphs.sessions, "nodes of their graphs": int(graphs.row.size)}
         newest = snapshots[-1]
-        found |= {"on both sides": int(newest.is_side.all(axis=0).sum()), "ties": newest.edges}
-        return found | {"snapshots": len(snapshots)}
+        counts |= {"on both sides": int(newest.is_side.all(axis=0).sum()), "ties": newest.edges}
+        return counts | {"snapshots": len(snapshots)}
 
     @property
     def serving(self) -> dict[str, Any]:
@@ -191,12 +191,12 @@ class CampaignDay:
             "rows": self.rows,
             "learned_from": self.evaluation.facts,
             "evidence": {
-                each.side: {"verdict": each.verdict, "sentence": each.sentence} for each in self.evaluation.evidence
+                trial.side: {"verdict": trial.verdict, "sentence": trial.sentence} for trial in self.evaluation.evidence
             },
             "accounts": self.accounts,
             "edges": self.graph.get("ties", 0),
             "metrics": {
-                side.side: {name: _plain(found) for name, found in next(iter(side.metrics.values())).items()}
+                side.side: {name: _plain(value) for name, value in next(iter(side.metrics.values())).items()}
                 for side in self.evaluation.sides
             },
             "solve": shown.solve_summary(opening),

@@ -102,42 +102,42 @@ def evaluate_bundle(
             rows={side: file_of(training, "rows", side) for side in rows.rows},
             workspace=judging.columns,
         )
-        told = FoundWorth() if judging.worth is None else from_json(FoundWorth, judging.worth.read_bytes())
-        unclaimed = unidentified(evidence) or told.absent
+        judged_worth = FoundWorth() if judging.worth is None else from_json(FoundWorth, judging.worth.read_bytes())
+        unclaimed = unidentified(evidence) or judged_worth.absent
         stage("compute metrics and compare")
         served = load_sided(model)
         bare = served if rows.inputs.sessions is None else served.unrepaired()
-        found = evaluate(
+        evaluation = evaluate(
             bare,
             rows,
             facts=Facts(
                 # The truth of an account is that of its latest session, and these are others.
                 truth=None if dataset.sessions is not None else dataset.truth,
                 confounders=dataset.confounders,
-                evidence={each.side: each for each in evidence},
+                evidence={side_evidence.side: side_evidence for side_evidence in evidence},
             ),
             window=CampaignWindow(
                 campaign,
-                requests={side: float(each.sum()) for side, each in expected.items()},
+                requests={side: float(side_expected.sum()) for side, side_expected in expected.items()},
                 coverage=None if judging.columns is None else campaign.coverage().reading(judging.columns),
                 traffic=traffic,
             ),
             against=Comparison(
                 incumbent=None if inuse is None else load_sided(inuse),
                 required=judging.beat_uniform or inuse is not None,
-                worth=told.worth,
+                worth=judged_worth.worth,
             ),
             limits=judging.limits,
             corrections=meta["corrections"],
         )
         facts: dict[str, Mapping[str, str | int | float]] = {**dropped(dataset.tables, dataset.split).facts()}
         simulated = dataset.truth is not None
-        sides = side_reports(found, meta["recipe"], rows.offers, simulated=simulated, shown=evidence)
+        sides = side_reports(evaluation, meta["recipe"], rows.offers, simulated=simulated, shown=evidence)
         if rows.inputs.sessions is not None:
-            more, trees = _session_facts(bare, rows, campaign, float(expected["customer"].sum()), found)
+            more, trees = _session_facts(bare, rows, campaign, float(expected["customer"].sum()), evaluation)
             facts |= more
-            sides = tuple(replace(each, metrics={**each.metrics, **trees}) for each in sides)
-        verdict = found.gate.overridden(judging.override)
+            sides = tuple(replace(side_report, metrics={**side_report.metrics, **trees}) for side_report in sides)
+        verdict = evaluation.gate.overridden(judging.override)
         if not verdict.accepted:
             unclaimed = unclaimed or "the gate refused the model, so nothing is claimed of its policy"
         stage("write the report")
@@ -152,7 +152,7 @@ def evaluate_bundle(
             sides=sides,
             gate=verdict,
             campaign=campaign,
-            worth=told.worth,
+            worth=judged_worth.worth,
             notes=tuple(notes),
             absent={"worth": unclaimed} if unclaimed else {},
         )
@@ -160,8 +160,8 @@ def evaluate_bundle(
         write_report(part, page)
         write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency, part.evidence))
         figures = evaluation_metrics(part.sides) | {"accepted": float(verdict.accepted)}
-        if found.value is not None and not isinstance(found.value, str):
-            gain = found.value.flat if isinstance(found.value, WorthAt) else found.value.difference
+        if evaluation.value is not None and not isinstance(evaluation.value, str):
+            gain = evaluation.value.flat if isinstance(evaluation.value, WorthAt) else evaluation.value.difference
             figures |= {"gain": gain.value, "gain_low": gain.low, "gain_high": gain.high}
         return verdict.accepted, figures
 
@@ -172,12 +172,12 @@ def _session_facts(
     """Facts of a report that set a model of sessions beside plain baselines, and the metrics of trees by their name."""
     curves = model.curves(rows.inputs, rows.part("test"))["customer"]
     plain = baselines(curves, rows, campaign, requests)
-    told = {"best voucher for all": estimate(plain.one_voucher), "largest response first": estimate(plain.greedy)}
+    figures = {"best voucher for all": estimate(plain.one_voucher), "largest response first": estimate(plain.greedy)}
     if isinstance(found.value, AtBudget):
         own = {"this model at its price": found.value.candidate, "best mixture for all": found.value.rival}
         own["model less best mixture"] = found.value.difference
-        told = {name: estimate(each) for name, each in own.items()} | told
-    facts = {"Redemptions of the window at its budget, by held-out sessions": told}
+        figures = {name: estimate(value) for name, value in own.items()} | figures
+    facts = {"Redemptions of the window at its budget, by held-out sessions": figures}
     if plain.auc_gain is not None:
         facts["Ranking of held-out sessions"] = {"AUC less that of trees": estimate(plain.auc_gain)}
     return facts, {"trees": plain.metrics} if plain.metrics else {}
@@ -195,9 +195,12 @@ def side_reports(
 
     The slope of the evidence ``shown`` takes the place of that of all rows.
     """
-    own = {each.side for each in shown if each.slope is not None}
-    made = (_side_report(side, each, recipe, offers.get(side, ()), simulated) for side, each in found.sides.items())
-    return tuple(replace(each, slope=None) if each.side in own else each for each in made)
+    own = {side_evidence.side for side_evidence in shown if side_evidence.slope is not None}
+    made = (
+        _side_report(side, side_evaluation, recipe, offers.get(side, ()), simulated)
+        for side, side_evaluation in found.sides.items()
+    )
+    return tuple(replace(report, slope=None) if report.side in own else report for report in made)
 
 
 def _side_report(

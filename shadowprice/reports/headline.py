@@ -66,24 +66,24 @@ def worth_sentence(data: ReportData) -> str:
     if data.worth is None or "worth" in data.absent:
         return ""
     now = data.worth.at(1.0)
-    each = "" if data.campaign is None else EACH[data.campaign.budget.form]
-    told = f"With the campaign's budget of {money(now.budget, data.currency)}{each}, "
+    period = "" if data.campaign is None else EACH[data.campaign.budget.form]
+    sentence = f"With the campaign's budget of {money(now.budget, data.currency)}{period}, "
     if _same(now.lowest):
-        return f"{told}every account gets {lowest(data.campaign)}: the budget does not pay for more."
-    told += f"{over_lowest(data, now)}. {over_flat(data, now)}"
+        return f"{sentence}every account gets {lowest(data.campaign)}: the budget does not pay for more."
+    sentence += f"{over_lowest(data, now)}. {over_flat(data, now)}"
     if data.campaign is not None and data.campaign.budget.form == "total" and now.cost.low > now.budget:
         cost = f"{money(now.cost.value, data.currency)} {_bounds(now.cost, data.currency)}"
-        told += f" They cost {cost}, more than the budget: the curves expect too little."
+        sentence += f" They cost {cost}, more than the budget: the curves expect too little."
     rows, accounts = sum(data.worth.rows.values()), sum(data.worth.accounts.values())
     return (
-        f"{told} In brackets are 95 % intervals, from {number(rows)} rows of {number(accounts)} accounts that no model "
-        "had learned from."
+        f"{sentence} In brackets are 95 % intervals, from {number(rows)} rows of {number(accounts)} accounts that no "
+        "model had learned from."
     )
 
 
 def over_lowest(data: ReportData, at: WorthAt) -> str:
     """Difference to the lowest level for every request at a budget, with the reason where it is a loss."""
-    wrong = any(each.verdict == "wrong way" for each in data.evidence)
+    wrong = any(trial.verdict == "wrong way" for trial in data.evidence)
     why = "the trial shows fewer where more is offered" if wrong else "its curves expect a gain that these rows lack"
     return _more(at.lowest, value_unit(data), f"{lowest(data.campaign)} for every request", why)
 
@@ -94,8 +94,8 @@ def over_flat(data: ReportData, at: WorthAt) -> str:
         return f"So does {FLAT}."
     if at.flat.low > 0:
         return f"That is {rounded(at.flat.value)} more {interval(at.flat)} than {FLAT}."
-    told = _more(at.flat, value_unit(data), FLAT, "the accounts that it prefers gain less than others")
-    return f"{told[0].upper()}{told[1:]}."
+    sentence = _more(at.flat, value_unit(data), FLAT, "the accounts that it prefers gain less than others")
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def value_unit(data: ReportData) -> str:
@@ -144,8 +144,8 @@ def _more(found: Estimate, unit: str, other: str, why: str) -> str:
     if found.high < 0:
         fewer = f"{rounded(-found.value)} fewer {unit} {interval(found)}"
         return f"personal incentives bring {fewer} than {other}: {why}"
-    told = f"it is not shown that personal incentives bring more {unit} than {other}"
-    return f"{told}: the difference of {signed(found.value)} {interval(found)} may be chance"
+    doubt = f"it is not shown that personal incentives bring more {unit} than {other}"
+    return f"{doubt}: the difference of {signed(found.value)} {interval(found)} may be chance"
 
 
 def _same(found: Estimate) -> bool:
@@ -226,13 +226,13 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
 
 def change_sentence(side: SideReport, currency: Currency) -> str:
     """Changes of the hazard rate of a side, in words."""
-    found = side.hazard
-    if found is None:
+    hazard = side.hazard
+    if hazard is None:
         return ""
-    if found.at.size == 0:
+    if hazard.at.size == 0:
         return "The hazard rate shows no change point: one rate fits all incentives."
-    edges = found.segments.edges
-    rates = found.segments.hazard
+    edges = hazard.segments.edges
+    rates = hazard.segments.hazard
     turns = [
         f"{money(at, currency)} (rate {_times(before, after)})"
         for at, before, after in zip(edges[1:-1], rates[:-1], rates[1:], strict=True)

@@ -48,9 +48,9 @@ def loop_sentence(loop: Mapping[str, Any], currency: Currency) -> str:
 
 def loop_facts(days: Sequence[LoopDay]) -> dict[str, str | int | float]:
     """Return label → figure of the report's part about the data and the run."""
-    found = loop_summary(days)
-    facts: dict[str, str | int | float] = {"days": found["days"], "retrained models": found["models_taken"]}
+    summary = loop_summary(days)
+    facts: dict[str, str | int | float] = {"days": summary["days"], "retrained models": summary["models_taken"]}
     for way, name in NAMES.items():
-        facts[f"true value, {way}"] = round(found["value"][name])
-        facts[f"spend of the budget, {way}"] = f"{found['spend'][name] / found['budget']:.1%}"
+        facts[f"true value, {way}"] = round(summary["value"][name])
+        facts[f"spend of the budget, {way}"] = f"{summary['spend'][name] / summary['budget']:.1%}"
     return facts

@@ -114,18 +114,18 @@ def segments_of(accounts: pd.DataFrame, model: Mapping[Side, NamedCurves]) -> Se
         accounts: the account table.
         model: side → curves of its accounts.
     """
-    found: dict[Side, Mapping[str, str]] = {}
+    names_of: dict[Side, Mapping[str, str]] = {}
     for side, who in model.items():
         own = accounts[accounts["side"] == side].sort_values("snapshot_ts").drop_duplicates("account_id", keep="last")
         column = next((c for c in own.columns if c.startswith("c_") and 2 <= own[c].nunique() <= MOST_SEGMENTS), None)
         if column is None:
             names = thirds(who.curves.response[0])
-            found[side] = dict(zip(who.account_id.tolist(), names.tolist(), strict=True))
+            names_of[side] = dict(zip(who.account_id.tolist(), names.tolist(), strict=True))
         else:
             known = own[own[column].notna()]
             values = column.removeprefix("c_") + " " + known[column].astype(str)
-            found[side] = dict(zip(known["account_id"].astype(str), values, strict=True))
-    return found
+            names_of[side] = dict(zip(known["account_id"].astype(str), values, strict=True))
+    return names_of
 
 
 def thirds(response: NDArray[np.float32]) -> NDArray[np.str_]:

@@ -51,20 +51,21 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
     ``least`` names the level that responses are counted from.
     """
     shown = [answer for answer in answers if np.isfinite(answer.added.value)]
-    x = np.array([each.budget for each in shown])
+    x = np.array([point.budget for point in shown])
     with svg.figure(10.6, 3.4, ncols=2) as (drawn, (value, price)):
-        for axes, found, factor in (
-            (value, [each.added for each in shown], 1.0),
-            (price, [each.price for each in shown], float(currency.unit)),
+        for axes, estimates, factor in (
+            (value, [point.added for point in shown], 1.0),
+            (price, [point.price for point in shown], float(currency.unit)),
         ):
             y, low, high = (
-                factor * np.array([getattr(each, name) for each in found]) for name in ("value", "low", "high")
+                factor * np.array([getattr(estimate, name) for estimate in estimates])
+                for name in ("value", "low", "high")
             )
             axes.fill_between(x, low, np.where(np.isfinite(high), high, y), color=svg.MODEL, alpha=0.2, linewidth=0)
             axes.plot(x, y, color=svg.MODEL, linewidth=2.2)
             axes.axvline(current, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
-            for each, at, middle in zip(shown, x, y, strict=True):
-                svg.tell(axes, at, middle, f"{money(each.budget, currency)}: {number(float(middle))}")
+            for point, at, middle in zip(shown, x, y, strict=True):
+                svg.tell(axes, at, middle, f"{money(point.budget, currency)}: {number(float(middle))}")
             here = np.flatnonzero(np.isclose(x, current))
             axes.plot(x[here], y[here], "o", color=svg.BUDGET, markersize=6)
             axes.set_ylim(0, 1.12 * float(np.nanmax(y, initial=0.0)) or 1.0)
@@ -122,7 +123,7 @@ def worth_curve(found: Worth, unit: str, currency: Currency, least: str = LOWEST
 
 def _banded(axes: Axes, x: NDArray[np.float64], found: Sequence[Estimate], **line: Any) -> None:
     """Draw a line with its band."""
-    value, low, high = (np.array([getattr(each, name) for each in found]) for name in ("value", "low", "high"))
+    value, low, high = (np.array([getattr(estimate, name) for estimate in found]) for name in ("value", "low", "high"))
     axes.fill_between(x, low, high, color=svg.MODEL, alpha=0.2, linewidth=0)
     axes.plot(x, value, color=svg.MODEL, linewidth=2.4, **line)
 

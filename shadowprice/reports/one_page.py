@@ -51,7 +51,7 @@ def render_one_page(data: ReportData, report: str) -> str:
         .render(
             data=data,
             report=report,
-            brought=[f"{_people(each.side)}: {VERDICT.sub('', each.sentence)}" for each in data.evidence],
+            brought=[f"{_people(trial.side)}: {VERDICT.sub('', trial.sentence)}" for trial in data.evidence],
             given=given(data),
             worth_it=worth_it(data),
             budgets=budgets(data),
@@ -75,32 +75,34 @@ def worth_it(data: ReportData) -> Answer:
     it is worth it where the return on what is paid is above the campaign's least, or above 1, by its interval.
     """
     data = data.told()
-    if data.evidence and all(each.verdict == "wrong way" for each in data.evidence):
+    if data.evidence and all(trial.verdict == "wrong way" for trial in data.evidence):
         return Answer("No", "The trial shows fewer responses where the incentive is larger.")
-    open_questions = [each for each in data.evidence if each.verdict != "identified"]
+    open_questions = [trial for trial in data.evidence if trial.verdict != "identified"]
     plans = " ".join(
         f"A trial that would tell: {open_question.plan}" for open_question in open_questions if open_question.plan
     )
     if data.worth is None or "worth" in data.absent:
         reason = data.absent.get("worth") or "the trial does not show what incentives bring"
-        told = f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip()
+        sentence = f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip()
         # The first note of a refused run is what is served until then.
-        return Answer("Unknown", f"{told} {data.notes[0]}" if data.refused and data.notes else told)
+        return Answer("Unknown", f"{sentence} {data.notes[0]}" if data.refused and data.notes else sentence)
     now, least = data.worth.at(1.0), f"{lowest(data.campaign)} for every request"
     if now.lowest.high < 0:
         return Answer("No", f"The policy brings fewer {value_unit(data)} than {least}.")
     if not now.lowest.low > 0:
-        told = f"It is not shown that the policy brings more {value_unit(data)} than {least}. More accounts would tell."
-        return Answer("Unknown", f"{told} {plans}".strip())
+        sentence = (
+            f"It is not shown that the policy brings more {value_unit(data)} than {least}. More accounts would tell."
+        )
+        return Answer("Unknown", f"{sentence} {plans}".strip())
     if data.campaign is not None and data.campaign.in_money:
         return _returns(data, data.campaign, now, plans)
     if now.each is None:
         shown = "Extra responses are shown; the cost of one is too uncertain to be named."
         return Answer("Unknown", f"{shown} {_personal(now.flat)} {plans}".strip())
-    value, low, high = (wording.money(each, data.currency) for each in (now.each.value, now.each.low, now.each.high))
+    value, low, high = (wording.money(bound, data.currency) for bound in (now.each.value, now.each.low, now.each.high))
     word = f"Yes, if one extra response is worth more than {value} to you"
-    told = f"That is what one costs at today's budget (95 % interval {low} to {high})."
-    return Answer(word, f"{told} {_personal(now.flat)} {plans}".strip())
+    sentence = f"That is what one costs at today's budget (95 % interval {low} to {high})."
+    return Answer(word, f"{sentence} {_personal(now.flat)} {plans}".strip())
 
 
 def _returns(data: ReportData, campaign: Campaign, now: WorthAt, plans: str) -> Answer:
@@ -113,17 +115,19 @@ def _returns(data: ReportData, campaign: Campaign, now: WorthAt, plans: str) -> 
         return Answer("Yes", f"The policy brings more {value_unit(data)} and costs no more. {_personal(now.flat)}")
     # Cost per unit of value, upside down: a cost that may be nothing returns without end.
     low, value, high = (
-        data.currency.unit / each if each > 0 else math.inf for each in (now.each.high, now.each.value, now.each.low)
+        data.currency.unit / bound if bound > 0 else math.inf for bound in (now.each.high, now.each.value, now.each.low)
     )
-    mean, least_of, most = (wording.money(data.currency.unit * each, data.currency) for each in (value, low, high))
+    mean, least_of, most = (wording.money(data.currency.unit * amount, data.currency) for amount in (value, low, high))
     most = most if math.isfinite(high) else "more"
-    told = f"Each {one} that is paid returns {mean} of {campaign.objective} (95 % interval {least_of} to {most})"
+    sentence = f"Each {one} that is paid returns {mean} of {campaign.objective} (95 % interval {least_of} to {most})"
     if low >= least:
-        return Answer("Yes", f"{told}. {_personal(now.flat)}")
+        return Answer("Yes", f"{sentence}. {_personal(now.flat)}")
     if high < least:
-        return Answer("No", f"{told}: less than the {wording.money(data.currency.unit * least, data.currency)} asked.")
+        return Answer(
+            "No", f"{sentence}: less than the {wording.money(data.currency.unit * least, data.currency)} asked."
+        )
     asked = f"It is not shown that this is the {wording.money(data.currency.unit * least, data.currency)} asked."
-    return Answer("Unknown", f"{told}. {asked} {plans}".strip())
+    return Answer("Unknown", f"{sentence}. {asked} {plans}".strip())
 
 
 def _personal(flat: Estimate) -> str:
@@ -138,27 +142,27 @@ def budgets(data: ReportData) -> list[Budget]:
     """Say what the campaign's budget, and 20 % less or more, would bring; empty where nothing is claimed."""
     if data.worth is None or "worth" in data.absent:
         return []
-    now, found = data.worth.at(1.0), []
+    now, rows = data.worth.at(1.0), []
     for name, share in SHARES.items():
         point = data.worth.at(share)
-        told = over_lowest(data, point)
-        told = f"{told[0].upper()}{told[1:]}. "
+        sentence = over_lowest(data, point)
+        sentence = f"{sentence[0].upper()}{sentence[1:]}. "
         change, paid = point.lowest.value - now.lowest.value, point.cost.value - now.cost.value
         if point is now:
-            told += over_flat(data, now)
+            sentence += over_flat(data, now)
         elif point.lowest.low > 0 and change * paid > 0:
             more, costs = ("more", "costs") if change > 0 else ("fewer", "saves")
-            each = wording.money(paid / change, data.currency)
-            told += f"That is {wording.rounded(abs(change))} {more} than today; each of them {costs} {each}."
-        found.append(Budget(name, wording.money(point.budget, data.currency), told.strip()))
-    return found
+            unit_cost = wording.money(paid / change, data.currency)
+            sentence += f"That is {wording.rounded(abs(change))} {more} than today; each of them {costs} {unit_cost}."
+        rows.append(Budget(name, wording.money(point.budget, data.currency), sentence.strip()))
+    return rows
 
 
 def given(data: ReportData) -> dict[str, str]:
     """Say which incentive most requests of each segment got, and the segment's share of the money."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     if data.mix is None:
-        return found
+        return facts
     for side in data.mix.sides():
         names, cells = level_names(data, side), data.mix.by(side, "segment", "level")
         for segment, rows in cells.groupby("segment"):
@@ -167,8 +171,8 @@ def given(data: ReportData) -> dict[str, str]:
             name = names[int(level[most])] if level[most] >= 0 else "nothing"
             share = wording.percent(float(requests[most] / requests.sum()), 0)
             paid = wording.percent(float(rows["cost"].sum() / max(data.mix.cost.sum(), 1)), 0)
-            found[f"{_people(side)}, {segment!s}"] = f"{share} got {name}; {paid} of all that was paid"
-    return found
+            facts[f"{_people(side)}, {segment!s}"] = f"{share} got {name}; {paid} of all that was paid"
+    return facts
 
 
 def on_plan(data: ReportData) -> str:
@@ -178,33 +182,33 @@ def on_plan(data: ReportData) -> str:
     run = data.scenarios[0]
     ours = run.policies[0]
     paid, limit = wording.money(run.used(ours), data.currency), wording.money(run.budget.limit, data.currency)
-    each = "of its budget of" if run.budget.form == "total" else f"{EACH[run.budget.form].strip()}, of at most"
+    allotted = "of its budget of" if run.budget.form == "total" else f"{EACH[run.budget.form].strip()}, of at most"
     word = "No" if run.overspent(ours) else "Yes"
     day = "a rehearsed day, with drawn outcomes," if run.simulated else "the day"
-    return f"{word}: {day} paid {paid} {each} {limit}. The console shows the running campaign."
+    return f"{word}: {day} paid {paid} {allotted} {limit}. The console shows the running campaign."
 
 
 def checks(data: ReportData) -> Iterator[tuple[bool, str]]:
     """Yield what the figures rest on: whether it holds, and a sentence."""
-    for each in data.evidence:
-        if each.sample_ratio_p is not None:
-            held = each.sample_ratio_p >= IMBALANCE
-            yield held, f"{_people(each.side)}: the groups have {'' if held else 'not '}the sizes that were planned."
-        if each.balance is not None:
-            held = each.balance.p_value >= IMBALANCE
-            yield held, f"{_people(each.side)}: before the trial the groups were {'' if held else 'not '}alike."
+    for trial in data.evidence:
+        if trial.sample_ratio_p is not None:
+            held = trial.sample_ratio_p >= IMBALANCE
+            yield held, f"{_people(trial.side)}: the groups have {'' if held else 'not '}the sizes that were planned."
+        if trial.balance is not None:
+            held = trial.balance.p_value >= IMBALANCE
+            yield held, f"{_people(trial.side)}: before the trial the groups were {'' if held else 'not '}alike."
     if data.gate is not None:
         broken = len(data.gate.broken)
-        told = (
+        sentence = (
             "The model passed all its checks."
             if data.gate.passed
             else f"The model does not meet {broken} of its rules."
         )
-        yield data.gate.passed, told
+        yield data.gate.passed, sentence
     if data.worth is not None and "worth" not in data.absent:
         rows, accounts = sum(data.worth.rows.values()), sum(data.worth.accounts.values())
-        told = f"Judged on {wording.number(rows)} rows of {wording.number(accounts)} accounts"
-        yield True, f"{told} that no model had learned from."
+        sentence = f"Judged on {wording.number(rows)} rows of {wording.number(accounts)} accounts"
+        yield True, f"{sentence} that no model had learned from."
     published = [solve for solve in data.solves if solve.published]
     if published:
         proven = all(solve.certificate.startswith("certified") for solve in published)

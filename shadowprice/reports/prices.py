@@ -72,36 +72,36 @@ def price_of(campaign: Campaign, record: PriceRecord) -> float:
 
 def changes(campaign: Campaign, records: Sequence[PriceRecord]) -> list[Change]:
     """Every record with the reasons of its change, in the order of ``records``."""
-    found = []
+    rows = []
     for before, record in zip([None, *records], records, strict=False):
         price, last = price_of(campaign, record), None if before is None else price_of(campaign, before)
         relative = price / last - 1 if before is not None and last and record.window == before.window else None
-        found.append(Change(record, price, relative, reasons(campaign, before, record), certificate(campaign, record)))
-    return found
+        rows.append(Change(record, price, relative, reasons(campaign, before, record), certificate(campaign, record)))
+    return rows
 
 
 def reasons(campaign: Campaign, before: PriceRecord | None, record: PriceRecord) -> tuple[str, ...]:
     """Inputs of a solve that differ from those of the solve before, in words."""
     if before is None:
         return ("first price that is kept",)
-    found = [remark(record, campaign)] if record.status == KEPT else []
+    causes = [remark(record, campaign)] if record.status == KEPT else []
     if record.window != before.window:
-        found.append("a new window")
+        causes.append("a new window")
     if record.model_version != before.model_version:
-        found.append(f"new model {record.model_version}")
+        causes.append(f"new model {record.model_version}")
     if record.remaining <= 0:
-        found.append("the budget is used up")
+        causes.append("the budget is used up")
     if abs(record.pacing_error) >= NOTABLE:
         more = "more" if record.pacing_error > 0 else "less"
-        found.append(f"{percent(abs(record.pacing_error))} {more} was paid than planned")
+        causes.append(f"{percent(abs(record.pacing_error))} {more} was paid than planned")
     traffic, earlier = record.requests + record.expected, before.requests + before.expected
     if record.window == before.window and earlier > 0 and abs(traffic / earlier - 1) >= NOTABLE:
         more = "more" if traffic > earlier else "fewer"
-        found.append(f"{percent(abs(traffic / earlier - 1))} {more} requests are expected in the window")
+        causes.append(f"{percent(abs(traffic / earlier - 1))} {more} requests are expected in the window")
     if abs(record.spend_ratio / before.spend_ratio - 1) >= NOTABLE:
         ratio = number(record.spend_ratio, 3)
-        found.append(f"the spend per expected unit changed from {number(before.spend_ratio, 3)} to {ratio}")
-    return tuple(found) or ("solved again; the inputs are as planned",)
+        causes.append(f"the spend per expected unit changed from {number(before.spend_ratio, 3)} to {ratio}")
+    return tuple(causes) or ("solved again; the inputs are as planned",)
 
 
 def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
@@ -142,16 +142,16 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
             ("solved at (UTC)", "version", f"price {per_one}", "change", "paid", "off its plan", "reasons"),
             [
                 (
-                    f"{each.record.solved_at:%Y-%m-%d %H:%M}",
-                    str(each.record.version),
-                    number(currency.unit * each.price),
-                    MISSING if each.change is None else percent(each.change),
-                    money(each.record.spent),
-                    percent(each.record.pacing_error),
-                    "; ".join(each.reasons),
+                    f"{change.record.solved_at:%Y-%m-%d %H:%M}",
+                    str(change.record.version),
+                    number(currency.unit * change.price),
+                    MISSING if change.change is None else percent(change.change),
+                    money(change.record.spent),
+                    percent(change.record.pacing_error),
+                    "; ".join(change.reasons),
                 )
-                for each in shown
-                if each.record.window == record.window
+                for change in shown
+                if change.record.window == record.window
             ],
         ),
     ]
@@ -162,17 +162,17 @@ def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> lis
     """Table of the further budgets; nothing without one."""
     rows = [
         (
-            each.name,
-            f"{'at least ' if each.floor else ''}{currency.write(each.limit)}{each.each} in "
-            f"{'each ' if each.period != 'campaign' else 'the '}{each.period}",
-            each.group.replace("|", "\\|"),
-            currency.write(each.used),
-            currency.write(each.plan),
-            number(currency.unit * campaign.told_in * each.price),
-            percent(each.error),
-            each.status,
+            budget.name,
+            f"{'at least ' if budget.floor else ''}{currency.write(budget.limit)}{budget.each} in "
+            f"{'each ' if budget.period != 'campaign' else 'the '}{budget.period}",
+            budget.group.replace("|", "\\|"),
+            currency.write(budget.used),
+            currency.write(budget.plan),
+            number(currency.unit * campaign.told_in * budget.price),
+            percent(budget.error),
+            budget.status,
         )
-        for each in further_budgets(campaign, record)
+        for budget in further_budgets(campaign, record)
     ]
     names = (
         "budget",

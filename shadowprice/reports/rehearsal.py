@@ -51,14 +51,14 @@ def solve_sentence(solves: Sequence[Solve]) -> str:
     if not solves:
         return ""
     published = [solve for solve in solves if solve.published]
-    told = f"{len(solves)} solves, {len(published)} published."
+    sentence = f"{len(solves)} solves, {len(published)} published."
     if published:
         gap, excess = max(solve.gap for solve in published), max(solve.violation for solve in published)
-        told += (
+        sentence += (
             f" Largest relative gap between what was reached and the upper bound: {number(gap, 3)};"
             f" largest excess over a limit: {number(excess, 3)} (≤ 0 is within)."
         )
-    return told
+    return sentence
 
 
 def mean_price(run: Scenario, policy: Policy) -> float:

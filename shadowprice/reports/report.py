@@ -87,9 +87,9 @@ def _figures(data: ReportData) -> dict[str, str]:
         figures |= {
             f"mix-{side}": money_figures.mix(data.mix, side, level_names(data, side), unit) for side in data.mix.sides()
         }
-    for found in data.evidence:
-        if any(level.difference for level in found.levels):
-            figures[f"effect-{found.side}"] = response_figures.effect(found, data.currency)
+    for trial in data.evidence:
+        if any(level.difference for level in trial.levels):
+            figures[f"effect-{trial.side}"] = response_figures.effect(trial, data.currency)
     for side in data.sides:
         name, levels = side.side, side.levels
         if levels is not None:
@@ -136,7 +136,7 @@ def environment(data: ReportData) -> Environment:
         "against": rehearsal.against,
         "budget_heading": rehearsal.budget_heading,
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
-        "trial_slope": lambda side: next((each.slope for each in data.evidence if each.side == side), None),
+        "trial_slope": lambda side: next((trial.slope for trial in data.evidence if trial.side == side), None),
         "evidence_table": lambda found: texts.evidence_table(found, data.currency),
         "evidence_notes": lambda found: texts.evidence_notes(found, data.currency),
         "evidence_facts": texts.evidence_facts,
@@ -166,7 +166,7 @@ def level_names(data: ReportData, side: str) -> Sequence[str]:
 
 def metric_names(side: SideReport) -> list[str]:
     """Names of all metrics of a side's models, in the order of first appearance."""
-    return list(dict.fromkeys(name for found in side.metrics.values() for name in found))
+    return list(dict.fromkeys(name for figures in side.metrics.values() for name in figures))
 
 
 def under(told: str) -> Markup:

@@ -47,7 +47,7 @@ def response_by_level(
             axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model", **line)
         _bars(axes, x, scale * found.observed, scale * found.low, scale * found.high, "observed, 95 % interval")
         drawn_too = found.predicted if model else None
-        known = [scale * each for each in (found.low, found.high, drawn_too, found.truth) if each is not None]
+        known = [scale * mean for mean in (found.low, found.high, drawn_too, found.truth) if mean is not None]
         axes.set_ylim(*(ends := svg.shows_change(np.concatenate(known))))
         shown = "" if offers else f"Incentive, {unit}"
         axes.set(xlabel=shown, ylabel=f"Response, {label}{', not from 0' if ends[0] > 0 else ''}")
@@ -83,8 +83,8 @@ def effect(found: SideEvidence, currency: Currency) -> str:
         axes.margins(x=0.12)
         _amounts(axes, x, [level.written(currency) for level in levels], apart=0.15)
         svg.ticks(axes, "y", number)
-        told = f"Response of {found.side}s above that at {found.lowest.written(currency)}, by incentive"
-        return svg.to_svg(drawn, f"effect-{found.side}", told)
+        title = f"Response of {found.side}s above that at {found.lowest.written(currency)}, by incentive"
+        return svg.to_svg(drawn, f"effect-{found.side}", title)
 
 
 def hazard_by_level(

@@ -127,13 +127,13 @@ def pacing_summary(
 def closing_lines(summary: Mapping[str, Any]) -> list[str]:
     """Outcome of a run in words, from its summary: first the evidence, then the rehearsal."""
     pacing, currency = summary["pacing"], Currency.of(summary["currency"])
-    told = (
+    sentence = (
         f"rehearsal: paid {money(pacing['spend'], currency)} of {money(pacing['allowance'], currency)} in "
         f"{pacing['hours']} hours"
     )
     if pacing["incremental_share"] is not None and gained(pacing):
-        told += f", {percent(pacing['incremental_share'])} of the extra value possible in hindsight"
-    return [summary["worth"]["sentence"], f"{told} (simulated outcomes)"]
+        sentence += f", {percent(pacing['incremental_share'])} of the extra value possible in hindsight"
+    return [summary["worth"]["sentence"], f"{sentence} (simulated outcomes)"]
 
 
 def gained(pacing: Mapping[str, Any]) -> bool:
@@ -145,10 +145,10 @@ def gained(pacing: Mapping[str, Any]) -> bool:
 def worth_summary(data: ReportData) -> dict[str, Any]:
     """The ``worth`` part of summary.json; of a worth that is not claimed only the reason."""
     data = data.told()
-    found = data.worth
-    if found is None or "worth" in data.absent:
+    worth = data.worth
+    if worth is None or "worth" in data.absent:
         return {"sentence": data.absent.get("worth", "what personalizing is worth was not estimated")}
-    return {"sentence": worth_sentence(data), "unit": value_unit(data), **json.loads(to_json(found))}
+    return {"sentence": worth_sentence(data), "unit": value_unit(data), **json.loads(to_json(worth))}
 
 
 def exploration_summary(found: ExplorationReport) -> dict[str, Any]:

@@ -23,17 +23,21 @@ def evaluation_markdown(
     """Markdown of an evaluation: evidence, gate, metrics of every model, response by level, change points."""
     unit = currency or Currency()
     parts = ["# Evaluation"]
-    for found in evidence:
-        parts += [f"## What the trial shows of {found.side}s", found.sentence, _table(*evidence_table(found, unit))]
+    for trial in evidence:
+        parts += [
+            f"## What the trial shows of {trial.side}s",
+            trial.sentence,
+            _table(*evidence_table(trial, unit)),
+        ]
     if gate is not None:
         parts.append(str(gate))
     for side in sides:
         parts.append(f"## {side.side.capitalize()}s" + (" (simulated responses)" if side.simulated else ""))
         if side.metrics:
-            names = list(dict.fromkeys(name for found in side.metrics.values() for name in found))
+            names = list(dict.fromkeys(name for figures in side.metrics.values() for name in figures))
             rows = [
-                [model, *(estimate(found[name]) if name in found else "–" for name in names)]
-                for model, found in side.metrics.items()
+                [model, *(estimate(figures[name]) if name in figures else "–" for name in names)]
+                for model, figures in side.metrics.items()
             ]
             parts.append(_table(["model", *names], rows))
         if side.hazard is not None:
@@ -89,10 +93,10 @@ def evidence_facts(found: SideEvidence) -> dict[str, str]:
     if found.sample_ratio_p is not None:
         facts["Shares are those planned"] = _held(found.sample_ratio_p, 0.001)
     if found.balance is not None:
-        each = found.balance
+        balance = found.balance
         facts["Accounts were alike before"] = (
-            f"{_held(each.p_value, 0.001)}; {each.features} features, most different: {each.worst} "
-            f"({signed(each.difference, 2)} standard deviations)"
+            f"{_held(balance.p_value, 0.001)}; {balance.features} features, most different: {balance.worst} "
+            f"({signed(balance.difference, 2)} standard deviations)"
         )
     weighted = ", weighted by inverse propensity" if found.weighted else ""
     facts["Rows"] = (
@@ -115,7 +119,7 @@ def _shown(found: Estimate | None, digits: int | None, unit: str = "%", *, sign:
         return MISSING
     scale, decimals = (1.0, 3) if digits is None else (100.0, digits)
     value, low, high = (
-        f"{scale * each:.{decimals}f}".replace("-", "−") for each in (found.value, found.low, found.high)
+        f"{scale * bound:.{decimals}f}".replace("-", "−") for bound in (found.value, found.low, found.high)
     )
     plus = "+" if sign and found.value > 0 else ""
     return f"{plus}{value}{'' if digits is None else f' {unit}'} [{low}, {high}]"
@@ -131,15 +135,15 @@ def evaluation_metrics(sides: Sequence[SideReport]) -> dict[str, float]:
     """Flat numbers of the model in use: ``customer_auc``, ``customer_auc_low``, ``customer_auc_high``, …"""
     flat: dict[str, float] = {}
     for side in sides:
-        for name, found in next(iter(side.metrics.values()), {}).items():
-            if isinstance(found, Estimate):
+        for name, figure in next(iter(side.metrics.values()), {}).items():
+            if isinstance(figure, Estimate):
                 flat |= {
-                    f"{side.side}_{name}": found.value,
-                    f"{side.side}_{name}_low": found.low,
-                    f"{side.side}_{name}_high": found.high,
+                    f"{side.side}_{name}": figure.value,
+                    f"{side.side}_{name}_low": figure.low,
+                    f"{side.side}_{name}_high": figure.high,
                 }
             else:
-                flat[f"{side.side}_{name}"] = float(found)
+                flat[f"{side.side}_{name}"] = float(figure)
     return flat
 
 
@@ -172,7 +176,7 @@ def _cell(text: str) -> str:
 
 def unidentified(evidence: Sequence[SideEvidence]) -> str:
     """Reason why no budget has a known value; empty where the effect of each side is identified."""
-    sides = [f"{each.side}s" for each in evidence if each.verdict != "identified"]
+    sides = [f"{trial.side}s" for trial in evidence if trial.verdict != "identified"]
     if not sides:
         return ""
     return (
