@@ -53,7 +53,7 @@ class Dropped:
 
     def facts(self) -> dict[str, dict[str, int]]:
         """Group → label → number, as the report shows them; reasons without rows are left out."""
-        found = {}
+        rows_of = {}
         for side, rows in self.sides.items():
             counts = {
                 "offers": rows.offers,
@@ -64,11 +64,11 @@ class Dropped:
                 "learned from and judged on": rows.learned,
             }
             kept = ("offers", "learned from and judged on")
-            found[f"rows of {side}s"] = {name: rows for name, rows in counts.items() if rows or name in kept}
+            rows_of[f"rows of {side}s"] = {name: rows for name, rows in counts.items() if rows or name in kept}
         ties = {"dropped, no profile at the time": self.early_ties, "after the last profile": self.late_ties}
         if any(ties.values()):
-            found["rows of ties"] = {"ties": self.ties} | {name: rows for name, rows in ties.items() if rows}
-        return found
+            rows_of["rows of ties"] = {"ties": self.ties} | {name: rows for name, rows in ties.items() if rows}
+        return rows_of
 
 
 def dropped(tables: Tables, split: Split | None = None) -> Dropped:

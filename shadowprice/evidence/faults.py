@@ -50,9 +50,9 @@ def refuse_faults(
             continue
         read = read_rows(tables, side)
         if read.level.size:
-            found = shares(read.level, read.propensity, len(terms.levels), read.account)
-            if found.p_value is not None and found.p_value < CHANCE:
-                problems.add("exposure", "propensity", _mismatch(side, terms.names(currency), found, read.level.size))
+            ratio = shares(read.level, read.propensity, len(terms.levels), read.account)
+            if ratio.p_value is not None and ratio.p_value < CHANCE:
+                problems.add("exposure", "propensity", _mismatch(side, terms.names(currency), ratio, read.level.size))
     counted = dropped(tables, split)
     refuse_dropped(counted, problems)
     problems.refuse()

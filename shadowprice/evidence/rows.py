@@ -70,8 +70,8 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
         ORDER BY l.{ROW}"""
     # Partners of which there is one for each account are no second way of clusters.
     with tables.connect(threads=1) as db:
-        found = db.sql(query).fetchnumpy()
-    columns = {name: np.ma.getdata(column) for name, column in found.items()}
+        fetched = db.sql(query).fetchnumpy()
+    columns = {name: np.ma.getdata(column) for name, column in fetched.items()}
     partner = columns["partner"].astype(np.int64)
     return Rows(
         row=columns[ROW].astype(np.int64),
@@ -96,7 +96,7 @@ def read_features(tables: Tables, side: Side) -> pd.DataFrame:
     with tables.connect() as db:
         ((accounts,),) = db.sql(f"SELECT count(DISTINCT account_id) FROM exposure WHERE side = '{side}'").fetchall()
         part = int(1e9 * min(1.0, COMPARED_ACCOUNTS / max(accounts, 1)))
-        found: pd.DataFrame = db.sql(f"""
+        frame: pd.DataFrame = db.sql(f"""
             SELECT l.{ROW}{columns}
             FROM (
                 SELECT * FROM ({labels_query(tables, side)}) WHERE md5_number_lower(account_id) % 1000000000 < {part}
@@ -104,5 +104,5 @@ def read_features(tables: Tables, side: Side) -> pd.DataFrame:
             ASOF LEFT JOIN (SELECT * FROM account WHERE side = '{side}') AS a
             ON l.account_id = a.account_id AND l.decided_at >= a.snapshot_ts
             ORDER BY l.{ROW}""").df()
-    kept = [name for name in names if found[name].notna().any()]
-    return found.set_index(ROW)[kept]
+    kept = [name for name in names if frame[name].notna().any()]
+    return frame.set_index(ROW)[kept]

@@ -63,8 +63,8 @@ def _drawn(found: SideEvidence) -> str:
     if found.verdict == "wrong way":
         falls = "the response falls with the incentive" if found.ordered else "an offer lowers the response"
         return f"The wrong way: {falls}."
-    told = "Not identified: the log does not show that the incentive raises the response. "
-    return f"{told}{_chance(found.shown)}".rstrip()
+    sentence = "Not identified: the log does not show that the incentive raises the response. "
+    return f"{sentence}{_chance(found.shown)}".rstrip()
 
 
 def _cells(found: SideEvidence, currency: Currency, confounders: Sequence[str]) -> str:
@@ -99,11 +99,11 @@ def _change(found: SideEvidence, difference: Estimate) -> str:
     """A difference of responses with its interval."""
     word = "less" if difference.value < 0 else "more"
     if found.side != "customer":
-        told = f"{abs(difference.value):.3g} {word}", f"{difference.low:.3g} to {difference.high:.3g}"
+        parts = f"{abs(difference.value):.3g} {word}", f"{difference.low:.3g} to {difference.high:.3g}"
     else:
         low, high = (f"{100 * bound:.{found.decimals}f}" for bound in (difference.low, difference.high))
-        told = f"{100 * abs(difference.value):.{found.decimals}f} points {word}", f"{low} to {high} points"
-    return f"{told[0]} (95 % interval {told[1]})".replace("-", "−")
+        parts = f"{100 * abs(difference.value):.{found.decimals}f} points {word}", f"{low} to {high} points"
+    return f"{parts[0]} (95 % interval {parts[1]})".replace("-", "−")
 
 
 def _each(top: LevelEvidence, currency: Currency) -> str:

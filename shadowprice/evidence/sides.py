@@ -71,14 +71,14 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
         believed = np.minimum(believed, MOST_RESPONSE)
     variance = believed * (1 - believed) if probability else np.full(believed.size, max(float(response.var()), 1e-12))
     z, power = float(stats.norm.ppf(0.975)), float(stats.norm.ppf(POWER))
-    each = math.ceil((z + power) ** 2 * float(variance[0] + variance[-1]) / rise**2)
-    width = z * math.sqrt(float(variance.max()) / each)
+    per_level = math.ceil((z + power) ** 2 * float(variance[0] + variance[-1]) / rise**2)
+    width = z * math.sqrt(float(variance.max()) / per_level)
     money = float(terms.cost(believed[:, None])[:, 0].mean()) / Currency.of(campaign.currency).unit
     where = "WORKSPACE" if workspace is None else shlex.quote(str(workspace))
     command = [
         f"shadowprice plan {where}",
-        f"--accounts {math.ceil(SPARE * each * believed.size) + 2}",
-        f"--response {','.join(f'{each:.4g}' for each in believed)}",
+        f"--accounts {math.ceil(SPARE * per_level * believed.size) + 2}",
+        f"--response {','.join(f'{belief:.4g}' for belief in believed)}",
         f"--money {np.format_float_positional(money, precision=4, fractional=False, trim='-')}",
         f"--curve {width:.3g}",
     ]
@@ -112,7 +112,7 @@ def evidence_of(
     Rows are weighted by inverse propensity where a level's propensities differ, and clustered by account and partner.
     O(n log n) for n requests.
     """
-    found = []
+    evidence = []
     for side, terms in campaign.sides.items():
         if terms.segments or not terms.control or len(terms.levels) < 2:
             continue
@@ -128,9 +128,9 @@ def evidence_of(
             one = _within_cells(one, slope)
         if one.verdict == "not identified":
             one = replace(one, plan=plan_command(one, campaign, read.response, workspace))
-        told = claim(one, currency, reasons, fitted=read.weight is not None)
-        found.append(replace(one, claim=told, figures="" if reasons else figures(one, currency)))
-    return tuple(found)
+        claimed = claim(one, currency, reasons, fitted=read.weight is not None)
+        evidence.append(replace(one, claim=claimed, figures="" if reasons else figures(one, currency)))
+    return tuple(evidence)
 
 
 def _side(
@@ -151,7 +151,7 @@ def _side(
         planned = replace(planned, drawn=True, p_value=None)
     means = LevelMeans(read.level, levels, weight=weight, account=read.account, partner=read.partner)
     compared = _balance(tables, side, read, weight, levels) if planned.drawn else None
-    found = side_evidence(
+    evidence = side_evidence(
         side,
         np.asarray(terms.levels),
         means,
@@ -161,7 +161,7 @@ def _side(
         ordered=terms.ordered,
         names=terms.offers if terms.amounts else (),
     )
-    return replace(found, balance=compared)
+    return replace(evidence, balance=compared)
 
 
 def _balance(tables: Tables, side: Side, read: Rows, weight: Array | None, levels: int) -> Balance | None:
