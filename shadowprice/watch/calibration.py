@@ -28,9 +28,9 @@ def calibration(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
     limit log(groups / rate).
     """
     limit = math.log(reference.groups / reference.rate)
-    found = []
+    findings = []
     for _, own in rows.groupby(["side", "level"], sort=True):
         odds = special.logit(np.clip(own["predicted"].to_numpy(), SMALLEST, 1.0 - SMALLEST))
         low, high = (special.expit(odds + sign * reference.tolerance) for sign in (-1.0, 1.0))
-        found.append(tested("calibration", own, low, high, limit, f"predicted {own['predicted'].mean():.4f}"))
-    return found
+        findings.append(tested("calibration", own, low, high, limit, f"predicted {own['predicted'].mean():.4f}"))
+    return findings

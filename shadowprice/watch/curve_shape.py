@@ -59,7 +59,7 @@ def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
     Returns one finding for each side with enough rows of several levels. The statistic is the distance of the sequence
     from 0 in log odds, 0 where it covers 0; the limit is the tolerance.
     """
-    found = []
+    findings = []
     for side, levels in reference.levels.items():
         if side in reference.unordered:
             continue
@@ -68,7 +68,7 @@ def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
             continue
         response, predicted = own["response"].to_numpy(), own["predicted"].to_numpy()
         step, day = own["level"].to_numpy() / (levels - 1), own["day"].to_numpy()
-        ends = [int(each) for each in np.searchsorted(day, np.unique(day), side="right") if each >= LEAST_ROWS]
+        ends = [int(last) for last in np.searchsorted(day, np.unique(day), side="right") if last >= LEAST_ROWS]
         fits = np.array([slope_error(response[:end], predicted[:end], step[:end]) for end in ends])
         sequence = always_valid(fits[:, 0], fits[:, 1], level=1.0 - reference.rate / len(reference.levels))
         away = np.maximum(sequence.low, -sequence.high).clip(min=0.0)
@@ -79,5 +79,7 @@ def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         off = f"off by {known[-1]:+.3f} log odds" if known.size else "not known yet"
         words = f"{side}: slope of the response over the levels {off}; {verdict}."
         statistic, limit = float(away[-1]), reference.tolerance
-        found.append(Finding("curve_shape", side, ALL_LEVELS, statistic, limit, bool(alarms.size), len(own), at, words))
-    return found
+        findings.append(
+            Finding("curve_shape", side, ALL_LEVELS, statistic, limit, bool(alarms.size), len(own), at, words)
+        )
+    return findings

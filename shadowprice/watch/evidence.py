@@ -42,7 +42,7 @@ def evidence(y: ArrayLike, low: ArrayLike, high: ArrayLike, day: ArrayLike) -> A
         [0.0, 0.0]
     """
     response = as_rows({"y": y})["y"]
-    below, above = (np.broadcast_to(np.asarray(each, dtype=np.float64), response.shape) for each in (low, high))
+    below, above = (np.broadcast_to(np.asarray(limit_of, dtype=np.float64), response.shape) for limit_of in (low, high))
     when = np.asarray(day)
     InvalidInput.refuse_rows((response < 0) | (response > 1), "must lie between 0 and 1", field="y")
     InvalidInput.refuse_rows(
@@ -75,9 +75,9 @@ def _log_factor(y: Array, bound: NDArray[np.float64], shift: float) -> Array:
 def _mixture(gains: Array) -> Array:
     """Return log E (T,) from the log factors (M, T) of all alternatives by day."""
     alternatives, days = gains.shape
-    found = np.empty(days)
+    log_evidence = np.empty(days)
     wealth = np.full(alternatives, -np.inf)
     for t in range(days):
         wealth = np.logaddexp(wealth, -np.log((t + 1.0) * (t + 2.0))) + gains[:, t]
-        found[t] = np.logaddexp(np.logaddexp.reduce(wealth) - np.log(alternatives), -np.log(t + 2.0))
-    return found
+        log_evidence[t] = np.logaddexp(np.logaddexp.reduce(wealth) - np.log(alternatives), -np.log(t + 2.0))
+    return log_evidence

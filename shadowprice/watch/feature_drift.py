@@ -25,7 +25,7 @@ def describe_columns(frame: pd.DataFrame, weight: np.ndarray) -> dict[str, dict[
         frame: (N,) accounts.
         weight: (N,), requests of each account.
     """
-    found: dict[str, dict[str, Any]] = {}
+    described: dict[str, dict[str, Any]] = {}
     for name in frame.columns:
         column = frame[name]
         if name.startswith("x_"):
@@ -44,8 +44,8 @@ def describe_columns(frame: pd.DataFrame, weight: np.ndarray) -> dict[str, dict[
             continue
         place, size = _places(column, bins)
         count = np.bincount(place, weight, size)
-        found[name] = bins | {"shares": (count / count.sum()).tolist()}
-    return found
+        described[name] = bins | {"shares": (count / count.sum()).tolist()}
+    return described
 
 
 def feature_drift(
@@ -68,7 +68,7 @@ def feature_drift(
     accounts = asked["account_id"].nunique()
     if not names or accounts < LEAST_ROWS:
         return []
-    found = []
+    indices = []
     for name in names:
         bins = reference[name]
         place, size = _places(asked[name], bins)
@@ -76,8 +76,8 @@ def feature_drift(
         o = np.bincount(place, minlength=size) * (accounts / len(asked)) + 0.5
         e, o = e / e.sum(), o / o.sum()
         noise = float(stats.chi2.isf(rate / len(names), max(size - 1, 1))) * (1 / rows + 1 / accounts)
-        found.append((float(((o - e) * np.log(o / e)).sum()), max(LARGE, noise), name))
-    index, limit, name = max(found, key=lambda each: each[0] / each[1])
+        indices.append((float(((o - e) * np.log(o / e)).sum()), max(LARGE, noise), name))
+    index, limit, name = max(indices, key=lambda each: each[0] / each[1])
     words = f"{side}: stability index {index:.3f} of the column {name}, limit {limit:.3f}."
     return [Finding("feature_drift", side, ALL_LEVELS, index, limit, index >= limit, len(asked), -1, words)]
 

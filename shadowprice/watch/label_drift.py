@@ -26,7 +26,7 @@ def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         reference: ``labels`` of training; groups without labels, or with a mean response above 1, are not tested.
     """
     share = reference.rate / (2 * reference.groups)
-    found = []
+    findings = []
     for _, own in rows[rows["explored"]].groupby(["side", "level"], sort=True):
         side, level = str(own["side"].iloc[0]), int(own["level"].iloc[0])
         if (side, level) not in reference.labels:
@@ -35,12 +35,12 @@ def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         if mean > 1.0:
             # The interval and the test are those of a rate, and a merchant's response may be above 1.
             reason = f"the mean response in training, {mean:.4f}, is above 1"
-            found.append(untested("label_drift", own, -math.log(share), reason))
+            findings.append(untested("label_drift", own, -math.log(share), reason))
             continue
         responses = mean * trained
         low = stats.beta.ppf(share / 2, responses, trained - responses + 1) if responses > 0 else 0.0
         high = stats.beta.isf(share / 2, responses + 1, trained - responses) if responses < trained else 1.0
         bounds = special.logit(np.clip([low, high], SMALLEST, 1.0 - SMALLEST))
         low, high = special.expit(bounds + np.array([-1.0, 1.0]) * reference.tolerance)
-        found.append(tested("label_drift", own, low, high, -math.log(share), f"in training {mean:.4f}"))
-    return found
+        findings.append(tested("label_drift", own, low, high, -math.log(share), f"in training {mean:.4f}"))
+    return findings

@@ -43,8 +43,8 @@ def stability_index(expected: ArrayLike, observed: ArrayLike, weight: ArrayLike 
     edges = np.unique(reference[order][at])
     size = edges.size + 1
     shares = []
-    for values, each in ((reference, weights * reference.size / weights.sum()), (now, np.ones(now.size))):
-        count = np.bincount(np.searchsorted(edges, values, side="left"), each, size) + 0.5
+    for values, share in ((reference, weights * reference.size / weights.sum()), (now, np.ones(now.size))):
+        count = np.bincount(np.searchsorted(edges, values, side="left"), share, size) + 0.5
         shares.append(count / count.sum())
     e, o = shares
     return float(((o - e) * np.log(o / e)).sum()), size
@@ -63,7 +63,7 @@ def stability(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
     Raises:
         InvalidInput: a level without predictions.
     """
-    found = []
+    findings = []
     for _, own in rows[rows["explored"]].groupby(["side", "level"], sort=True):
         side, level = str(own["side"].iloc[0]), int(own["level"].iloc[0])
         if side not in reference.predicted or len(own) < LEAST_ROWS:
@@ -76,5 +76,5 @@ def stability(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         noise = float(stats.chi2.isf(rate, max(1, bins - 1))) * (1 / expected.size + 1 / len(own))
         limit = max(LARGE, noise)
         words = f"{side}, level {level}: stability index {index:.3f} of the predictions, limit {limit:.3f}."
-        found.append(Finding("stability", side, level, index, limit, index >= limit, len(own), -1, words))
-    return found
+        findings.append(Finding("stability", side, level, index, limit, index >= limit, len(own), -1, words))
+    return findings

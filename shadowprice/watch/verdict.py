@@ -51,10 +51,10 @@ class Verdict:
             InvalidInput: the file is damaged.
         """
         try:
-            found = read_json(path)
-            findings = tuple(Finding(**each) for each in found.pop("findings"))
-            at = datetime.fromisoformat(found.pop("written_at")).astimezone(UTC)
-            return cls(findings=findings, written_at=at, **found)
+            content = read_json(path)
+            findings = tuple(Finding(**fields_of) for fields_of in content.pop("findings"))
+            at = datetime.fromisoformat(content.pop("written_at")).astimezone(UTC)
+            return cls(findings=findings, written_at=at, **content)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
