@@ -119,7 +119,7 @@ class Experiment:
             raise InvalidInput(f"must be text of 1 to {LONGEST_SALT} bytes", field="experiment.salt")
         if self.unit not in get_args(Unit):
             raise InvalidInput(f"must be one of {get_args(Unit)}, got {self.unit!r}", field="experiment.unit")
-        unknown = {each.arm for each in self.raises} - set(names)
+        unknown = {raised.arm for raised in self.raises} - set(names)
         if unknown:
             raise InvalidInput(f"must name an arm, {names}, got {sorted(unknown)}", field="experiment.raises.arm")
         taken = sum(share for _, share in self._intervals)
@@ -133,15 +133,15 @@ class Experiment:
         """Index and width of the arm of each interval of places."""
         index = {arm.name: place for place, arm in enumerate(self.arms)}
         start = [(place, arm.share) for place, arm in enumerate(self.arms)]
-        return start + [(index[each.arm], each.share) for each in self.raises]
+        return start + [(index[raised.arm], raised.share) for raised in self.raises]
 
     @property
     def shares(self) -> dict[str, int]:
         """Arm → basis points now, raises included; the rest is ``unassigned``."""
-        found = {arm.name: 0 for arm in self.arms}
+        share_of = {arm.name: 0 for arm in self.arms}
         for place, share in self._intervals:
-            found[self.arms[place].name] += share
-        return found | {UNASSIGNED: WHOLE - sum(found.values())}
+            share_of[self.arms[place].name] += share
+        return share_of | {UNASSIGNED: WHOLE - sum(share_of.values())}
 
     def share(self, arm: str) -> int:
         """Basis points of one arm now, or a clear refusal."""
@@ -167,17 +167,17 @@ class Experiment:
     def places(self, units: Sequence[str]) -> NDArray[np.int64]:
         """(N,): the place of each unit in [0, 10,000). O(N)."""
         key = self.salt.encode()
-        found = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=ASSIGN).digest() for unit in units)
-        return np.array([int.from_bytes(each, "big") * WHOLE >> 64 for each in found], dtype=np.int64)
+        digests = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=ASSIGN).digest() for unit in units)
+        return np.array([int.from_bytes(digest, "big") * WHOLE >> 64 for digest in digests], dtype=np.int64)
 
     def index_of(self, units: Sequence[str]) -> NDArray[np.intp]:
         """(N,): the index of each unit's arm in ``arms``; their number for a unit without an arm. O(N)."""
         intervals = self._intervals
         ends = np.cumsum([share for _, share in intervals])
         arm = np.array([place for place, _ in intervals] + [len(self.arms)], dtype=np.intp)
-        found = arm[np.searchsorted(ends, self.places(units), side="right")]
-        found[[row for row, unit in enumerate(units) if not unit]] = len(self.arms)
-        return found
+        index = arm[np.searchsorted(ends, self.places(units), side="right")]
+        index[[row for row, unit in enumerate(units) if not unit]] = len(self.arms)
+        return index
 
     def arm_of(self, units: Sequence[str]) -> NDArray[np.str_]:
         """(N,): the name of each unit's arm. The same unit always gets the same arm while shares only grow. O(N)."""
@@ -190,7 +190,7 @@ class Experiment:
             "arms": [asdict(arm) for arm in self.arms],
             "salt": self.salt,
             "unit": self.unit,
-            **({"raises": [asdict(each) for each in self.raises]} if self.raises else {}),
+            **({"raises": [asdict(raised) for raised in self.raises]} if self.raises else {}),
         }
 
     @classmethod
@@ -198,7 +198,7 @@ class Experiment:
         """Build an experiment from what :meth:`to_dict` gave, checking every field."""
         return cls(
             arms=tuple(Arm(**arm) for arm in data["arms"]),
-            raises=tuple(Raise(**each) for each in data.get("raises", [])),
+            raises=tuple(Raise(**fields_of) for fields_of in data.get("raises", [])),
             **{name: data[name] for name in ("salt", "unit") if name in data},
         )
 
@@ -260,7 +260,7 @@ def units_of(
     if experiment.unit == "partner":
         return partner_id
     if experiment.unit == "hour":
-        return [f"{each.astimezone(UTC):{HOUR}}" for each in at]
+        return [f"{moment.astimezone(UTC):{HOUR}}" for moment in at]
     if groups is None:
         raise InvalidInput("clusters need the groups of the accounts; run featurize", field="experiment.unit")
     return groups.units(account_id)

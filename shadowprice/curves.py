@@ -80,9 +80,9 @@ class Curves:
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.weight.shape}", field="weight")
         of_columns = (("bits", response.shape[1:]), ("owners", (2, response.shape[1])))
         for name, shape in (*of_columns, ("allowed", response.shape), ("granted", response.shape)):
-            given = getattr(self, name)
-            if given is not None and given.shape != shape:
-                raise InvalidInput(f"must have shape {shape}, got {given.shape}", field=name)
+            values = getattr(self, name)
+            if values is not None and values.shape != shape:
+                raise InvalidInput(f"must have shape {shape}, got {values.shape}", field=name)
         if self.worth is not None and self.worth.shape not in (response.shape[1:], response.shape):
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.worth.shape}", field="worth")
         object.__setattr__(self, "levels", levels)

@@ -55,8 +55,8 @@ class Chances:
 
     def _chosen(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
         """Propensities of levels (N,) or (J, 1) without exploration."""
-        found: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
-        return found
+        chance: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
+        return chance
 
     def _explored(self, possible: NDArray[np.bool_], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
         drawn: NDArray[np.float64] = possible * (self.exploration / self.allowed.sum(axis=0))

@@ -80,23 +80,23 @@ class Plain:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types by field; :meth:`from_dict` is the inverse."""
-        found: dict[str, Any] = _plain(self)
-        return found
+        content: dict[str, Any] = _plain(self)
+        return content
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` gave; a field that ``data`` lacks takes its default."""
-        found: Self = _typed(cls, data)
-        return found
+        document: Self = _typed(cls, data)
+        return document
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in (value.tolist() if isinstance(value, np.ndarray) else value)]
+        return [_plain(member) for member in (value.tolist() if isinstance(value, np.ndarray) else value)]
     if isinstance(value, datetime):
         return value.isoformat()
     # JSON has neither infinity nor NaN.
@@ -107,7 +107,7 @@ def _typed(kind: Any, data: Any) -> Any:
     """``data`` as the annotated type."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return None if data is None else _typed(next(each for each in args if each is not type(None)), data)
+        return None if data is None else _typed(next(choice for choice in args if choice is not type(None)), data)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         build: Any = kind
@@ -119,7 +119,7 @@ def _typed(kind: Any, data: Any) -> Any:
     if kind is float:
         return float(data)
     if isinstance(data, Mapping):
-        return {key: _typed(args[1] if args else Any, each) for key, each in data.items()}
+        return {key: _typed(args[1] if args else Any, member) for key, member in data.items()}
     if isinstance(data, list | tuple):
-        return tuple(_typed(args[0] if args else Any, each) for each in data)
+        return tuple(_typed(args[0] if args else Any, member) for member in data)
     return data

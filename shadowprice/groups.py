@@ -43,10 +43,10 @@ class Groups:
             return list(account_id)
         wanted = hashes(account_id)
         place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-        found = known[place] == wanted
+        present = known[place] == wanted
         return [
             f"group {number}" if has else name
-            for name, has, number in zip(account_id, found.tolist(), group[place].tolist(), strict=True)
+            for name, has, number in zip(account_id, present.tolist(), group[place].tolist(), strict=True)
         ]
 
     def renamed(self, names: Mapping[str, str]) -> Groups:

@@ -164,8 +164,8 @@ class Policy:
         groups = [""] * n if choices.bits is None else self.coverage.named(choices.bits)
         decision = choices.decide(self.prices, self.tie_share, request_ids, treated.exploration)
         plain = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
-        told = "stale_price" if stale else np.where(known, plain, "cold_start")
-        return Decided(choices, decision, treated, np.where(treated.held, HOLDOUT, told), groups, unpaid)
+        reason = "stale_price" if stale else np.where(known, plain, "cold_start")
+        return Decided(choices, decision, treated, np.where(treated.held, HOLDOUT, reason), groups, unpaid)
 
 
 def flat_shares(

@@ -65,14 +65,14 @@ class ProgressBar:
     def text(self) -> str:
         """The line as it stands."""
         elapsed = time.monotonic() - self._started
-        found = f"{self.label}: {self.done:,} of {self.total:,} {self.unit}s, {duration(elapsed)} so far"
+        line = f"{self.label}: {self.done:,} of {self.total:,} {self.unit}s, {duration(elapsed)} so far"
         mine = self.done - self._before
         if mine and self.done < self.total:
-            each, since = (self._reached - self._begun) / mine, time.monotonic() - self._reached
+            pace, since = (self._reached - self._begun) / mine, time.monotonic() - self._reached
             # Units that take longer than those before say that the next ones may as well.
-            left = (self.total - self.done) * max(each, since * self._advances / mine) - since
-            found += f", about {duration(max(left, 0.0))} left"
-        return found + (f" ({self.note})" if self.note else "")
+            left = (self.total - self.done) * max(pace, since * self._advances / mine) - since
+            line += f", about {duration(max(left, 0.0))} left"
+        return line + (f" ({self.note})" if self.note else "")
 
     def __enter__(self) -> Self:
         if self._shown:

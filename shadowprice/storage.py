@@ -34,10 +34,10 @@ def from_json(kind: type[T], text: str | bytes) -> T:
         InvalidInput: not JSON, or fields that are missing, unknown or of another type.
     """
     try:
-        found: T = _build(kind, parse_json(text), kind.__name__)
+        value: T = _build(kind, parse_json(text), kind.__name__)
     except ValueError as error:
         raise InvalidInput(f"is not JSON: {error}", field=kind.__name__) from None
-    return found
+    return value
 
 
 def _plain(entry: Any) -> Any:
@@ -104,9 +104,11 @@ def _fits(choice: Any, entry: Any) -> bool:
 def _dataclass(kind: Any, entry: dict[str, Any], field: str) -> Any:
     hints = get_type_hints(kind)
     optional = {
-        each.name for each in fields(kind) if each.default is not MISSING or each.default_factory is not MISSING
+        field_of.name
+        for field_of in fields(kind)
+        if field_of.default is not MISSING or field_of.default_factory is not MISSING
     }
-    wrong = (set(entry) ^ {each.name for each in fields(kind)}) - (optional - set(entry))
+    wrong = (set(entry) ^ {field_of.name for field_of in fields(kind)}) - (optional - set(entry))
     if wrong:
         raise InvalidInput(f"fields differ from the schema: {', '.join(sorted(wrong))}", field=field)
     return kind(**{name: _build(hints[name], value, f"{field}.{name}") for name, value in entry.items()})
