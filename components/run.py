@@ -1,4 +1,4 @@
-"""From the arguments of a component to its job."""
+"""Build a job from the arguments of a component, and run it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
 
 
 def _check_writable(workspace: Path) -> None:
-    """Refuse a volume that belongs to another user, as a fresh one belongs to root, before any work."""
+    """Refuse a volume of another user before any work; a fresh volume belongs to root."""
     if workspace.is_dir() and not os.access(workspace, os.W_OK):
         raise StorageFailed(
             f"{workspace} belongs to user {workspace.stat().st_uid}, and user {os.getuid()} of this step may not write "

@@ -1,1 +1,1 @@
-"""Kubeflow pipelines: which steps, in which order."""
+"""Kubeflow pipelines: their steps and the order of the steps."""

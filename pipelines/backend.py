@@ -1,7 +1,8 @@
 """The pipelines on a Kubeflow Pipelines backend: uploaded, run and scheduled.
 
-Whatever the backend may refuse is asked before a pipeline is uploaded, and an upload belongs to the namespace of the
-connection. Only ``shared`` makes it one of all namespaces.
+Everything that the backend may refuse is checked before a pipeline is uploaded. An upload belongs to the namespace of
+the
+connection, unless ``shared`` offers it to all namespaces.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def schedule(
     """Run a pipeline at times of one or more clocks, in place of every earlier schedule of that name; returns the ids.
 
     Missed times are not made up for and runs of one clock do not overlap: each prices the remaining budget at its own
-    moment. Results are never taken from a cache, because now matters.
+    moment. Results are never taken from a cache, because they depend on the present time.
 
     Args:
         to, pipeline, name, shared: as for :func:`upload`; every recurring run has the name.
@@ -197,7 +198,7 @@ def start_scheduled(to: Connection, name: str, *, experiment: str) -> str:
 
 
 def _schedules(client: Client, experiment_id: str, name: str) -> list[str]:
-    """Ids of the recurring runs of that name in an experiment: a missed one would go on beside its successor."""
+    """Return the ids of all recurring runs of a name in an experiment; one left out would run beside its successor."""
     run_ids: list[str] = []
     token = ""
     while True:

@@ -1,4 +1,4 @@
-"""Serving a run, replaying its campaign day against the services, and writing what came of it."""
+"""Serve a run, replay its campaign day against the services, and write the results."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ MENDS = {
 
 class _Client(Client):  # type: ignore[misc]
     def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:  # noqa: ARG002 - of the SDK
-        """Ask once. The SDK takes a page to sign in for an answer without fields."""
+        """Ask once. The SDK treats a sign-in page as an answer without fields."""
         health, _, headers = self._healthz_api.healthz_service_get_healthz_with_http_info()
         if "json" not in headers.get("Content-Type", ""):
             raise ApiException(status=401, reason="a page to sign in answers")
@@ -49,7 +49,7 @@ class _Client(Client):  # type: ignore[misc]
 
 @contextmanager
 def connected(connection: Connection) -> Iterator[tuple[Client, str | None]]:
-    """Open a client, and give the namespace of its calls: None where the backend has one user.
+    """Open a client, and return it with the namespace of its calls: None where the backend has one user.
 
     Raises:
         InvalidInput: no address is named; or a file of credentials cannot be read; or no namespace is named where there
@@ -93,7 +93,7 @@ def _check_own(host: str, namespace: str) -> None:
 
 
 def _credentials(connection: Connection) -> dict[str, Any]:
-    """Arguments of the client that say who calls; none where nothing is named, for what the SDK has saved."""
+    """Return the caller's credentials as arguments; empty where none are named, and the SDK uses its saved ones."""
     pods = os.environ.get(KF_PIPELINES_SA_TOKEN_ENV) or KF_PIPELINES_SA_TOKEN_PATH
     if connection.token_file or (not connection.cookie_file and Path(pods).exists()):
         path = connection.token_file or pods
@@ -113,7 +113,7 @@ def _read(path: str, field: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The backend's own words where it answered, the first line of the error where it did not."""
+    """Return the text of the backend's answer, or without an answer the first line of the error."""
     try:
         answer = json.loads(getattr(error, "body", ""))
         return str(answer.get("message") or answer.get("error_message") or answer["error"])

@@ -33,7 +33,7 @@ class Cluster:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Return the names that ``SHADOWPRICE_WORKSPACE_CLAIM`` and so on hold."""
+        """Return the names that ``SHADOWPRICE_WORKSPACE_CLAIM`` and the other variables hold."""
         set_values = {name.name: environment.get(variable(name.name)) for name in fields(cls)}
         return cls(**{name: value for name, value in set_values.items() if value})
 
@@ -47,5 +47,5 @@ def variable(name: str) -> str:
 
 
 def take(given: Mapping[str, str]) -> None:
-    """Put what a command line names into the environment, where compiling reads it."""
+    """Put the names of a command line into the environment, where compiling reads them."""
     os.environ.update({variable(name): value for name, value in given.items() if value})

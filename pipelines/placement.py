@@ -57,7 +57,7 @@ def placed(
     Args:
         task: of a pipeline that is being built.
         cpu, memory: requests in Kubernetes' units; the memory is also the limit.
-        minutes: after so many it is given up.
+        minutes: time limit of the step.
         retries: after a failure; every step may run twice without harm.
         online_store: whether it opens the feature store, and so gets Redis's connection string.
         ledger: whether it asks the ledger, and so gets its token and the label that the chart's policy admits.

@@ -92,7 +92,7 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
 
 
 def space_of(arguments: Mapping[str, Any]) -> float:
-    """Bytes that a run writes, about."""
+    """Approximate number of bytes that a run writes."""
     source_of = (arguments["dataset"], arguments["data"], arguments["options"])
     files = sum(file.stat().st_size for file in input_files(*source_of))
     return ACCOUNT_BYTES * accounts_in(*source_of) + DATA_TIMES * files + RUN_BYTES
@@ -165,7 +165,7 @@ def start(context: typer.Context, given: dict[str, Any], named: Mapping[str, str
 
     Args:
         context: of the command.
-        given: values of its options; of a run that goes on those that are not given again are as they were.
+        given: values of its options; a resumed run keeps those that are not given again.
         named: further arguments of the run, such as its data set.
     """
     runs, as_json, resumed = given.pop("runs"), given.pop("as_json"), given.pop("resume")

@@ -36,7 +36,7 @@ def resolve_pipeline(
     measure_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     solve_options: dict = {},  # noqa: B006
 ) -> None:
-    """Solve λ* again and publish it. What now matters is never cached.
+    """Solve λ* again and publish it. Steps that depend on the present time are never cached.
 
     Args:
         workspace: folder with campaign, model, features and prices.

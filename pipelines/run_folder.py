@@ -1,4 +1,4 @@
-"""Folder of a run: what it was asked for, what it has finished, and which process is at work in it."""
+"""Folder of a run: its arguments, its finished steps, and the lock of the process at work in it."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class RunFolder:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Measure what is done inside as a step of this name; a run that goes on does it again."""
+        """Measure the work inside the context as a step of this name; a resumed run does it again."""
         print(f"  {name} …", flush=True)
         started = time.perf_counter()
         with PeakMemory() as peak:
@@ -130,7 +130,7 @@ class RunFolder:
         print(f"  {name} in {self.took[name].seconds:.1f} s", flush=True)
 
     def end(self) -> None:
-        """Say that nothing is left to do."""
+        """Record that the run has ended."""
         write_whole(self.folder / RECORD, json.dumps(recorded(self.folder) | {"ended": True}, indent=1))
 
     def remove(self) -> None:
@@ -187,7 +187,7 @@ def new_folder(runs: Path, name: str) -> Path:
 
 
 def point_to(link: Path, name: str) -> None:
-    """Have the symbolic link ``link`` lead to ``name`` beside it, in one step however many runs do so at once."""
+    """Point the symbolic link ``link`` to ``name`` beside it, atomically, also where several runs do so at once."""
     draft = link.with_name(f".{link.name}-{uuid.uuid4().hex}")
     draft.symlink_to(name)
     os.replace(draft, link)

@@ -177,7 +177,7 @@ class KubernetesRayJobs:
 
 
 class _Exists(Unavailable):
-    """There is an object of that name already."""
+    """Error for an object whose name is taken already."""
 
 
 def _reason(refusal: Any) -> str:

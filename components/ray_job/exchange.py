@@ -1,4 +1,4 @@
-"""Running a job here, or as a Ray job that exchanges files with it over the workspace."""
+"""Run a job here, or as a Ray job that exchanges files with this process over the workspace."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Patience:
     """Seconds to wait.
 
     poll_seconds       between looks at the job
-    unseen_seconds     for the operator's first word about a job
+    unseen_seconds     for the operator's first status of a job
     silence_seconds    for an API server that does not answer; the job goes on meanwhile
     removal_seconds    for a job of the same name that is being deleted
     """
@@ -56,7 +56,7 @@ def run_to_end(
         jobs: of the namespace.
         manifest: the RayJob.
         patience: how long to wait for what.
-        say: told each change of the job's status.
+        say: receives each change of the job's status.
 
     Raises:
         RayJobFailed: the job failed, ran out of time, was refused by the operator or was deleted by another.
@@ -76,7 +76,7 @@ def run_to_end(
 
 
 class _NobodyCame(Unavailable):
-    """The operator never spoke."""
+    """Error for an operator that never set a status on the job."""
 
 
 def answered(call: Callable[[], Answer], patience: Patience, say: Callable[[str], None]) -> Answer:
@@ -162,7 +162,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
 
 @contextmanager
 def _on_termination(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Handle SIGTERM, by which a pod is stopped, and Ctrl-C so for as long as this is entered."""
+    """Handle SIGTERM, by which Kubernetes stops a pod, and Ctrl-C with ``handler`` inside the context."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -42,7 +42,7 @@ def refusal(folder: Path, training_run: Path, found: ReportData, seed: int) -> s
 
 
 def _way(folder: Path, training_run: Path, seed: int) -> str:
-    """Register and price the flat policy; return how it is served, or why it is not there."""
+    """Register and price the flat policy; return how it is served, or why it could not be made."""
     training, tables = training_run / "featurize" / "training", training_run / "prepare" / "tables"
     if about_in(training) or read_campaign(folder).policy == FLAT:
         return ""

@@ -35,7 +35,7 @@ def in_containers(root: Path, arguments: Mapping[str, Any]) -> local.DockerRunne
         arguments: of the pipeline, with absolute paths.
 
     Raises:
-        InvalidInput: the workspace belongs to root, as whom no step runs.
+        InvalidInput: the workspace belongs to root, and no step runs as root.
         MissingExtra: Docker's client for Python is not installed.
     """
     try:
@@ -57,10 +57,10 @@ def in_containers(root: Path, arguments: Mapping[str, Any]) -> local.DockerRunne
 
 
 def run_container(client: Any, image: str, command: Sequence[str], volumes: Mapping[str, Any], **given: Any) -> int:
-    """Run a container to its end, print what it says and return its exit status; nothing of it stays.
+    """Run a container to its end, print its output, remove it, and return its exit status.
 
-    Kubeflow's own function has the daemon remove a container as it ends, and takes one that is gone before it was
-    asked for its status for a success: a step that fails at once would have succeeded. This one stands in its place.
+    Kubeflow's own function lets the daemon remove a container when it ends. It reports success where the container is
+    gone before its status is read, so a step that fails at once would count as successful. This function replaces it.
 
     Args:
         client: of Docker's API.

@@ -24,7 +24,7 @@ class Took:
 
 
 def mark(folder: Path, inputs: Mapping[str, Any], took: Took) -> None:
-    """Say that the step whose outputs are in ``folder`` is finished.
+    """Mark the step whose outputs are in ``folder`` as finished.
 
     Args:
         folder: of the step.
@@ -51,12 +51,12 @@ def finished(folder: Path, inputs: Mapping[str, Any] | None = None) -> Took | No
 
 
 def unmark(folder: Path) -> None:
-    """Say that the step in ``folder`` begins anew."""
+    """Remove the mark of the step in ``folder``, which begins anew."""
     (folder / FILE).unlink(missing_ok=True)
 
 
 def _listed(folder: Path) -> dict[str, int]:
-    """Size of each file of a folder, but for the mark and drafts."""
+    """Return the size of each file of a folder, without the mark and drafts."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {
         str(path.relative_to(folder)): path.stat().st_size

@@ -1,4 +1,4 @@
-"""Running a pipeline in a process of its own, its chatter in a log and its progress on the terminal."""
+"""Run a pipeline in a process of its own, with its output in a log and its progress on the terminal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(
         root: where artifacts go; the log is ``<root>/<pipeline>.log``.
         arguments: of the pipeline, and options of its jobs by name.
         image: run every step in a container of it (:mod:`pipelines.local.containers`); empty runs them as processes.
-        usual: step → seconds it took in an earlier run; what a step that reports no progress is compared with.
+        usual: step → seconds it took in an earlier run; an estimate for a step that reports no progress.
         resume: go on with the newest run of the pipeline in ``root``, whose finished steps are not run again; steps in
             containers are.
 
@@ -144,7 +144,7 @@ def run(
 
 
 def _artifacts(pipeline: str, root: Path, resume: bool) -> str:
-    """Name of the folder in ``root`` for the artifacts: that of the newest run, or of a new one by the time of now."""
+    """Name of the folder in ``root`` for the artifacts: that of the newest run, or a new one with the present time."""
     name = f"shadowprice-{pipeline}"
     before = sorted(path.name for path in root.glob(f"{name}-*")) if resume else []
     return before[-1] if before else f"{name}-{datetime.now(UTC):%Y-%m-%d-%H-%M-%S-%f}"
