@@ -1,4 +1,4 @@
-"""Spending a budget: the multiple-choice knapsack, its price of money, and the certificate."""
+"""Allocation of a budget: the multiple-choice knapsack, its price of money, and the certificate."""
 
 from shadowprice.allocation.exact_sizes import (
     NOBODY,

@@ -1,4 +1,4 @@
-"""Counting a plan again, from the accounts and the rules themselves and not from what the solver was given."""
+"""Count a plan again from the accounts and the rules, independently of the solver's input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Audit:
     sizes       int64 (J,), accounts in each segment, and missing int64 (J,), demand minus size
     unplaced    positions of accounts without a segment
     ineligible  positions of accounts in a segment above their risk tolerance
-    repeated    positions of accounts that stand in the plan before
+    repeated    positions of accounts that are in the plan already
     """
 
     sizes: NDArray[np.int64]

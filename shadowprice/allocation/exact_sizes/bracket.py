@@ -39,7 +39,7 @@ class Bracket:
 
     @classmethod
     def everywhere(cls, center: Matrix, demand: NDArray[np.int64]) -> Bracket:
-        """No bounds at all; segments without demand are closed."""
+        """Return a bracket without bounds; segments without demand are closed."""
         closed = demand == 0
         low = np.where(closed, UNBOUNDED, -UNBOUNDED)
         weight = demand / demand.sum()
@@ -80,7 +80,7 @@ class Bracket:
 
 
 def supporting(least: Matrix) -> Matrix | None:
-    """Prices π with π_a − π_b ≤ least_ab for all a, b, away from every bound; None if there are none.
+    """Prices π with π_a − π_b ≤ least_ab for all a, b, away from every bound; None where no prices keep to them.
 
     Lengths of shortest paths to, and minus those from, any one node are such prices, and so is their mean. O(J³).
     Source: Floyd and Warshall; bounds without end are given as ``UNBOUNDED`` or infinity.

@@ -2,8 +2,8 @@
 
 Samples that are solved exactly give a bracket for the prices. One pass settles every account whose segment is the same
 everywhere in the bracket. The others are a smaller problem of the same kind; the smallest problem is solved by
-successive shortest paths. An exact check then shows whether some optimal prices lie in the bracket. A bracket that
-missed costs another pass, never the optimum.
+successive shortest paths. An exact check then shows whether some optimal prices lie in the bracket. A bracket without
+optimal prices costs another pass and never the optimum.
 """
 
 from __future__ import annotations

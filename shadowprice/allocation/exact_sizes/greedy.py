@@ -12,8 +12,8 @@ from shadowprice.allocation.exact_sizes.repair import place_everybody
 def greedy_demands(value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None = None) -> Plan:
     """Place the accounts in their order, each in its best segment among those with free quota.
 
-    Who is left over in the end is placed by augmenting paths, or the status is ``infeasible``. Arguments and errors are
-    those of :func:`~shadowprice.allocation.exact_sizes.exact.solve_demands`. O(J²·N).
+    Accounts left over in the end are placed by augmenting paths, or the status is ``infeasible``. Arguments and errors
+    are those of :func:`~shadowprice.allocation.exact_sizes.exact.solve_demands`. O(J²·N).
     """
     problem = SizedProblem.of(value, demands, allowed)
     score = problem.value.astype(np.float64)

@@ -1,4 +1,4 @@
-"""The heuristic allocation of S2 (algorithm 1), as printed and as it has to be.
+"""The heuristic allocation of S2 (algorithm 1), as printed and with exact eligibility.
 
 Every account wants its best open segment. Accounts are served in order of what they would regret,
 

@@ -1,4 +1,4 @@
-"""Manual priority, the practice S2 compares itself with: segments choose in turn, each its best accounts."""
+"""Manual priority, the baseline of S2: segments choose in turn, each its best accounts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from shadowprice.errors import InvalidProblem
 def priority_demands(
     value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None = None, *, conversion: ArrayLike | None = None
 ) -> Plan:
-    """Segments in order of their historical ``conversion`` (J,), highest first, each take the best of who is left.
+    """Segments in order of their historical ``conversion`` (J,), highest first, each take the best accounts left.
 
-    Without ``conversion`` the order is that of the mean value over eligible accounts. Who is left over in the end is
+    Without ``conversion`` the order is that of the mean value over eligible accounts. Accounts left over in the end are
     placed by augmenting paths, or the status is ``infeasible``. Other arguments and errors are those of
     :func:`~shadowprice.allocation.exact_sizes.exact.solve_demands`. O(J·N).
     Source: S2, the baseline of its online tests.

@@ -1,7 +1,8 @@
 """Place every account of a plan that leaves some without a segment, or prove that no such plan exists.
 
-Augmenting paths over segments: whoever has no segment enters one whose accounts can move on, and so forth to a segment
-with free quota. Of several accounts that can move, those that lose least do. A path carries as many accounts as it can.
+Augmenting paths over segments: an account without a segment enters one whose accounts can move on, and so forth to a
+segment with free quota. Of several accounts that can move, those that lose least move. A path carries as many accounts
+as it can.
 """
 
 from __future__ import annotations

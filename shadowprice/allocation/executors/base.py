@@ -20,7 +20,7 @@ class Executor(Protocol):
         """Take the shards of a problem, or keep those it holds already."""
 
     def close(self) -> None:
-        """Let go of everything; called when a solve is interrupted."""
+        """Release all resources; called when a solve is interrupted."""
 
 
 class InProcess:

@@ -24,7 +24,7 @@ class Sized:
     prices   (J,), node potentials: every account's segment is among its best at ``value − price``
     least    (J, J), what an account of one segment loses at least by moving to the other; infinite where none can.
              ``prices`` and all other π with π_a − π_b ≤ least_ab for all a, b support the plan.
-    reached  bool (J,): segments that can take in the accounts that are too many, when the sizes are impossible;
+    reached  bool (J,): segments that the surplus accounts can enter, where the sizes are impossible;
              None otherwise
     """
 
@@ -76,7 +76,7 @@ def exact_sizes_plain(value: Matrix, demand: NDArray[np.int64], prices: Matrix) 
 
 
 def _losses(value: Matrix, segment: NDArray[np.intp], a: int) -> tuple[Matrix, NDArray[np.intp]]:
-    """(J,) least loss from segment a to each other, and whose it is."""
+    """Return (J,), the least loss from segment a to each other segment, and the account of each loss."""
     depth = value.shape[1]
     members = np.flatnonzero(segment == a)
     if not members.size:

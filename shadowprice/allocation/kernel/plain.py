@@ -1,4 +1,4 @@
-"""The kernel in numpy: what runs without a compiler, and what the compiled one is tested against."""
+"""The kernel in numpy, for machines without a compiler and as the reference of the compiled kernel in tests."""
 
 from __future__ import annotations
 

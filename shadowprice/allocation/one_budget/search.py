@@ -1,8 +1,8 @@
 """The price of one limit by intervals: sample, score everyone at both ends, finish on the few who are unsettled.
 
-A sample gives an interval for the price. One pass scores every account at both ends; whoever has the
-same best level at both cannot change in between and collapses into sums. The unsettled few are a smaller
-problem of the same kind. An interval that turns out not to hold the price costs one more pass.
+A sample gives an interval for the price. One pass scores every account at both ends; an account with the same best
+level at both cannot change in between and is added to sums. The unsettled few are a smaller problem of the same kind.
+An interval that does not hold the price costs one more pass.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Located:
 
     price    λ, or None when the interval does not hold it
     above    where price is None: whether it lies above the interval
-    sums     (patterns, 4): value, net cost, measure and number of the accounts that do not matter any more
+    sums     (patterns, 4): value, net cost, measure and number of the settled accounts
     last     the accounts that remain, any of which may be tied at the price
     account  int64 (n_last,), their positions
     level    (N,): best levels at the price of all others
@@ -175,7 +175,7 @@ def sample_size(accounts: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class KnownAccounts:
-    """Accounts that stand beside a sample of ``others``: all that there are of their kind."""
+    """Accounts beside a sample of ``others``: all accounts of their kind."""
 
     accounts: Tile
     others: int

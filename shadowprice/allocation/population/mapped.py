@@ -1,4 +1,4 @@
-"""Arrays that lie in files: pages are fetched ahead and given back, so that a pass needs little memory."""
+"""Arrays in files: pages are read ahead and released, so that a pass needs little memory."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ TILE = 20 << 20
 class Source(Protocol):
     """The accounts of one shard.
 
-    name      what errors call it
+    name      in errors
     levels    J
     accounts  N
     names     its arrays; ``value`` is one, ``allowed`` may be
@@ -107,7 +107,7 @@ def parts(accounts: int, count: int) -> list[tuple[int, int]]:
 
 
 class _Asked(Mapping[str, NDArray[Any]]):
-    """Arrays that remember which of them were asked for."""
+    """Arrays that record which of them were read."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays

@@ -1,4 +1,4 @@
-"""Accounts that are read, or computed, a tile at a time: what is kept is sums and the unsettled few."""
+"""Accounts that are read, or computed, a tile at a time; only sums and the few unsettled accounts are kept."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def violation(located: Located, resources: tuple[Resource, ...], totals: Achieve
 
 
 def _shares(vertex: Vertex, active: ActiveSet) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """Account, level and how much of it, for every entry of the optimum."""
+    """Return account, level and share of every entry of the optimum."""
     rest = np.setdiff1d(np.arange(active.accounts), vertex.account)
     return (
         np.concatenate([rest, vertex.account]),

@@ -1,7 +1,7 @@
-"""The prices of several limits by brackets: guess, settle everyone outside doubt, finish exactly on the others.
+"""The prices of several limits by brackets: guess, settle the accounts beyond doubt, solve the others exactly.
 
 The guess comes with its error, hence with an interval for the price of every pattern. One pass finds the accounts
-whose best level is the same in all of it; they collapse into sums. What the others have to spend is then known
+whose best level is the same in all of it; they are added to sums. The amounts left for the others are then known
 exactly, so Newton steps and a much smaller bracket leave an active set of a few hundred, which is solved to its vertex.
 A vertex outside its bracket needs a wider one, which costs a pass, or next to nothing inside a pass.
 """
@@ -62,7 +62,7 @@ def locate(population: Population, rows: Rows, near: NDArray[np.float64] | None 
 def _settle(
     population: Population, rows: Rows, sums: Matrix, guess: SampleEstimate, reach: Matrix, inside: bool = False
 ) -> Located:
-    """Settle whom the bracket ``guess ± reach`` settles, and find the optimum on the others."""
+    """Settle the accounts that the bracket ``guess ± reach`` settles, and find the optimum on the others."""
     passes = 0
     while True:
         center = rows.prices(guess.prices)

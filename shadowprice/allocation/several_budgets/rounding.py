@@ -34,7 +34,7 @@ LEAST = 1e-12
 
 
 class Search:
-    """The moves that are tried, and the search with them."""
+    """Local search, and the moves that it tries."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds, active = bounds, bounds.active
@@ -50,7 +50,7 @@ class Search:
         self.same = self.who[:, None] == self.who[None, :]
 
     def shake(self, best: Levels) -> Levels:
-        """Throw a few accounts off, improve, and keep what is better; again and again."""
+        """Change a few accounts at random, improve, and keep the better answer, repeatedly."""
         random = np.random.default_rng(self.bounds.active.accounts)
         far = self.bounds.most - self.bounds.worth(best) > POOR / GOOD * self.bounds.close
         for _ in range(THROWS * (MANY if far else 1)):

@@ -290,7 +290,7 @@ class Descent:
         return int(before), int(after)
 
     def _exchange(self, leaving: int, edge: Edge, direction: NDArray[np.float64]) -> None:
-        """Give up one condition, move, and take up the other."""
+        """Give up one condition, move, and add the other."""
         account, level = self._tied()
         if leaving >= account.size:
             self.held.pop(leaving - account.size)

@@ -31,7 +31,7 @@ def solve(
     Args:
         problem: values, limits and what is allowed; in memory, or a ``StoredProblem`` (files), which is read a tile at
             a time.
-        executor: who holds and scores the accounts: None for this process, or a ``RayExecutor``.
+        executor: holds and scores the accounts: None for this process, or a ``RayExecutor``.
         near: prices (K,) that are expected to be close, such as the last hour's; they save the sample.
         level_path: where to write the levels, an int32 ``.npy`` file, instead of keeping them in memory; ``level`` is
             then a map of it.

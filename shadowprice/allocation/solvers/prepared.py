@@ -1,4 +1,4 @@
-"""A problem as solvers see it, wherever its accounts are."""
+"""A problem in the form that solvers take, wherever its accounts are."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class OpenedShards:
 
 @contextmanager
 def open_shards(problem: Problem | Sharded, executor: Executor | None, buffer: Buffer = empty) -> Iterator[Opened]:
-    """The accounts of a problem where an executor holds them; an interruption makes it let go of them."""
+    """The accounts of a problem where an executor holds them; an interruption releases them."""
     executor = executor or InProcess()
     try:
         sharded = MemoryProblem(problem) if isinstance(problem, Problem) else problem
