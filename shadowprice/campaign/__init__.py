@@ -1,4 +1,4 @@
-"""A campaign: who is offered what, how it is charged, and the budget it must respect."""
+"""A campaign: its offers, how they are charged, and the budget that it must respect."""
 
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.campaign import (

@@ -251,7 +251,7 @@ class Campaign:
         return int((at - self.starts_at) // timedelta(hours=1))
 
     def terms(self, side: Side) -> Terms:
-        """The terms of one side, or a clear refusal."""
+        """Return the terms of one side; raise :class:`InvalidInput` for a side that the campaign lacks."""
         if side not in self.sides:
             raise InvalidInput(
                 f"campaign {self.name!r} has no side {side!r}; it has {sorted(self.sides)}", field="side"
@@ -275,7 +275,7 @@ class Campaign:
         return tuple(budget for budget in self.limits.budgets if budget.arm is None)
 
     def coverage(self, attributes: Mapping[Side, Attributes] | None = None) -> Coverage:
-        """Return what tells which budgets count a request, and which levels rules allow it."""
+        """Return the coverage: the budgets that count a request, and the levels that rules allow it."""
         offers = {
             side: tuple(zip(names, self.sides[side].incentives, strict=True)) for side, names in self.offer_ids.items()
         }

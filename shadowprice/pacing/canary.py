@@ -1,6 +1,6 @@
 """A canary: a model that decides for a small share of the units beside the served model, before it may replace it.
 
-Numpy only: predictor and jobs call these very functions.
+The module needs numpy only, because predictor and jobs call the same functions.
 """
 
 from __future__ import annotations

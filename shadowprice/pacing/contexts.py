@@ -24,7 +24,7 @@ def context_columns(contexts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def joined_contexts(parts: Sequence[tuple[Contexts, int]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of some names of several groups of requests, one behind the other, each with its size.
+    """Return the values of some names of several groups of requests, joined in order; a group comes with its size.
 
     >>> joined_contexts([({"x_a": [1.0]}, 1), ({}, 2)], ["x_a"])
     {'x_a': [1.0, None, None]}

@@ -48,7 +48,7 @@ class Profile:
             at: datetime64 (n,), UTC, times of all requests of ``days`` whole days.
             days: length of the history.
 
-        One request is added to every hour, so that no hour is held to be impossible.
+        One request is added to every hour, so that the forecast of no hour is 0.
         """
         hours = np.asarray(at, dtype="datetime64[h]").astype(np.int64)
         return cls.of_counts(hours, np.ones(hours.size, dtype=np.int64), days)

@@ -28,7 +28,7 @@ def spend_ratio(
     at: float | None,
     model_version: str,
 ) -> float:
-    """The newest price's ratio, corrected by what was paid since against what its plan had for as many requests.
+    """Return the newest price's ratio, corrected by the money paid since over that of its plan for as many requests.
 
     Args:
         campaign: one with a total; of a mean, what is paid and what is earned move together, so its ratio stays 1.

@@ -94,7 +94,7 @@ class PriceStore:
         return (record for record in self._newest_first(campaign) if isinstance(record, PriceRecord))
 
     def history(self, campaign: str) -> tuple[list[PriceRecord], list[str]]:
-        """Every sound record, the oldest first, and what is wrong with each file that is none."""
+        """Return every sound record, the oldest first, and the fault of each other file."""
         entries = list(self._newest_first(campaign))[::-1]
         records = [entry for entry in entries if isinstance(entry, PriceRecord)]
         return records, [str(entry) for entry in entries if isinstance(entry, PriceRejected)] + self.strays(campaign)
@@ -102,7 +102,7 @@ class PriceStore:
     def next_version(self, campaign: str) -> int:
         """The number that the next price must have: the first one above the newest sound price that no file has.
 
-        A damaged file keeps its number. One that is far ahead, which no publication has made, holds up nothing.
+        A damaged file keeps its number. A file with a number far ahead, which no publication wrote, blocks none.
         """
         versions = self.versions(campaign)
         newest = next(self.sound(campaign), None)
@@ -124,7 +124,7 @@ class PriceStore:
         return reasons
 
     def strays(self, campaign: str) -> list[str]:
-        """Names of JSON files in the campaign's folder that are not named like a price, and that they are not."""
+        """Return a fault for each JSON file in the campaign's folder that is not named like a price."""
         return [
             f"{path}: is not named like a price ({1:010d}{SUFFIX})"
             for path in self._files(campaign)
@@ -162,7 +162,7 @@ class PriceStore:
         return (entry for version in reversed(self.versions(campaign)) if (entry := self._found(campaign, version)))
 
     def _found(self, campaign: str, version: int) -> PriceRecord | PriceRejected | None:
-        """A version, what is wrong with it, or None where it was removed since it was listed."""
+        """Return a version, or its fault, or None where it was removed after it was listed."""
         try:
             return self.read(campaign, version)
         except PriceRejected as error:

@@ -195,7 +195,7 @@ def _larger(one: float, other: float) -> float:
 def fetch(url: str, timeout: float, *, token: str = "", ca_file: str = "") -> bytes:
     """Body of a page, read with a bearer token where one is given, or :class:`Unavailable` naming the page.
 
-    ``ca_file`` has the certificates of the authorities that are believed, in place of the system's.
+    ``ca_file`` has the certificates of the trusted authorities, in place of the system's.
     """
     if not url.startswith(("http://", "https://")):
         raise Unavailable(f"{url}: must be an http or https address")

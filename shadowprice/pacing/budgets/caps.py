@@ -1,4 +1,4 @@
-"""Share of the requests to come that caps let a level be given to, so that prices do not count what caps forbid."""
+"""Share of the requests to come that caps grant a level, so that prices leave out what caps forbid."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def counting_prices(
     prices: Mapping[str, float],
     solve: Callable[[Mapping[Side, Curves]], Mapping[str, float]],
 ) -> dict[str, float]:
-    """Return prices at which amounts are counted: those that a solve with the levels they choose finds again.
+    """Return the prices at which amounts are counted: a solve with the levels that they choose returns them again.
 
     Args:
         caps: side → its caps.

@@ -51,7 +51,7 @@ def exhausted(campaign: Campaign, in_hand: Mapping[str, float]) -> set[str]:
 
 
 def remark(record: PriceRecord, campaign: Campaign) -> str:
-    """Return a price's meaning where it is not that of a budget that binds, in words; empty elsewhere."""
+    """Describe a price that is not that of a budget that binds; empty for every other price."""
     if record.status == KEPT:
         few = record.expected < LEAST_REQUESTS
         left = "fewer than one request is expected" if few else "the money left covers no level that costs something"

@@ -63,7 +63,7 @@ class Segment:
 
 
 def segments(folder: Path, kind: RowKind) -> list[Segment]:
-    """The segments of a log in the order of their rows; drafts of an interrupted writer are none."""
+    """Return the segments of a log in the order of their rows, without drafts of an interrupted writer."""
     listed = []
     for path in folder.glob(f"{kind}-*.parquet"):
         match = _NAME.fullmatch(path.name)

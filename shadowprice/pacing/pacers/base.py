@@ -10,7 +10,7 @@ from shadowprice.pacing.resolve import CampaignState, Resolution
 
 
 class Pacer(Protocol):
-    """A way of pacing. It keeps nothing: what it must remember is in the newest record."""
+    """A way of pacing. It has no state: the newest record holds all that it needs."""
 
     def moments(self, hours: int) -> Sequence[float]:
         """Hours since the opening of a window of ``hours`` slots at which a price is wanted, ascending from 0."""

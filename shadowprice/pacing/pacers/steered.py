@@ -1,4 +1,4 @@
-"""Records of prices that a controller has moved: no solve stands behind them."""
+"""Records of prices that a controller has moved without a solve."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ from shadowprice.policy import Choices
 
 @dataclass(frozen=True)
 class Setting:
-    """One day and everything the policies may know of it.
+    """One day, and the data that policies may read.
 
     outcomes  the truth
-    model     side → the curves the policies believe in; the truth's own where the model is perfect
+    model     side → the curves that the policies decide by; the truth's own where the model is perfect
     forecast  expected requests by slot
     history   side → accounts of requests before the window
     partners  side → partners of these requests, in the same order; a side that is missing has none

@@ -136,7 +136,7 @@ def draw_day(
         seed: every (seed, side, slot) has a random stream of its own, so that a shock in one slot
             leaves every other slot's requests, and their identifiers, as they were.
         name: first part of the request identifiers.
-        shock: slot → factor on that slot's arrivals, which the forecast knows nothing of.
+        shock: slot → factor on that slot's arrivals, which the forecast does not contain.
     """
     hours = max(np.size(mean) for mean in expected.values())
     factor = dict(shock or {})

@@ -130,7 +130,7 @@ class SimulatedLedger:
             NotFound: the campaign is another ledger's.
         """
         if campaign != self.campaign.name:
-            raise NotFound(f"these are the ledger of {self.campaign.name!r}, not of {campaign!r}")
+            raise NotFound(f"this is the ledger of {self.campaign.name!r}, not of {campaign!r}")
         now = self._now if at is None else self.campaign.starts_at + timedelta(hours=max(at, 0.0))
         sums = self.campaign.limits.current(now)
         return SpendReport(

@@ -48,7 +48,7 @@ progress included, publishes a price and returns it; None keeps the price."""
 
 @dataclass(frozen=True)
 class System:
-    """Parts of the system that a replay asks, in process or over HTTP."""
+    """Parts of the system that a replay calls, in process or over HTTP."""
 
     decide_batch: DecideBatch
     settle: Settle
@@ -178,7 +178,7 @@ class Pending:
     """Outcomes that are not known yet.
 
     Args:
-        settle: what takes an outcome when it is known.
+        settle: receives an outcome when it is known.
         delay: mean hours until then, exponential by a hash of the request; 0 settles at once.
         seed: of the delays.
     """
