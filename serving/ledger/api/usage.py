@@ -61,7 +61,7 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
     Raises:
         InvalidRequest: there is no such limit, or the campaign ``of`` does not share it.
     """
-    limit = next((each for each in campaign.limits.every if each.name == wanted.name), None)
+    limit = next((candidate for candidate in campaign.limits.every if candidate.name == wanted.name), None)
     if limit is None:
         raise InvalidRequest(f"must be one of {campaign.limits.names}, got {wanted.name!r}", field="name")
     of = wanted.of or campaign.name

@@ -47,7 +47,7 @@ def score(
         ends = [_best(value, price[pattern] * net, piece.allowed) for price in (low, high)]
         best, settled = ends[0][0], (ends[0][0] == ends[1][0]) & ends[0][1] & ends[1][1]
         columns = np.arange(piece.accounts)
-        terms = (value, *(np.broadcast_to(each, value.shape) for each in (net, cost.measure(piece.planes))))
+        terms = (value, *(np.broadcast_to(amount, value.shape) for amount in (net, cost.measure(piece.planes))))
         for column, matrix in enumerate(terms):
             np.add.at(sums[:, column], pattern[settled], matrix[best, columns][settled])
         np.add.at(sums[:, 3], pattern[settled], 1.0)
