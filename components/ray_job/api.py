@@ -173,7 +173,7 @@ class KubernetesRayJobs:
                 case _:
                     raise Unavailable(f"the API server would not {what}: {refusal.status} {reason}") from refusal
         except (HTTPError, OSError) as error:
-            raise Unavailable(f"the API server did not answer to {what}: {error}") from error
+            raise Unavailable(f"the API server did not answer the request to {what}: {error}") from error
 
 
 class _Exists(Unavailable):

@@ -173,7 +173,9 @@ class Campaign:
     def _check_objective(self) -> None:
         own = [side for side, terms in self.sides.items() if terms.worth]
         if self.in_money and any(terms.segments for terms in self.sides.values()):
-            raise InvalidInput("must be responses: a delivery's model says the value", field="campaign.objective")
+            raise InvalidInput(
+                "must be responses: the model of a delivery predicts the value", field="campaign.objective"
+            )
         if self.in_money and self.currency == OFFERS:
             raise InvalidInput("must be responses: the budget counts offers and no money", field="campaign.objective")
         if own and not self.in_money:

@@ -80,7 +80,9 @@ class Terms:
                 f"times the largest cost must not be above {MOST_AMOUNT} minor units", field="most_units"
             )
         if self.amounts and (self.levels not in (tuple(range(len(self.amounts))), self.amounts) or not self.offers):
-            raise InvalidInput("need levels 0, 1, … or of the amounts, and offers that name them", field="amounts")
+            raise InvalidInput(
+                "need offers that name the levels, and levels 0, 1, … or equal to the amounts", field="amounts"
+            )
         if not isinstance(self.ordered, bool):
             raise InvalidInput(f"must be true or false, got {self.ordered!r}", field="ordered")
         if not self.ordered and not self.amounts:

@@ -113,7 +113,7 @@ def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, 
             side = next(name for name in campaign.sides if name == group_budget.side)
             if side not in spend.spent_of:
                 raise NotCertified(
-                    f"budget {group_budget.name!r} is of side {side!r}, but the spend is not told by side"
+                    f"budget {group_budget.name!r} is of side {side!r}, but the spend does not tell the sides apart"
                 )
             used_of[group_budget.name] = spend.spent_of[side] + held.get(side, 0.0)
             continue
