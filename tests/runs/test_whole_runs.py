@@ -88,6 +88,8 @@ def test_a_data_set_runs_whole(name: str, made: Callable[[str], Any]) -> None:
         assert (folder / file).stat().st_size > 0, file
     steps = {"prepare", "featurize", "train", "evaluate", "worth", "register", "measure", "solve", "publish"}
     steps |= {"outcome model", "serve and replay", "compare", "report"} | ({"days"} if name == "world" else set())
+    # Voucher sessions have no rows that no model has learned from, beside those of the test.
+    steps -= {"worth"} if name == "vouchers" else set()
     assert set(summary["seconds"]) == steps | {"total"}
     assert set(summary["peak_memory_mb"]) == steps
     # An interpreter with its libraries is above the lower bound, and so small a run is far below the upper one.
