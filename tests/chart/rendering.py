@@ -203,7 +203,7 @@ def broken_rules(schema: dict[str, Any], value: Any, path: str = "") -> list[str
 
 
 def operator_faults(entry: dict[str, Any]) -> list[str]:
-    """What no schema says: the checks of KubeRay's ``ValidateRayJobSpec`` and of Kueue's webhook of RayJobs."""
+    """Faults beyond the schemas: the checks of KubeRay's ``ValidateRayJobSpec`` and of Kueue's webhook of RayJobs."""
     if entry["kind"] not in ("RayJob", "RayCluster"):
         return []
     spec, name = entry["spec"], entry["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""What other sizes and fees bring, against an assignment by the Hungarian method."""
+"""Plans of other sizes and fees, against an assignment by the Hungarian method."""
 
 from __future__ import annotations
 

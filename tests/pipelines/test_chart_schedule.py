@@ -41,7 +41,7 @@ def ran(container: dict[str, Any], backend: Backend, environment: dict[str, str]
 
 
 def users(values: dict[str, Any]) -> Users:
-    """What the release's RoleBinding and projected token give the pods of its role."""
+    """Access that the release's RoleBinding and projected token give the pods of its role."""
     [bound] = [entry for entry in render(values) if entry["metadata"]["name"] == "spring-pipelines"]
     assert bound["roleRef"]["name"] == "kubeflow-pipelines-edit"
     [account] = bound["subjects"]

@@ -121,7 +121,7 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
 
 
 def printed(text: str) -> str:
-    """What a block of the console shows below its commands."""
+    """Output that a block of the console shows below its commands."""
     found, command, before = "", False, ""
     for line in text.splitlines(keepends=True):
         command = line.startswith("$ ") or (command and before.endswith("\\\n"))

@@ -23,7 +23,7 @@ def queued(queue: str) -> dict[str, Any]:
 
 
 def jobs(objects: Objects) -> dict[str, dict[str, Any]]:
-    """What Kueue may suspend: jobs, those that a CronJob makes, and Ray's, also the template of a step's."""
+    """Objects that Kueue may suspend: jobs, those that a CronJob makes, and Ray's, also the template of a step's."""
     found = {}
     for entry in objects:
         match entry["kind"]:
