@@ -31,7 +31,8 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
         StorageFailed: this user may not write to the workspace.
     """
     fields = {field: getattr(value, "path", value) for field, value in arguments.items()}
-    _check_writable(Path(fields.get("workspace") or "."))
+    if workspace := fields.get("workspace"):
+        _check_writable(Path(workspace))
     ray_job = fields.pop("ray_job", "")
     metrics = arguments.get("metrics")
     if metrics is not None:

@@ -22,7 +22,7 @@ from operations.common.job import JOBS, Job, job_class
 from pipelines.local import PIPELINES
 from pipelines.parameters import PARAMETERS, arguments_of
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.errors import InvalidInput, StorageFailed
+from shadowprice.errors import InvalidInput
 
 VALUES: dict[Any, Any] = {
     str: "",
@@ -214,14 +214,27 @@ def test_a_volume_that_belongs_to_root_is_refused_with_what_to_do() -> None:
     assert "chown -R" in told
 
 
-def _told_another_user(volume: Path) -> str:
+def test_a_step_without_a_workspace_may_start_in_a_folder_of_another_user() -> None:
+    # The folder of a container is root's: only a workspace has to be written to.
+    with TemporaryDirectory() as folder:
+        volume = Path(folder)
+        volume.chmod(0o555)
+        told = _told_another_user(volume, "prepare", {"dataset": "no such data set"})
+        volume.chmod(0o755)
+    assert "belongs to user" not in told
+    assert "Permission" not in told
+
+
+def _told_another_user(volume: Path, name: str = "publish", arguments: Mapping[str, Any] | None = None) -> str:
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
             if os.getuid() == 0:
                 os.setuid(10001)
-            component.run_component("publish", {"price": SimpleNamespace(path="p"), "workspace": str(volume)})
-        except StorageFailed as error:
+            os.chdir(volume)
+            own = {"price": SimpleNamespace(path="p"), "workspace": str(volume)}
+            component.run_component(name, own if arguments is None else arguments)
+        except Exception as error:
             os.write(writing, str(error).encode())
         finally:
             os._exit(0)
