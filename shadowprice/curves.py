@@ -57,6 +57,8 @@ class Curves:
     granted   float32 (J, N), share of the requests that caps let a level be given to; None: all of them
     worth     float64 (N,), worth of a unit of each account's response, or (J, N) where it differs by level; None: the
               same for all
+    amounts   float32 (2, N) or (2, J, N), mean and standard deviation of the logarithm of the amount, in minor units,
+              that a response of each account is about; None where amounts are not modeled
     """
 
     levels: NDArray[np.int64]
@@ -68,6 +70,7 @@ class Curves:
     owners: NDArray[np.uint64] | None = None
     granted: NDArray[np.float32] | None = None
     worth: NDArray[np.float64] | None = None
+    amounts: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -85,6 +88,8 @@ class Curves:
                 raise InvalidInput(f"must have shape {shape}, got {values.shape}", field=name)
         if self.worth is not None and self.worth.shape not in (response.shape[1:], response.shape):
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.worth.shape}", field="worth")
+        if self.amounts is not None and self.amounts.shape not in ((2, response.shape[1]), (2, *response.shape)):
+            raise InvalidInput(f"must have shape {(2, *response.shape)}, got {self.amounts.shape}", field="amounts")
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "response", response)
 
@@ -106,6 +111,7 @@ class Curves:
             owners=None if self.owners is None else self.owners[:, chosen],
             granted=None if self.granted is None else self.granted[:, chosen],
             worth=None if self.worth is None else self.worth[..., chosen],
+            amounts=None if self.amounts is None else self.amounts[..., chosen],
         )
 
     def mean(self) -> Curves:
@@ -148,6 +154,7 @@ class Curves:
         allowed = [part.allowed for part in parts if part.allowed is not None]
         owners = [part.owners for part in parts if part.owners is not None]
         worth = [part.worth for part in parts if part.worth is not None]
+        amounts = [part.amounts for part in parts if part.amounts is not None]
         return cls(
             parts[0].levels,
             response,
@@ -156,4 +163,5 @@ class Curves:
             allowed=np.concatenate(allowed, axis=1) if allowed else None,
             owners=np.concatenate(owners, axis=1) if owners else None,
             worth=np.concatenate(worth, axis=-1) if worth else None,
+            amounts=np.concatenate(amounts, axis=-1) if amounts else None,
         )
