@@ -97,7 +97,7 @@ def _exceeded(store: Store, campaign: Campaign, decisions: Sequence[Decision], b
             sums.add(each)
             captured[each] += booked.get(row.request_id, 0)
             uses[each] += row.request_id in booked
-    bounds = {bound.name: bound for bound in campaign.limits.bounds}
+    bounds = {bound.name: bound for bound in campaign.bounds(time_of(decisions[-1].decided_at))} if decisions else {}
     kept = store.usage(sorted(sums))
     return sum(_is_wrong(bounds[name_of(each)], kept.get(each, Usage()), captured[each], uses[each]) for each in sums)
 

@@ -8,18 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from serving.http.limits import MAX_SWEEP
 from serving.ledger.clock import time_of
 from serving.ledger.records import Correction, Entry, Known, ReportedOutcome, Row, asked
 from shadowprice.campaign import Campaign, Side
-from shadowprice.limits import Cap, GroupBudget
+from shadowprice.limits import Cap, GroupBudget, Period
 
 ADA = 'account.c_name == "ada"'
 """The one condition of a simulated budget: it counts the requests of one account."""
 LONGEST = 1000
 """Characters of each part of an error."""
-PERIODS = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+PERIODS: dict[Period, str] = {
+    "campaign": "",
+    "month": "%Y-%m",
+    "week": "%G-W%V",
+    "day": "%Y-%m-%d",
+    "hour": "%Y-%m-%dT%H",
+}
 EARLY = timedelta(minutes=5)
 """Time before its decision that a correction may be dated."""
 Given = tuple[int, int, str, str]
@@ -71,7 +78,7 @@ class Request:
 
 @dataclass
 class Reference:
-    """State of a ledger, changed by each operation. ``limit`` is None without the hard stop."""
+    """State of a ledger, changed by each operation at a ``date``. ``limit`` is None without the hard stop."""
 
     campaign: Campaign
     limit: int | None
@@ -81,8 +88,10 @@ class Reference:
     sums: Counter[str] = field(default_factory=Counter)
     usage: defaultdict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     _due: list[tuple[int, str]] = field(default_factory=list)
+    _periods: dict[tuple[str, str], int] = field(default_factory=dict)
+    date: datetime = datetime.min
 
-    def authorize(self, calls: Sequence[Sequence[Row]], now: int, date: datetime) -> list[Any]:
+    def authorize(self, calls: Sequence[Sequence[Row]], now: int) -> list[Any]:
         """Return per call None where it is refused, or per row None or its decision and whether it was known."""
         self.expire(now)
         left = None
@@ -99,7 +108,7 @@ class Reference:
                 request_id = asked(row).request_id
                 before = self.requests.get(request_id)
                 if before is None and isinstance(row, Entry):
-                    left = self._decide(row, left, now, date)
+                    left = self._decide(row, left, now)
                 found = self.requests.get(request_id)
                 answer.append(None if found is None else (found.given, before is not None))
             answers.append(answer)
@@ -161,11 +170,11 @@ class Reference:
             raise
         return new, len(outcomes) - new
 
-    def _decide(self, row: Entry, left: int | None, now: int, date: datetime) -> int | None:
+    def _decide(self, row: Entry, left: int | None, now: int) -> int | None:
         wanted = row.wanted
         level, incentive, reason, name = wanted.level, wanted.incentive, "tie", ""
         units = self.campaign.terms(wanted.side).most_units
-        counted = self._sums(wanted.account_id, wanted.side, wanted.partner_id, date)
+        counted = self._sums(wanted.account_id, wanted.side, wanted.partner_id)
         if left is not None:
             rest, why, tightest = self._room(counted, left)
             if incentive * units > max(rest, 0):
@@ -173,7 +182,9 @@ class Reference:
                 level, incentive, reason, name = (0 if levels[0] == 0 else -1), 0, why, tightest
             left -= incentive * units
         given = (level, incentive, reason, name)
-        made = Request(wanted.account_id, wanted.side, given, incentive * units, counted if incentive else (), date)
+        made = Request(
+            wanted.account_id, wanted.side, given, incentive * units, counted if incentive else (), self.date
+        )
         self.requests[wanted.request_id] = made
         if incentive:
             made.until = now + row.ttl
@@ -195,14 +206,35 @@ class Reference:
                 own[request.request_id] = mine
         return False
 
-    def _sums(self, account: str, side: str, partner: str, date: datetime) -> tuple[str, ...]:
+    def _sums(self, account: str, side: str, partner: str) -> tuple[str, ...]:
         found, limits = [], self.campaign.limits
         every: list[GroupBudget | Cap] = [*limits.budgets, *limits.caps]
         for each in every:
             owner = _owner(each, account, side, partner)
             if owner is not None:
-                found.append(f"{each.name}|{date.strftime(PERIODS[each.period])}|{owner}")
+                rolls = isinstance(each, GroupBudget) and each.rolls_over
+                found.append(f"{each.name}|{'' if rolls else self._period(each, self.date)}|{owner}")
         return tuple(found)
+
+    def _period(self, limit: GroupBudget | Cap, at: datetime) -> str:
+        zone = self.campaign.limits.time_zone
+        local = at.astimezone(ZoneInfo(zone))
+        return local.strftime(PERIODS[limit.period] + ("%z" if limit.period == "hour" and zone != "UTC" else ""))
+
+    def _most(self, limit: GroupBudget | Cap) -> int | None:
+        """Return the amount that a sum may reach now: of a budget that rolls over once for every period so far."""
+        most = limit.bound.most_amount
+        if most is None or not isinstance(limit, GroupBudget) or not limit.rolls_over:
+            return most
+        last = min(self.date, self.campaign.ends_at - timedelta(microseconds=1))
+        known = (limit.name, self._period(limit, last))
+        if known not in self._periods:
+            at, periods = self.campaign.starts_at, {self._period(limit, self.campaign.starts_at)}
+            while at < last:
+                at = min(at + timedelta(minutes=15), last)
+                periods.add(self._period(limit, at))
+            self._periods[known] = len(periods)
+        return most * self._periods[known]
 
     def _room(self, sums: Sequence[str], left: int) -> tuple[int, str, str]:
         """Return what the tightest limit leaves, the answer's reason, and the limit; the first of equals."""
@@ -211,8 +243,8 @@ class Reference:
         for name in sums:
             amount, uses = self.usage[name]
             limit = limits[name.split("|")[0]]
-            bound = limit.bound
-            rest = [] if bound.most_amount is None else [bound.most_amount - amount]
+            bound, most = limit.bound, self._most(limit)
+            rest = [] if most is None else [most - amount]
             rest += [0] if bound.most_count is not None and uses >= bound.most_count else []
             if rest and min(rest) < found[0] and (min(rest) < 0 or found[0] > 0):
                 reason = "capped" if isinstance(limit, Cap) else "budget_exhausted"
@@ -223,8 +255,8 @@ class Reference:
         limits = {each.name: each for each in self.campaign.limits.every}
         for name in request.sums:
             used, uses = self.usage[name]
-            bound = limits[name.split("|")[0]].bound
-            if (bound.most_amount is not None and used + amount > bound.most_amount) or (
+            bound, most = limits[name.split("|")[0]].bound, self._most(limits[name.split("|")[0]])
+            if (most is not None and used + amount > most) or (
                 bound.most_count is not None and count and uses + count > bound.most_count
             ):
                 return True

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,7 @@ import orjson
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.simulation.loop import VirtualLoop
 from benchmarks.simulation.process import Process
-from benchmarks.simulation.reference import ADA, Reference, Refused, Violation, check
+from benchmarks.simulation.reference import ADA, PERIODS, Reference, Refused, Violation, check
 from benchmarks.simulation.stores import Operation, Server
 from serving.ledger.clock import microseconds, time_of
 from serving.ledger.records import Counted
@@ -196,9 +197,10 @@ class World:
 
     def _do(self, operation: Operation, ledger_time: int) -> Any:
         asked, reference = operation.asked, self.reference
+        reference.date = time_of(operation.at)
         match operation.kind:
             case "authorize":
-                return reference.authorize(asked, ledger_time, time_of(operation.at))
+                return reference.authorize(asked, ledger_time)
             case "settle":
                 return reference.settle(asked, ledger_time)
             case "correct":
@@ -261,7 +263,7 @@ def make_campaign(dice: random.Random) -> Campaign:
         GroupBudget(
             name=f"budget-{place}",
             limit=dice.choice([0, 300, 3_000, 100_000]),
-            period=dice.choice(["campaign", "day", "hour"]),
+            period=dice.choice(list(PERIODS)),
             side=dice.choice(sides),
             partners=dice.choice([(), ("bakery",), ("bakery", "kiosk")]),
             where=dice.choice(["", "", ADA]),
@@ -275,10 +277,14 @@ def make_campaign(dice: random.Random) -> Campaign:
             per=dice.choice(["account", "partner"]),
             count=dice.choice([None, 1, 10, 100]),
             amount=dice.choice([130, 1_000, 5_000]),
-            period=dice.choice(["campaign", "day"]),
+            period=dice.choice(list(PERIODS)),
             side=dice.choice(sides),
         )
         for place in range(dice.randint(0, 3))
+    )
+    rolling = tuple(
+        replace(budget, rolls_over=budget.enforced and budget.period != "campaign" and dice.random() < 0.5)
+        for budget in budgets
     )
     return Campaign(
         name="simulated",
@@ -290,5 +296,5 @@ def make_campaign(dice: random.Random) -> Campaign:
         late_reserve=dice.choice([0, 0, 300]),
         starts_at=time_of(START),
         authorization_ttl_hours=TTL_HOURS,
-        limits=Limits(budgets=budgets, caps=caps),
+        limits=Limits(budgets=rolling, caps=caps, time_zone=dice.choice(["UTC", "Asia/Kolkata", "Europe/Berlin"])),
     )

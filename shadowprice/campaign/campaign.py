@@ -21,7 +21,7 @@ from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.currency import OFFERS, USD, Currency, check_code
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits import Bound, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.limits.rules import check_rules
@@ -275,6 +275,16 @@ class Campaign:
     def group_budgets(self) -> tuple[GroupBudget, ...]:
         """Further budgets that have a price: all but those of one arm."""
         return tuple(budget for budget in self.limits.budgets if budget.arm is None)
+
+    def bounds(self, at: datetime) -> tuple[Bound, ...]:
+        """Bound of each further limit at a time, budgets first; no amount where the ledger does not stop at it."""
+        before = {budget.name: self.granted_before(budget, at) for budget in self.limits.budgets if budget.rolls_over}
+        return tuple(bound.above(before.get(bound.name, 0)) for bound in self.limits.bounds)
+
+    def granted_before(self, budget: GroupBudget, at: datetime) -> int:
+        """Minor units of the periods of the window before the one of ``at``, of a budget that rolls over; else 0."""
+        inside = min(max(at, self.starts_at), self.ends_at - timedelta(microseconds=1))
+        return self.limits.granted_before(budget, self.starts_at, inside)
 
     def coverage(self, attributes: Mapping[Side, Attributes] | None = None) -> Coverage:
         """Return the coverage: the budgets that count a request, and the levels that rules allow it."""

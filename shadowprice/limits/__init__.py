@@ -9,12 +9,11 @@ from shadowprice.limits.limits import (
     Cap,
     GroupBudget,
     Limits,
-    Period,
     Sense,
     check_alike,
     name_of,
-    period_of,
 )
+from shadowprice.limits.periods import Calendar, Period
 from shadowprice.limits.rules import Rule
 
 __all__ = [
@@ -23,6 +22,7 @@ __all__ = [
     "Asked",
     "Bound",
     "BudgetForm",
+    "Calendar",
     "Cap",
     "GroupBudget",
     "Limits",
@@ -31,5 +31,4 @@ __all__ = [
     "Sense",
     "check_alike",
     "name_of",
-    "period_of",
 ]

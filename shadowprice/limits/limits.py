@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from shadowprice.errors import InvalidInput
 from shadowprice.limits.conditions import Condition
+from shadowprice.limits.periods import Calendar, Period
 
 BudgetForm = Literal["total", "per_account", "per_response"]
 Sense = Literal["at_most", "at_least"]
-Period = Literal["campaign", "day", "hour"]
-CapPeriod = Literal["campaign", "day"]
 Per = Literal["account", "partner"]
 LimitKind = Literal["budget", "cap"]
 
@@ -35,7 +34,6 @@ MOST_AMOUNT = 2**53
 """Largest amount that is exact wherever it is counted, Redis's scripts among them."""
 
 LIMIT_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
-_PERIODS: dict[str, str] = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
 
 
 class Asked(NamedTuple):
@@ -58,7 +56,9 @@ class GroupBudget:
               units per request or per unit of response
     form      ``total``, or ``per_account`` or ``per_response``: a mean has a price, and no hard stop
     sense     ``at_most``, or ``at_least``: a floor has a price, and no hard stop; it is a total
-    period    ``campaign``, or each ``day`` or ``hour`` (UTC) by the date of the decision
+    period    ``campaign``, or each ``month``, ``week``, ``day`` or ``hour`` by the time of the decision, in the time
+              zone of the limits
+    rolls_over  whether what a period leaves is there in the next one; only of a total with a hard stop
     side      only requests of this side; None: of both
     partners  only requests with one of these partner ids; empty: with any, or none
     arm       only requests of this arm of the experiment; None: of every arm
@@ -77,6 +77,7 @@ class GroupBudget:
     arm: str | None = None
     where: str = ""
     campaigns: tuple[str, ...] = ()
+    rolls_over: bool = False
 
     def __post_init__(self) -> None:
         _check_name(self.name, "limits.budgets.name")
@@ -88,6 +89,14 @@ class GroupBudget:
         else:
             self._check_mean()
         _check_choice(self.period, get_args(Period), "limits.budgets.period")
+        rolls: Any = self.rolls_over
+        if not isinstance(rolls, bool) or (
+            rolls and (self.period == "campaign" or not self.enforced or self.campaigns)
+        ):
+            raise InvalidInput(
+                "must be true or false, and true only of a total at_most, by month, week, day or hour, of one campaign",
+                field="limits.budgets.rolls_over",
+            )
         _check_text(self.side, "limits.budgets.side")
         _check_text(self.arm, "limits.budgets.arm")
         partners: Any = self.partners
@@ -142,8 +151,13 @@ class GroupBudget:
         return "" if covered else None
 
     @property
+    def counted(self) -> Period:
+        """Period of one sum: one that rolls over is counted since the beginning, against a limit that grows."""
+        return "campaign" if self.rolls_over else self.period
+
+    @property
     def bound(self) -> Bound:
-        """Amount that one sum of this limit may reach."""
+        """Amount that one sum of this limit may reach; of one that rolls over in its first period."""
         return Bound(self.name, "budget", int(self.limit) if self.enforced else None, None, self.campaigns)
 
 
@@ -155,7 +169,7 @@ class Cap:
     per     ``account`` or ``partner``: every one has the limit for itself
     count   paid incentives that may be open or captured in one period; None: any number
     amount  minor units that open authorizations and net spend may reach in one period; None: any amount
-    period  ``campaign``, or each ``day`` (UTC) by the date of the decision
+    period  ``campaign``, or each ``month``, ``week``, ``day`` or ``hour``, as of a budget
     side    only requests of this side; None: of both
     campaigns  campaigns that have the limit together, this one among them; empty: this one alone
     exclusive  an account or partner with an open or captured incentive of another of these campaigns gets none of
@@ -166,7 +180,7 @@ class Cap:
     per: Per
     count: int | None = None
     amount: int | None = None
-    period: CapPeriod = "campaign"
+    period: Period = "campaign"
     side: str | None = None
     campaigns: tuple[str, ...] = ()
     exclusive: bool = False
@@ -175,7 +189,7 @@ class Cap:
         _check_name(self.name, "limits.caps.name")
         object.__setattr__(self, "campaigns", _campaigns(self.campaigns, "limits.caps.campaigns"))
         _check_choice(self.per, get_args(Per), "limits.caps.per")
-        _check_choice(self.period, get_args(CapPeriod), "limits.caps.period")
+        _check_choice(self.period, get_args(Period), "limits.caps.period")
         _check_text(self.side, "limits.caps.side")
         if not isinstance(self.exclusive, bool) or (self.exclusive and not self.campaigns):
             raise InvalidInput("must be true or false, and true with campaigns only", field="limits.caps.exclusive")
@@ -190,6 +204,11 @@ class Cap:
         """Return the sum of this limit that a request adds to: its account's or partner's; None without one."""
         owner = asked.account_id if self.per == "account" else asked.partner_id
         return owner if owner and self.side in (None, asked.side) else None
+
+    @property
+    def counted(self) -> Period:
+        """Period of one sum."""
+        return self.period
 
     @property
     def bound(self) -> Bound:
@@ -213,6 +232,10 @@ class Bound(NamedTuple):
     campaigns: tuple[str, ...] = ()
     exclusive: bool = False
 
+    def above(self, amount: int) -> Bound:
+        """Return the bound with ``amount`` minor units more."""
+        return self if self.most_amount is None else self._replace(most_amount=self.most_amount + amount)
+
     def beside(self, campaign: str) -> Bound:
         """Return the bound with the other campaigns alone."""
         return self._replace(campaigns=tuple(name for name in self.campaigns if name != campaign))
@@ -227,6 +250,8 @@ KINDS: Mapping[str, type[Limit]] = {"budgets": GroupBudget, "caps": Cap}
 class Limits:
     """Further budgets and caps of a campaign; a request must fit all that cover it.
 
+    time_zone  IANA name of the time zone in which periods begin
+
     Example:
         >>> limits = Limits(caps=(Cap(name="daily", per="account", count=1, period="day"),))
         >>> limits.sums(Asked("ada", "customer", "", "unassigned"), datetime(2024, 5, 1, tzinfo=UTC))
@@ -235,8 +260,10 @@ class Limits:
 
     budgets: tuple[GroupBudget, ...] = ()
     caps: tuple[Cap, ...] = ()
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
+        _ = self.calendar
         if len(self.names) > MOST_LIMITS:
             raise InvalidInput(f"must be at most {MOST_LIMITS} budgets and caps", field="limits")
         if len(set(self.names)) < len(self.names):
@@ -245,6 +272,11 @@ class Limits:
     def __bool__(self) -> bool:
         """Return whether there is any limit."""
         return bool(self.every)
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """Periods of the limits."""
+        return Calendar(self.time_zone)
 
     @property
     def every(self) -> list[Limit]:
@@ -257,9 +289,27 @@ class Limits:
         return [limit.name for limit in self.every]
 
     @property
+    def roll_over(self) -> bool:
+        """Return whether a bound grows with time."""
+        return any(budget.rolls_over for budget in self.budgets)
+
+    @property
     def bounds(self) -> tuple[Bound, ...]:
-        """Bound of each limit, the budgets first; without an amount where the ledger does not stop at it."""
+        """Bound of each limit in its first period, the budgets first; without an amount where the ledger does not stop.
+
+        Those of a time are :meth:`Campaign.bounds`.
+        """
         return tuple(limit.bound for limit in self.every)
+
+    def granted_before(self, budget: GroupBudget, first: datetime, at: datetime) -> int:
+        """Minor units of the periods before the one of ``at`` that a budget keeps, the first that of ``first``.
+
+        0 of a budget that does not roll over.
+        """
+        if not budget.rolls_over:
+            return 0
+        number = self.calendar.number
+        return min(int(budget.limit) * (number(budget.period, at) - number(budget.period, first)), MOST_AMOUNT // 2)
 
     @property
     def shared(self) -> list[Limit]:
@@ -268,7 +318,10 @@ class Limits:
 
     def only(self, chosen: Collection[Limit]) -> Limits:
         """Return some of the limits."""
-        return Limits(**{name: tuple(limit for limit in getattr(self, name) if limit in chosen) for name in KINDS})
+        kept: dict[str, Any] = {
+            name: tuple(limit for limit in getattr(self, name) if limit in chosen) for name in KINDS
+        }
+        return Limits(**kept, time_zone=self.time_zone)
 
     @property
     def counted_by_owner(self) -> list[GroupBudget | Cap]:
@@ -319,16 +372,17 @@ class Limits:
         for limit in self.every:
             key = limit.key(asked)
             if key is not None:
-                names.append(f"{limit.name}|{period_of(limit.period, at)}|{key}")
+                names.append(f"{limit.name}|{self.calendar.name(limit.counted, at)}|{key}")
         return tuple(names)
 
     def current(self, at: datetime) -> dict[str, str]:
         """Return the sum of each budget's period that contains ``at``, by the budget's name."""
-        return {budget.name: f"{budget.name}|{period_of(budget.period, at)}|" for budget in self.budgets}
+        return {budget.name: f"{budget.name}|{self.calendar.name(budget.counted, at)}|" for budget in self.budgets}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
-        return {name: [_given(limit) for limit in getattr(self, name)] for name in KINDS}
+        zone = {} if self.time_zone == "UTC" else {"time_zone": self.time_zone}
+        return {name: [_given(limit) for limit in getattr(self, name)] for name in KINDS} | zone
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Limits:
@@ -337,12 +391,12 @@ class Limits:
         Raises:
             InvalidInput: an unknown, missing or wrong field; names it.
         """
-        _check_fields(data, set(KINDS), "limits")
+        _check_fields(data, {*KINDS, "time_zone"}, "limits")
         built: dict[str, Any] = {
             name: tuple(_built(kind, fields_of, f"limits.{name}") for fields_of in data.get(name, ()))
             for name, kind in KINDS.items()
         }
-        return cls(**built)
+        return cls(**built, time_zone=data.get("time_zone", "UTC"))
 
 
 def check_alike(campaigns: Mapping[str, Limits]) -> None:
@@ -354,7 +408,9 @@ def check_alike(campaigns: Mapping[str, Limits]) -> None:
     for campaign, limits in campaigns.items():
         for limit in limits.shared:
             for other in set(limit.campaigns) & set(campaigns):
-                if limit not in campaigns[other].shared:
+                there = campaigns[other]
+                zones = limit.counted == "campaign" or there.time_zone == limits.time_zone
+                if limit not in there.shared or not zones:
                     raise InvalidInput(
                         f"of {campaign!r} is shared with {other!r}, whose file must describe it in the same way",
                         field=f"limits.{limit.name}",
@@ -383,11 +439,6 @@ def renamed(found: str, names: Mapping[str, str]) -> str:
     """Return the name of a sum with another name of its owner, where ``names`` has one."""
     owner = owner_of(found)
     return found.removesuffix(owner) + names[owner] if owner in names else found
-
-
-def period_of(period: Period, at: datetime) -> str:
-    """Name of the period that contains a time: its date or hour (UTC); empty for the whole campaign."""
-    return at.astimezone(UTC).strftime(_PERIODS[period])
 
 
 def _given(item: Limit) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import Unavailable
 from shadowprice.groups import hashes
-from shadowprice.limits import Cap, GroupBudget
 from shadowprice.limits.usage import Usage
 
 SPEND = "shadowprice_spend_minor_units_total"
@@ -119,16 +118,15 @@ class SpendReport:
     observed_at: datetime
 
 
-def hours_counted(cap: Cap | GroupBudget, first: Sequence[datetime | None], now: datetime) -> float:
-    """Return the hours of the present period of a cap or budget since the first decision of other campaigns.
+def hours_counted(began: datetime, first: Sequence[datetime | None], now: datetime) -> float:
+    """Return the hours of a period that ``began`` since the first decision of other campaigns in it.
 
     Example:
         >>> now = datetime(2026, 3, 2, 5, tzinfo=UTC)
-        >>> hours_counted(Cap(name="daily", per="account", count=1, period="day"), [now - timedelta(days=3), None], now)
+        >>> hours_counted(now.replace(hour=0), [now - timedelta(days=3), None], now)
         5.0
     """
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    since = [max(moment, midnight) if cap.period == "day" else moment for moment in first if moment is not None]
+    since = [max(moment, began) for moment in first if moment is not None]
     return max((now - min(since)) / timedelta(hours=1), 0.0) if since else 0.0
 
 

@@ -118,7 +118,7 @@ def decide(store: Any, campaign: Any, message: dict[str, Any], at: datetime) -> 
     body = orjson.dumps({"campaign": campaign.name, "model_version": "m", "price_version": 1} | message)
     batch = messages.parse(TypeAdapter(messages.Authorizations), body)
     calls = authorize.calls(batch, authorize.entries(campaign, batch, at))
-    found = store.authorize(calls, authorize.ceiling(campaign, True), microseconds(at)).result(20)
+    found = store.authorize(calls, authorize.ceiling(campaign, True, at), microseconds(at)).result(20)
     told = answers.content(*answers.recorded_rows(batch, found), found)
     columns = {name: list(values) for name, values in told["decisions"].items()}
     return Authorization(Authorized(**columns), told["known"], told["errors"])

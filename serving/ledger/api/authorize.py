@@ -114,11 +114,11 @@ def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
     return rows
 
 
-def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
-    """Return the most that may be authorized and spent; None without the hard stop, and for a mean alone."""
+def ceiling(campaign: Campaign, hard_stop: bool, at: datetime) -> Ceiling | None:
+    """Return the most that may be authorized and spent now; None without the hard stop, and for a mean alone."""
     if not hard_stop:
         return None
-    own = (*campaign.limits.bounds, *place_bounds(campaign))
+    own = (*campaign.bounds(at), *place_bounds(campaign))
     bounds, name = tuple(bound.beside(campaign.name) for bound in own), campaign.budget.name
     if campaign.budget.form != "total":
         # Only the further limits have an amount.

@@ -27,7 +27,7 @@ from serving.ledger.api.skew import ClockSkew
 from serving.ledger.api.usage import limits_now, owners_now, places_now
 from serving.ledger.api.watch import WatchCollector
 from serving.ledger.clock import time_of
-from serving.ledger.records import Counted
+from serving.ledger.records import Ceiling, Counted
 from serving.ledger.store import Store
 from serving.ledger.terms import offered
 from shadowprice.campaign import Campaign
@@ -57,7 +57,8 @@ class Ledger:
         self.campaign = campaign
         self.store = store
         self.troubles: list[Trouble] = [lambda: store.trouble, *troubles]
-        self._ceiling = ceiling(campaign, hard_stop)
+        self._hard_stop = hard_stop
+        self._fixed = ceiling(campaign, hard_stop, campaign.starts_at)
         # One at a time, so that callers of the traffic never take all threads.
         self._traffic_turn = asyncio.Semaphore(1)
         self._collector = LedgerCollector(campaign, store, ClockSkew(store.dates).seconds)
@@ -65,11 +66,17 @@ class Ledger:
         if verdict is not None:
             self.collectors.append(WatchCollector(campaign, verdict))
 
+    def _ceiling(self, at: int) -> Ceiling | None:
+        """Return the most that may be authorized and spent at a time in microseconds."""
+        if not self.campaign.limits.roll_over:
+            return self._fixed
+        return ceiling(self.campaign, self._hard_stop, time_of(at))
+
     async def authorize(self, batch: Authorizations) -> bytes:
         """Record the decisions of a message."""
         at = self.store.date()
         wanted = calls(batch, entries(self.campaign, batch, time_of(at)))
-        answers = await asyncio.wrap_future(self.store.authorize(wanted, self._ceiling, at))
+        answers = await asyncio.wrap_future(self.store.authorize(wanted, self._ceiling(at), at))
         recorded, places = recorded_rows(batch, answers)
         for row in recorded:
             if row.repeat:
@@ -81,14 +88,14 @@ class Ledger:
         at = self.store.date()
         decided = await run_in_threadpool(self.store.find, [event.request_id for event in events])
         made = outcomes(self.campaign, events, decided, time_of(at), caller)
-        return await asyncio.wrap_future(self.store.settle(made, self._ceiling, at))
+        return await asyncio.wrap_future(self.store.settle(made, self._ceiling(at), at))
 
     async def correct(self, events: Sequence[CorrectionEvent], caller: str) -> Counted:
         """Correct outcomes; ``caller`` is the name of the token that was shown."""
         at = self.store.date()
         decided = await run_in_threadpool(self.store.find, [event.event.request_id for event in events])
         made = corrections(self.campaign, events, decided, time_of(at), caller)
-        return await asyncio.wrap_future(self.store.correct(made, self._ceiling, at))
+        return await asyncio.wrap_future(self.store.correct(made, self._ceiling(at), at))
 
     async def release(self, given: Releases) -> Counted:
         """Return authorizations that will not be used."""

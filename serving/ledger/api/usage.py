@@ -11,7 +11,7 @@ from serving.ledger.clock import time_of
 from serving.ledger.records import Owners
 from shadowprice.campaign import Campaign, sum_of
 from shadowprice.errors import InvalidRequest
-from shadowprice.limits import Period, period_of
+from shadowprice.limits import Period
 from shadowprice.limits.usage import Usage
 
 ReadOwners = Callable[[str, str, str, int], Owners]
@@ -23,7 +23,8 @@ class LimitUse:
     """A further budget now.
 
     limit  minor units of one period
-    used   minor units of open authorizations and net spend, of decisions of the current period
+    used   minor units of open authorizations and net spend, of decisions of the current period; of a limit that rolls
+           over less what the periods before it left
     """
 
     budget: str
@@ -68,7 +69,7 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
     campaigns = limit.campaigns or (campaign.name,)
     if of not in campaigns:
         raise InvalidRequest(f"must be one of {list(campaigns)}, got {of!r}", field="of")
-    period = period_of(limit.period, now)
+    period = campaign.limits.calendar.name(limit.counted, now)
     page = read(of, f"{limit.name}|{period}|", wanted.after, wanted.limit)
     rows = page.usage.values()
     return OwnersNow(
@@ -98,7 +99,12 @@ def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[Limi
         return []
     usages = usage(list(sums.values()))
     return [
-        LimitUse(budget.name, budget.period, int(budget.limit), usages.get(sums[budget.name], Usage()).amount)
+        LimitUse(
+            budget.name,
+            budget.period,
+            int(budget.limit),
+            usages.get(sums[budget.name], Usage()).amount - campaign.granted_before(budget, now),
+        )
         for budget in campaign.limits.budgets
         if budget.form == "total"
     ]

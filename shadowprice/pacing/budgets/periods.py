@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.sources.campaign import Part, Row
 from shadowprice.campaign import Campaign, Side
-from shadowprice.limits import GroupBudget, Period, period_of
+from shadowprice.limits import GroupBudget, Period
 
 MOST_PARTS = 4
 """Parts of a window that are told apart; the periods after them are one part, with the sum of their limits."""
@@ -82,16 +82,14 @@ class _Piece(NamedTuple):
 
 def _pieces(campaign: Campaign, periods: Sequence[Period], slots: int, slot: int, at: float) -> list[_Piece]:
     """Divide slots at the hours, at which periods begin; of the first slot only what is left counts."""
-    pieces, start = [], campaign.starts_at.astimezone(UTC)
+    pieces, start, calendar = [], campaign.starts_at.astimezone(UTC), campaign.limits.calendar
     for place in range(slots):
         opens = start + timedelta(hours=max(slot, 0) + place)
         begin = max(opens, start + timedelta(hours=at))
         end = opens + timedelta(hours=1)
-        hour = begin.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-        cuts = [begin, *([hour] if begin < hour < end else []), end]
-        for one, other in pairwise(cuts):
+        for one, other in pairwise(calendar.cuts(begin, end)):
             share = (other - one) / (end - begin) if end > begin else 1.0
-            pieces.append(_Piece(place, share, {period: period_of(period, one) for period in periods}))
+            pieces.append(_Piece(place, share, {period: calendar.name(period, one) for period in periods}))
     return pieces
 
 
@@ -100,7 +98,7 @@ def whole_limit(campaign: Campaign, budget: GroupBudget) -> float:
     if budget.form != "total":
         return 0.0
     hours = (campaign.starts_at + timedelta(hours=hour) for hour in range(campaign.hours))
-    return float(budget.limit) * len({period_of(budget.period, hour) for hour in hours})
+    return float(budget.limit) * len({campaign.limits.calendar.name(budget.period, hour) for hour in hours})
 
 
 def plans_of(
@@ -128,8 +126,9 @@ def plans_of(
     for group_budget in campaign.group_budgets:
         if group_budget.name not in used:
             continue
-        labels = [period_of(group_budget.period, start + timedelta(hours=place)) for place in range(slots)]
-        labels[0] = period_of(group_budget.period, max(start, campaign.starts_at + timedelta(hours=at)))
+        times = [start + timedelta(hours=place) for place in range(slots)]
+        times[0] = max(start, campaign.starts_at + timedelta(hours=at))
+        labels = [campaign.limits.calendar.name(group_budget.period, time) for time in times]
         by_slot = np.zeros(labels.count(labels[0]))
         for side, mine in remaining.items():
             ahead = mine[: by_slot.size]

@@ -17,7 +17,7 @@ from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.groups import Groups
-from shadowprice.limits import MOST_AMOUNT, Asked, Cap, GroupBudget, name_of, period_of
+from shadowprice.limits import MOST_AMOUNT, Asked, Bound, Cap, GroupBudget, name_of
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.limits.usage import Left, Usage, tightest
 from shadowprice.pacing.contexts import Contexts, drawn_contexts, joined_contexts
@@ -55,7 +55,7 @@ class SimulatedLedger:
     ) -> None:
         self.campaign = campaign
         self.coverage = coverage or campaign.coverage()
-        self.bounds = {bound.name: bound for bound in campaign.limits.bounds}
+        self._fixed = {bound.name: bound for bound in campaign.limits.bounds}
         self.usage: dict[str, Usage] = {}
         self._noted: dict[str, tuple[Sequence[str], int]] = {}
         self._now = campaign.starts_at
@@ -71,6 +71,12 @@ class SimulatedLedger:
             before = zip(accounts.tolist(), beside, [None] * len(accounts), strict=True)
             self.recent[side] = deque(before, maxlen=max(sample_rows, len(accounts)))
 
+    def bounds(self, at: datetime) -> dict[str, Bound]:
+        """Bounds of the further limits at a time, by name."""
+        if not self.campaign.limits.roll_over:
+            return self._fixed
+        return {bound.name: bound for bound in self.campaign.bounds(at)}
+
     @property
     def spent(self) -> int:
         """Minor units paid on all sides."""
@@ -80,7 +86,7 @@ class SimulatedLedger:
         """Return the sums of the other campaigns that share their limits, added up, by name; absent ones are zero."""
         usages: dict[str, Usage] = {}
         for key in sums if self.beside else ():
-            for other in self._sharing(self.bounds[name_of(key)].campaigns):
+            for other in self._sharing(self._fixed[name_of(key)].campaigns):
                 usages[key] = usages.get(key, Usage()).plus(*other.usage.get(key, Usage()))
         return usages
 
@@ -139,14 +145,19 @@ class SimulatedLedger:
             requests=dict(self.requests),
             outstanding=dict(self.outstanding),
             spent_of=dict(self.spent_of),
-            used_of={name: self.usage.get(key, Usage()).amount for name, key in sums.items()},
+            used_of={
+                budget.name: self.usage.get(sums[budget.name], Usage()).amount
+                - self.campaign.granted_before(budget, now)
+                for budget in self.campaign.limits.budgets
+            },
             caps={cap.name: self._use(cap, now) for cap in self.campaign.limits.counted_by_owner},
             observed_at=datetime.now(UTC),
         )
 
     def _use(self, cap: GroupBudget | Cap, now: datetime) -> CapUse:
         """Use of a cap or a shared budget in its period that contains ``now``."""
-        begin = f"{cap.name}|{period_of(cap.period, now)}|"
+        calendar = self.campaign.limits.calendar
+        begin = f"{cap.name}|{calendar.name(cap.counted, now)}|"
         elsewhere: dict[str, Usage] = {}
         others = self._sharing(cap.campaigns)
         for other in others:
@@ -155,7 +166,9 @@ class SimulatedLedger:
                     owner = name.removeprefix(begin)
                     elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*usage)
         own = {name.removeprefix(begin): usage for name, usage in self.usage.items() if name.startswith(begin)}
-        return CapUse.of(own, elsewhere, hours_counted(cap, [use.first for use in others], now))
+        return CapUse.of(
+            own, elsewhere, hours_counted(calendar.began(cap.counted, now), [use.first for use in others], now)
+        )
 
     def sample(self, model: Mapping[Side, NamedCurves]) -> dict[Side, Curves]:
         """Curves of the most recent requests of each side, with their budgets and rules."""
@@ -254,7 +267,7 @@ class PricedPolicy:
             most, sums = reserved[side], campaign.limits.sums(asked, at[row])
             if stop:
                 others = ledger.elsewhere(sums)
-                room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage, others)
+                room = tightest(Left(left, campaign.budget.name), ledger.bounds(at[row]), sums, ledger.usage, others)
                 allowed = bool(made.unpaid[place])
                 fitted = fit_budget(int(level[row]), share, most, room.amount, unpaid_allowed=allowed)
                 if most[level[row]] > max(room.amount, 0):

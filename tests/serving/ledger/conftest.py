@@ -156,7 +156,7 @@ class Ledger:
         """Record calls of items and of :class:`Known` requests; the answer of each."""
         own = campaign or self.campaign
         rows = [[row if isinstance(row, Known) else self._entry(row, own, changes) for row in call] for call in calls]
-        return self.store.authorize(rows, ceiling(own, hard_stop), self.store.date()).result(20)
+        return self.store.authorize(rows, ceiling(own, hard_stop, self.date), self.store.date()).result(20)
 
     def _entry(self, item, campaign, changes):
         columns = {name: [getattr(item, name)] for name in Items.model_fields if hasattr(item, name)}
@@ -171,14 +171,14 @@ class Ledger:
         placed = [replace(each, where=f"[{index}]") for index, each in enumerate(events)]
         decided = self.store.find([each.request_id for each in placed])
         made = outcomes(self.campaign, placed, decided, self.date, "shop-a")
-        done = self.store.settle(made, ceiling(self.campaign, hard_stop), self.store.date()).result(20)
+        done = self.store.settle(made, ceiling(self.campaign, hard_stop, self.date), self.store.date()).result(20)
         return done.accepted, done.repeated
 
     def correct(self, *events, hard_stop=True):
         placed = [replace(each, event=replace(each.event, where=f"[{index}]")) for index, each in enumerate(events)]
         decided = self.store.find([each.event.request_id for each in placed])
         made = corrections(self.campaign, placed, decided, self.date, "refunds-desk")
-        done = self.store.correct(made, ceiling(self.campaign, hard_stop), self.store.date()).result(20)
+        done = self.store.correct(made, ceiling(self.campaign, hard_stop, self.date), self.store.date()).result(20)
         return done.accepted, done.repeated
 
     def release(self, *request_ids):

@@ -59,7 +59,7 @@ class LocalLedger:
         self.messages.append(batch)
         now = datetime.now(UTC)
         wanted = calls(batch, entries(self.campaign, batch, now))
-        answers = Authorize(wanted, ceiling(self.campaign, True), microseconds(now), 0)(self.database)
+        answers = Authorize(wanted, ceiling(self.campaign, True, now), microseconds(now), 0)(self.database)
         told = content(*recorded_rows(batch, answers), answers)
         columns = {name: list(values) for name, values in told["decisions"].items()}
         return Authorization(Authorized(**columns), told["known"], told["errors"])
