@@ -11,6 +11,7 @@ import pytest
 
 from serving.ledger.api.app import Ledgers, serve
 from serving.ledger.api.ledger import Ledger
+from serving.ledger.api.usage import limits_now
 from serving.ledger.log import LogWriter
 from serving.ledger.records import Recorded
 from serving.recover import recover
@@ -33,6 +34,21 @@ def test_a_cap_per_account_and_day_holds_within_one_call_and_ends_with_the_day(o
     assert given(ledger.authorize(kit.item("r5", "merchant", 1))) == [(-1, "capped", "once")]
     ledger.at += timedelta(days=1)
     assert given(ledger.authorize(kit.item("r6"))) == [(1, "tie", "")]
+
+
+def test_what_a_day_leaves_is_there_on_the_next_and_never_more(open_ledger, kit):
+    daily = GroupBudget(name="daily", limit=60, period="day", rolls_over=True)
+    ledger = open_ledger(limits=Limits(budgets=(daily,), time_zone="Asia/Kolkata"), hours=72)
+    wallet = [kit.item(f"a{place}", account_id=f"a{place}") for place in range(8)]
+    assert given(ledger.authorize(*wallet[:2])) == [(1, "tie", ""), (0, "budget_exhausted", "daily")]
+    (use,) = limits_now(ledger.campaign, ledger.store.usage, ledger.date)
+    assert (use.limit, use.used) == (60, 50)
+    ledger.at += timedelta(hours=7)  # past midnight there, 19 h in UTC
+    (use,) = limits_now(ledger.campaign, ledger.store.usage, ledger.date)
+    assert (use.limit, use.used) == (60, -10)
+    assert given(ledger.authorize(*wallet[2:4])) == [(1, "tie", ""), (0, "budget_exhausted", "daily")]
+    ledger.at += timedelta(days=1)
+    assert given(ledger.authorize(*wallet[4:7])) == [(1, "tie", ""), *2 * [(0, "budget_exhausted", "daily")]]
 
 
 @pytest.mark.parametrize("limits", [ONCE, Limits()], ids=["cap", "budget"])
