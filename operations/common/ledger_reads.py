@@ -60,7 +60,7 @@ def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap, now: d
             elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*usage)
     if len(periods) > 1:
         raise Unavailable(f"a period of limit {cap.name!r} ended while its use was read; measure again")
-    return CapUse.of(own, elsewhere, hours_counted(campaign.limits.calendar.began(cap.counted, now), first, now))
+    return CapUse.of(own, elsewhere, hours_counted(campaign.limits.calendar.began(cap.period, now), first, now))
 
 
 def _pages(ledger_url: str, parameters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -151,11 +151,6 @@ class GroupBudget:
         return "" if covered else None
 
     @property
-    def counted(self) -> Period:
-        """Period of one sum: one that rolls over is counted since the beginning, against a limit that grows."""
-        return "campaign" if self.rolls_over else self.period
-
-    @property
     def bound(self) -> Bound:
         """Amount that one sum of this limit may reach; of one that rolls over in its first period."""
         return Bound(self.name, "budget", int(self.limit) if self.enforced else None, None, self.campaigns)
@@ -204,11 +199,6 @@ class Cap:
         """Return the sum of this limit that a request adds to: its account's or partner's; None without one."""
         owner = asked.account_id if self.per == "account" else asked.partner_id
         return owner if owner and self.side in (None, asked.side) else None
-
-    @property
-    def counted(self) -> Period:
-        """Period of one sum."""
-        return self.period
 
     @property
     def bound(self) -> Bound:
@@ -372,12 +362,20 @@ class Limits:
         for limit in self.every:
             key = limit.key(asked)
             if key is not None:
-                names.append(f"{limit.name}|{self.calendar.name(limit.counted, at)}|{key}")
+                names.append(f"{limit.name}|{self.period_of(limit, at)}|{key}")
         return tuple(names)
+
+    def period_of(self, limit: Limit, at: datetime) -> str:
+        """Name of the period whose sum a limit counts at a time.
+
+        A budget that rolls over is counted since the beginning, against a bound that grows.
+        """
+        rolls = isinstance(limit, GroupBudget) and limit.rolls_over
+        return self.calendar.name("campaign" if rolls else limit.period, at)
 
     def current(self, at: datetime) -> dict[str, str]:
         """Return the sum of each budget's period that contains ``at``, by the budget's name."""
-        return {budget.name: f"{budget.name}|{self.calendar.name(budget.counted, at)}|" for budget in self.budgets}
+        return {budget.name: f"{budget.name}|{self.period_of(budget, at)}|" for budget in self.budgets}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
@@ -409,7 +407,7 @@ def check_alike(campaigns: Mapping[str, Limits]) -> None:
         for limit in limits.shared:
             for other in set(limit.campaigns) & set(campaigns):
                 there = campaigns[other]
-                zones = limit.counted == "campaign" or there.time_zone == limits.time_zone
+                zones = limit.period == "campaign" or there.time_zone == limits.time_zone
                 if limit not in there.shared or not zones:
                     raise InvalidInput(
                         f"of {campaign!r} is shared with {other!r}, whose file must describe it in the same way",

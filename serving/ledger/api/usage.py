@@ -69,7 +69,7 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
     campaigns = limit.campaigns or (campaign.name,)
     if of not in campaigns:
         raise InvalidRequest(f"must be one of {list(campaigns)}, got {of!r}", field="of")
-    period = campaign.limits.calendar.name(limit.counted, now)
+    period = campaign.limits.period_of(limit, now)
     page = read(of, f"{limit.name}|{period}|", wanted.after, wanted.limit)
     rows = page.usage.values()
     return OwnersNow(

@@ -366,7 +366,7 @@ def _share_of_first(mean: Real, most: Real) -> Real:
 def _labels(campaign: Campaign, cap: Cap, slot: int, slots: int) -> list[str]:
     """Period of a cap in each slot of the window until the last of ``slots`` slots to come."""
     hours = range(max(slot, 0) + slots)
-    return [campaign.limits.calendar.name(cap.counted, campaign.starts_at + timedelta(hours=hour)) for hour in hours]
+    return [campaign.limits.period_of(cap, campaign.starts_at + timedelta(hours=hour)) for hour in hours]
 
 
 def _before(requests: float, ahead: Real, slot: int, at: float | None, labels: Sequence[str], hours: float) -> float:

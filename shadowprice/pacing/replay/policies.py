@@ -156,8 +156,8 @@ class SimulatedLedger:
 
     def _use(self, cap: GroupBudget | Cap, now: datetime) -> CapUse:
         """Use of a cap or a shared budget in its period that contains ``now``."""
-        calendar = self.campaign.limits.calendar
-        begin = f"{cap.name}|{calendar.name(cap.counted, now)}|"
+        limits = self.campaign.limits
+        begin = f"{cap.name}|{limits.period_of(cap, now)}|"
         elsewhere: dict[str, Usage] = {}
         others = self._sharing(cap.campaigns)
         for other in others:
@@ -167,7 +167,7 @@ class SimulatedLedger:
                     elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*usage)
         own = {name.removeprefix(begin): usage for name, usage in self.usage.items() if name.startswith(begin)}
         return CapUse.of(
-            own, elsewhere, hours_counted(calendar.began(cap.counted, now), [use.first for use in others], now)
+            own, elsewhere, hours_counted(limits.calendar.began(cap.period, now), [use.first for use in others], now)
         )
 
     def sample(self, model: Mapping[Side, NamedCurves]) -> dict[Side, Curves]:
