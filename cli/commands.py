@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command("cli.report", "Write the report of a run again", "cli,report,pacing"),
     "explain": Command("cli.explain", "Explain the decision of a running predictor", "cli,serve"),
     "whatif": Command("cli.whatif", "Ask what another budget or other terms bring", "all"),
+    "portfolio": Command("cli.portfolio", "Divide one sum of money between campaigns", "all"),
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),
     "account": Command("cli.account", "Export what is held about an account, or erase it", "all"),

@@ -1,0 +1,1 @@
+"""Budgets of several campaigns that have one sum of money together."""

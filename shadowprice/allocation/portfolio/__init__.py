@@ -1,0 +1,1 @@
+"""One price of money for several campaigns: the dual one level up."""
