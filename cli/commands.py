@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command("cli.report", "Write the report of a run again", "cli,report,pacing"),
     "explain": Command("cli.explain", "Explain the decision of a running predictor", "cli,serve"),
     "whatif": Command("cli.whatif", "Ask what another budget or other terms bring", "all"),
+    "diff": Command("cli.diff", "Say what a change of a campaign's terms will do", "all"),
     "portfolio": Command("cli.portfolio", "Divide one sum of money between campaigns", "all"),
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cli.options import number, pairs
 from operations.common.workspace import read_campaign
-from operations.portfolio.propose import Proposed, propose
+from operations.questions.propose import Proposed, propose
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
 from shadowprice.pacing.what_if import SAMPLE_ROWS

@@ -228,14 +228,18 @@ class Question:
         return masks
 
 
-def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_ROWS) -> Question:
+def open_what_if(
+    workspace: Path, state: Path | None = None, rows: int = SAMPLE_ROWS, campaign: Campaign | None = None
+) -> Question:
     """Open the population of a workspace for questions about the whole window, or about the rest of it.
+
+    ``campaign`` has other terms than that of the workspace, and the same levels.
 
     Raises:
         NotFound: the model has no stored population.
         InvalidInput: the campaign is a delivery.
     """
-    campaign = read_campaign(workspace)
+    campaign = campaign or read_campaign(workspace)
     if any(terms.segments for terms in campaign.sides.values()):
         raise InvalidInput("is a delivery: it has segments of exact sizes and no budget to ask about", field="campaign")
     model = (workspace / MODEL).resolve()

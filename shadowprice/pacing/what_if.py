@@ -105,6 +105,20 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
+class Paid:
+    """Expected cost of the accounts of a side that were solved on.
+
+    index     (n,), positions among all curves of the side; one that was drawn more than once comes as often
+    requests  (n,), requests that each stands for
+    cost      (n,), minor units of these
+    """
+
+    index: NDArray[np.intp]
+    requests: Real
+    cost: Real
+
+
+@dataclass(frozen=True, eq=False)
 class _Drawn:
     """Accounts of one side that are solved on.
 
@@ -190,7 +204,13 @@ class WhatIf:
             self._drawn[side] = _Drawn(kept, index, requests, own[index], exact)
 
     def ask(self, change: Change | None = None) -> Answer:
-        """Solve under the changed terms. O(levels · rows), and two more solves of the same where rows are a sample.
+        """Solve under the changed terms; :meth:`ask_accounts` without the accounts."""
+        return self.ask_accounts(change)[0]
+
+    def ask_accounts(self, change: Change | None = None) -> tuple[Answer, dict[Side, Paid]]:
+        """Solve under the changed terms, and tell each account's part of the spend; nothing where it is not optimal.
+
+        O(levels · rows), and two more solves of the same where rows are a sample.
 
         Raises:
             InvalidInput: a level that the campaign does not have, a side it does not have, a negative amount, or a
@@ -216,7 +236,7 @@ class WhatIf:
             seconds=time.perf_counter() - started,
         )
         if solution.status != "optimal":
-            return answer
+            return answer, {}
         shares, price = campaign.answer_shares, solution.prices
         cost, allowed, chosen = arrays["cost"], arrays["allowed"], shares.chosen
         net = cost - campaign.budget.limit * arrays["measure"] if "measure" in arrays else cost
@@ -245,7 +265,7 @@ class WhatIf:
             certain = binding
         names = [campaign.budget.name, *(row.name for row in rows), *(group.name for group in asked.groups)]
         later = {row.name for row in rows if row.name != row.budget.name}
-        return replace(
+        answer = replace(
             answer,
             value=self._around(value, self._error(score, places)),
             added=self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
@@ -254,6 +274,12 @@ class WhatIf:
             prices={name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
             seconds=time.perf_counter() - started,
         )
+        of_sides: dict[Side, Paid] = {}
+        for side, drawn in self._drawn.items():
+            # One draw has a column in each part.
+            own = np.sum([paid[place] for owner, place in places if owner == side], axis=0)
+            of_sides[side] = Paid(drawn.index, drawn.requests, own)
+        return answer, of_sides
 
     def budgets(self, shares: Sequence[float] = SHARES) -> list[Answer]:
         """Answers at shares of the campaign's budget, in their order."""

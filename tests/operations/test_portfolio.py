@@ -13,7 +13,7 @@ from asked import make_workspace
 
 import cli.main as command
 from operations.common.workspace import CAMPAIGN
-from operations.portfolio.propose import propose
+from operations.questions.propose import propose
 from operations.whatif import open_what_if
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.what_if import Change

@@ -1,1 +1,0 @@
-"""Budgets of several campaigns that have one sum of money together."""

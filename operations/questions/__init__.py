@@ -1,0 +1,1 @@
+"""Questions about campaigns beside each other, over the solver of what-if."""

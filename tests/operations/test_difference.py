@@ -1,0 +1,91 @@
+"""A change of terms against fresh solves of both campaigns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked import make_workspace
+
+import cli.main as command
+from operations.common.workspace import CAMPAIGN
+from operations.questions.difference import difference, flatten
+from operations.whatif import open_what_if
+from shadowprice.campaign import Campaign
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.what_if import Change
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_workspace(tmp_path_factory.mktemp("workspace"))
+
+
+def changed(run: Path, **fields: Any) -> Campaign:
+    content = json.loads((run / CAMPAIGN).read_text())
+    for name, value in fields.items():
+        place = content
+        *path, last = name.split("__")
+        for part in path:
+            place = place[part]
+        place[last] = value
+    return Campaign.from_dict(content)
+
+
+DEAREST = {"name": "no-dearest", "side": "customer", "expression": "offer.incentive > 100"}
+CAP = {"name": "few", "per": "account", "count": 1}
+
+
+def test_each_figure_is_that_of_a_fresh_question(run: Path) -> None:
+    after = changed(run, budget__limit=120_000, rules=[DEAREST], sides__merchant__weight=0.5, limits={"caps": [CAP]})
+    found = difference(run, after, rows=500)
+    assert [change.name for change in found.changes] == [
+        "sides.merchant.weight", "budget.limit", "limits.caps.few", "rules.no-dearest"
+    ]  # fmt: skip
+
+    def fresh(campaign: Campaign) -> float:
+        return open_what_if(run, rows=500, campaign=campaign).solver.ask().value.value
+
+    own = changed(run)
+    assert found.before.value.value == pytest.approx(fresh(own), rel=1e-9)
+    assert found.after.value.value == pytest.approx(fresh(after), rel=1e-9)
+    alone = {change.name: change.answer.value.value for change in found.changes}
+    assert alone["budget.limit"] == pytest.approx(fresh(changed(run, budget__limit=120_000)), rel=1e-9)
+    assert alone["rules.no-dearest"] == pytest.approx(fresh(changed(run, rules=[DEAREST])), rel=1e-9)
+    without = {change.name: change.answer.value.value for change in found.prices}
+    free = changed(run, budget__limit=120_000, sides__merchant__weight=0.5, limits={"caps": [CAP]})
+    assert without["rules.no-dearest"] == pytest.approx(fresh(free), rel=1e-9)
+    assert without["rules.no-dearest"] > found.after.value.value, "a rule that binds costs value"
+
+
+def test_less_money_gives_nobody_more_and_fewer_levels_are_the_question_of_what_if(run: Path) -> None:
+    found = difference(run, changed(run, budget__limit=60_000), rows=0)
+    assert all(side.more == 0 and side.less > 0 for side in found.sides.values())
+    assert sum(side.after for side in found.sides.values()) == pytest.approx(60_000, rel=3e-3)  # one tied account
+    content = json.loads((run / CAMPAIGN).read_text())
+    levels = content["sides"]["customer"]["levels"][:3]
+    fewer = difference(run, changed(run, sides__customer__levels=levels), rows=500)
+    wanted = open_what_if(run, rows=500).solver.ask(Change(levels={"customer": levels}))
+    assert fewer.after.value.value == pytest.approx(wanted.value.value, rel=1e-9)
+    assert [change.name for change in fewer.changes] == ["sides.customer.offers"]
+
+
+def test_a_level_that_the_model_does_not_know_is_refused_and_no_change_says_so(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InvalidInput, match="has 75, which is not offered now"):
+        difference(run, changed(run, sides__customer__levels=[0, 50, 75]), rows=100)
+    with pytest.raises(InvalidInput, match="must stay 'all'"):
+        difference(run, changed(run, name="other"), rows=100)
+    assert flatten(changed(run)) == flatten(Campaign.from_dict(json.loads((run / CAMPAIGN).read_text())))
+    assert command.main(["diff", str(run), str(run / CAMPAIGN), "--rows", "200"]) == 0
+    assert "the same terms" in capsys.readouterr().out
+    file = tmp_path / "new.json"
+    file.write_text(json.dumps(changed(run, rules=[DEAREST]).to_dict()))
+    assert command.main(["diff", str(run), str(file), "--rows", "200"]) == 0
+    assert "rules.no-dearest costs" in capsys.readouterr().out
+    assert command.main(["diff", str(run / CAMPAIGN), str(file), "--rows", "200", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["after"]["value"]["value"] < told["before"]["value"]["value"]
