@@ -44,7 +44,7 @@ class Alone:
 
 @dataclass(frozen=True, kw_only=True)
 class SideChange:
-    """What a change does to the requests of one side.
+    """Effect of a change on the requests of one side.
 
     more, less  shares of its requests whose expected incentive rises and falls
     before, after  minor units that the side is given in the window

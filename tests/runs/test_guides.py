@@ -26,6 +26,7 @@ FOLLOWED = (
     "fill-segments-of-exact-sizes",
     "find-a-fault",
     "run-an-experiment",
+    "see-what-a-change-does",
     "serve-the-flat-policy",
     "solve-large-problems",
     "watch-a-model",
