@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from operator import le
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign.fields import check_positive, check_whole
 from shadowprice.campaign.percent import Percent, expected_payment
@@ -161,8 +162,7 @@ class Terms:
             raise InvalidInput("of a level in percent must be its cap", field="costs")
         rises = [(share.share, cap, -share.least) for share, cap in shares]
         paid = [amount for share, amount in zip(self.percent, self.amounts, strict=True) if share is None and amount]
-        steps = zip(rises, rises[1:], strict=False)
-        if self.ordered and (paid or any(not all(map(le, lower, higher)) for lower, higher in steps)):
+        if self.ordered and (paid or any(not all(map(le, *step)) for step in pairwise(rises))):
             raise InvalidInput(
                 "must rise with the level, as must its cap, and its least spend must not; set ordered to false where "
                 "offers are alternatives",
@@ -212,6 +212,24 @@ class Terms:
         if self.cost_basis == "on_grant":
             return np.ones(np.shape(response))
         return np.minimum(np.asarray(response, dtype=np.float64), self.most_units)
+
+    def paid(
+        self, level: NDArray[np.integer[Any]], response: NDArray[np.floating[Any]], paid: ArrayLike | None
+    ) -> NDArray[np.float64]:
+        """(n,): minor units paid for measured responses at these levels.
+
+        ``paid`` (n,) is what was paid as the log has it, which counts where a level is in percent.
+
+        Raises:
+            InvalidInput: a level is in percent, and the log does not have what was paid.
+        """
+        cost = np.asarray(self.unit_costs, dtype=np.float64)[level] * self.paid_units(response)
+        part = np.array([share is not None for share in self.percent or (None,) * len(self.levels)])[level]
+        if not part.any():
+            return cost
+        if paid is None:
+            raise InvalidInput("is missing: what was paid for an incentive in percent", field="cost_paid")
+        return np.where(part, np.asarray(paid, dtype=np.float64), cost)
 
     def value(
         self, response: NDArray[np.floating[Any]], worth: NDArray[np.float64] | None = None

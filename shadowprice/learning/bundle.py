@@ -19,6 +19,7 @@ from shadowprice.campaign import Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import whole_file, write_whole
+from shadowprice.learning.amounts import heads_with_amounts
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
@@ -77,7 +78,7 @@ def write_bundle(
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
-    heads = model.heads({side: embedding.request for side, embedding in embedded.items()})
+    heads = heads_with_amounts(data, model.heads({side: entry.request for side, entry in embedded.items()}))
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),
