@@ -123,7 +123,7 @@ class Curves:
         response = self.response.mean(axis=1, keepdims=True, dtype=np.float64)
 
         def of_one(each: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-            total = (each * self.response).mean(axis=1, keepdims=True, dtype=np.float64)
+            total = np.asarray((each * self.response).mean(axis=1, keepdims=True, dtype=np.float64))
             return np.divide(total, response, where=response > 0, out=np.zeros_like(total))
 
         amounts = None

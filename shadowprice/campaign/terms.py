@@ -223,7 +223,7 @@ class Terms:
         Raises:
             InvalidInput: a level is in percent, and the log does not have what was paid.
         """
-        cost = np.asarray(self.unit_costs, dtype=np.float64)[level] * self.paid_units(response)
+        cost = np.asarray(np.asarray(self.unit_costs, dtype=np.float64)[level] * self.paid_units(response))
         part = np.array([share is not None for share in self.percent or (None,) * len(self.levels)])[level]
         if not part.any():
             return cost

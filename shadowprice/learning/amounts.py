@@ -77,12 +77,8 @@ def with_amounts(
     }
 
 
-def heads_with_amounts(data: TrainingSet, heads: Mapping[Side, Head]) -> dict[Side, Head]:
-    """Return the heads with the amounts of their side by the rows before the test split, where they know none."""
-    fitted = fitted_amounts(data, "train", "validation")
-    return {
-        side: cast(Head, replace(cast(Any, head), amounts=fitted[side]))
-        if side in fitted and head.amounts_of(head.default_embedding[None]) is None
-        else head
-        for side, head in heads.items()
-    }
+def head_with_amounts(head: Head, amounts: NDArray[np.float32] | None) -> Head:
+    """Return the head with the amounts (2,) of its side, where it knows none."""
+    if amounts is None or head.amounts_of(head.default_embedding[None]) is not None:
+        return head
+    return cast(Head, replace(cast(Any, head), amounts=amounts))

@@ -19,7 +19,7 @@ from shadowprice.campaign import Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import whole_file, write_whole
-from shadowprice.learning.amounts import heads_with_amounts
+from shadowprice.learning.amounts import head_with_amounts
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
@@ -62,6 +62,7 @@ def write_bundle(
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
+    amounts: Mapping[Side, NDArray[np.float32]] | None = None,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -72,13 +73,15 @@ def write_bundle(
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
-    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None.
+    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``amounts`` those of
+    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
-    heads = heads_with_amounts(data, model.heads({side: entry.request for side, entry in embedded.items()}))
+    heads = model.heads({side: entry.request for side, entry in embedded.items()})
+    heads = {side: head_with_amounts(head, (amounts or {}).get(side)) for side, head in heads.items()}
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),

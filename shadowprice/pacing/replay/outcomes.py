@@ -193,7 +193,7 @@ class OutcomeModel:
         )
 
     def _paid(
-        self, terms: Terms, level: NDArray[np.intp], curves: Curves, request_id: NDArray[np.str_]
+        self, terms: Terms, level: NDArray[np.int32], curves: Curves, request_id: NDArray[np.str_]
     ) -> NDArray[np.float64]:
         """(n,): cost of one paid incentive, of a percentage that of an order of lognormal amount."""
         paid = np.asarray(terms.unit_costs, dtype=np.float64)[level]

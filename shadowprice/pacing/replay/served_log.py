@@ -37,8 +37,8 @@ def write_replay(
     for name, known in model.items():
         rows = np.flatnonzero((side == name) & paid)
         terms = campaign.terms(name)
-        curves, at = known.of(outcomes.account_id[rows]), (level[rows], np.arange(rows.size))
-        predicted[rows], cost[rows] = curves.response[at], terms.cost(curves.response, curves.amounts)[at]
+        curves, given = known.of(outcomes.account_id[rows]), (level[rows], np.arange(rows.size))
+        predicted[rows], cost[rows] = curves.response[given], terms.cost(curves.response, curves.amounts)[given]
         most[side == name] = terms.most_units
     at = pd.Timestamp(campaign.starts_at) + pd.to_timedelta(np.round(outcomes.at * 3.6e9), unit="us")
     decisions = pd.DataFrame(
