@@ -124,7 +124,7 @@ class Curves:
 
         def of_one(each: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
             total = np.asarray((each * self.response).mean(axis=1, keepdims=True, dtype=np.float64))
-            return np.divide(total, response, where=response > 0, out=np.zeros_like(total))
+            return np.asarray(np.divide(total, response, where=response > 0, out=np.zeros_like(total)))
 
         amounts = None
         if self.amounts is not None:
