@@ -213,10 +213,7 @@ class _Priced:
                 able.append(rows[eligible[side].rows])
         requests = requests.iloc[np.sort(np.concatenate(able))].reset_index(drop=True)
         curves = _curves(workspace, requests, policy.coverage)
-        choices = {
-            side: policy.choices(asked, curves[side].response, amounts=curves[side].amounts)
-            for side, asked in eligible.items()
-        }
+        choices = {side: policy.choices(asked, curves[side]) for side, asked in eligible.items()}
         return cls(policy, requests, curves, choices)
 
     def at(self, price: float, further: Sequence[float] | None = None) -> Callable[[str], Target]:

@@ -81,15 +81,7 @@ async def want(
         curves = curves_of(model.heads[side], embeddings.matrix)
     with stage("decide"):
         names = [requests.request_id[row] for row in chosen]
-        decided = policy.answer(
-            eligible,
-            curves.response,
-            names,
-            treated.take(chosen),
-            embeddings.known,
-            stale=group.stale,
-            amounts=curves.amounts,
-        )
+        decided = policy.answer(eligible, curves, names, treated.take(chosen), embeddings.known, stale=group.stale)
     return Wanted(chosen, read, embeddings, curves, decided)
 
 

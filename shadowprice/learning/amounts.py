@@ -79,6 +79,6 @@ def with_amounts(
 
 def head_with_amounts(head: Head, amounts: NDArray[np.float32] | None) -> Head:
     """Return the head with the amounts (2,) of its side, where it knows none."""
-    if amounts is None or head.amounts_of(head.default_embedding[None]) is not None:
+    if amounts is None or head.amounts(head.default_embedding[None]) is not None:
         return head
-    return cast(Head, replace(cast(Any, head), amounts=amounts))
+    return cast(Head, replace(cast(Any, head), side_amounts=amounts))

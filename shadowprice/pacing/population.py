@@ -102,8 +102,8 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
             activity = np.load(place / ACTIVITY, allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
-        one = head.amounts_of(head.default_embedding[None])
-        amounts = None if one is None else np.broadcast_to(one, (2, len(account_id)))
+        one = head.amounts(head.default_embedding[None])
+        amounts = None if one is None else np.broadcast_to(one, (2, *response.shape))
         curves = Curves(head.levels, response, activity, place / RESPONSE, amounts=amounts)
         accounts_of[side] = SideAccounts(account_id, curves)
     return accounts_of

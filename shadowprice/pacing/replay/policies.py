@@ -230,7 +230,7 @@ class PricedPolicy:
             reason[rows] = "ineligible"
             rows = rows[eligible.rows]
             curves, names = self.model[side].of(batch.account_id[rows]), batch.request_id[rows].tolist()
-            made = policy.answer(eligible, curves.response, names, treated.take(rows), amounts=curves.amounts)
+            made = policy.answer(eligible, curves, names, treated.take(rows))
             decided[side] = rows, made
             level[rows], propensity[rows] = made.decision.level, made.decision.propensity
             reason[rows] = made.reasons

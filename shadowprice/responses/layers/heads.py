@@ -45,27 +45,31 @@ class Head(Protocol):
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Expected response (J, N) of N accounts from their embeddings (N, D)."""
 
-    def amounts_of(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """Mean and deviation of the log amount (2, N), or None where amounts are not modeled."""
+    def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """Law (2, J, N) of the amount of a response (:attr:`Curves.amounts`); None where it was not learned."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SideAmounts:
-    """Part of a head that knows the amounts of a side's orders.
+class AmountHead:
+    """Part of every head: the law of the amounts of a side's responses.
 
-    amounts  float32 (2,), mean and deviation of the log amount in minor units; None where they are not modeled
+    side_amounts  float32 (2,), mean and standard deviation of the log amount, in minor units, of all responses of the
+                  side; None where amounts are not modeled
     """
 
-    amounts: NDArray[np.float32] | None = None
+    levels: NDArray[np.int64]
+    side_amounts: NDArray[np.float32] | None = None
 
-    def amounts_of(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """(2, N): the same of all accounts of the side; None where amounts are not modeled."""
-        return None if self.amounts is None else np.broadcast_to(self.amounts[:, None], (2, len(embedding)))
+    def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """float32 (2, J, N): mean and standard deviation of the log amount of a response, in minor units."""
+        if self.side_amounts is None:
+            return None
+        return np.broadcast_to(self.side_amounts[:, None, None], (2, self.levels.size, len(embedding)))
 
 
 def curves_of(head: Head, embedding: NDArray[np.float32]) -> Curves:
-    """Curves of N accounts from their embeddings (N, D), with the amounts that the head knows."""
-    return Curves(head.levels, head.response(embedding), amounts=head.amounts_of(embedding))
+    """Return the curves of N accounts from their embeddings (N, D)."""
+    return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding))
 
 
 def allowed_by(head: Head, embedding: NDArray[np.float32]) -> NDArray[np.bool_] | None:
@@ -102,7 +106,7 @@ def redemption(cumulative: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HazardHead(SideAmounts):
+class HazardHead(AmountHead):
     """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 8–10).
 
     weight (J, D), bias (J,); base_weight (D,) and base_bias of Λ_0 = exp(w·h + b) where 0 is a level.
@@ -135,7 +139,7 @@ def line(slope: Any, amount: Any, base: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinearHead(SideAmounts):
+class LinearHead(AmountHead):
     """f(r) = max(0, softplus(w_g·h + b_g)·r + w_i·h + b_i): a share ratio cannot be negative (S0, merchants).
 
     slope_weight (D,), base_weight (D,). O(N·(J + D)).
@@ -167,7 +171,7 @@ def sensitivity(score: Array, segment_slope: Any, axis: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LogitHead(SideAmounts):
+class LogitHead(AmountHead):
     """f(r) = sigmoid(s·r + w_i·h + b_i): a logistic demand curve with a sensitivity s > 0 of each account.
 
     With K segments s = Σ_k softmax(V·h + c)_k · segment_slope_k (semi-black-box model); without ``segment_slope``,
@@ -215,7 +219,7 @@ def two_towers(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DssmHead(SideAmounts):
+class DssmHead(AmountHead):
     """f_j = sigmoid(u/‖u‖·level_weight_j + level_bias_j), u = out(relu(hidden(h))): the account's tower against levels.
 
     hidden_weight (T, D), out_weight (T, T), level_weight (J, T) with its scale, level_bias (J,). O(N·T·(D + J)).
@@ -244,7 +248,7 @@ class DssmHead(SideAmounts):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PerLevelHead(SideAmounts):
+class PerLevelHead(AmountHead):
     """f_j = sigmoid(w_j·h + b_j), or max(0, w_j·h + b_j) where the response is no probability: levels in any order.
 
     weight (J, D), bias (J,). O(N·J·D).
@@ -264,7 +268,7 @@ class PerLevelHead(SideAmounts):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StoredHead(SideAmounts):
+class StoredHead(AmountHead):
     """The embedding is the curve: its first J numbers are the responses, whatever model computed them. O(N·J)."""
 
     kind: ClassVar[str] = "stored"

@@ -27,7 +27,7 @@ def coupons(campaign):
 @pytest.fixture
 def heads(kit):
     own = kit.heads()
-    customer = replace(own["customer"], levels=np.array(LEVELS), amounts=AMOUNTS)
+    customer = replace(own["customer"], levels=np.array(LEVELS), side_amounts=AMOUNTS)
     return {**own, "customer": customer}
 
 
@@ -51,7 +51,7 @@ def test_the_answers_are_those_of_the_expected_payments(build, campaign, heads, 
 
 def test_a_model_that_knows_no_amounts_is_refused(campaign, heads):
     check_heads(coupons(campaign), heads)
-    plain = {**heads, "customer": replace(heads["customer"], amounts=None)}
+    plain = {**heads, "customer": replace(heads["customer"], side_amounts=None)}
     with pytest.raises(InvalidInput, match="knows no amounts of orders"):
         check_heads(coupons(campaign), plain)
 
@@ -59,9 +59,9 @@ def test_a_model_that_knows_no_amounts_is_refused(campaign, heads):
 def test_a_head_keeps_its_amounts_in_its_file_and_one_without_has_the_file_that_it_always_had(heads, kit, tmp_path):
     save_heads(heads, tmp_path)
     kept = load_heads(tmp_path)["customer"]
-    np.testing.assert_array_equal(kept.amounts, AMOUNTS)
+    np.testing.assert_array_equal(kept.side_amounts, AMOUNTS)
     curves = curves_of(kept, np.stack([kept.default_embedding] * 3))
-    np.testing.assert_array_equal(curves.amounts, np.repeat(AMOUNTS[:, None], curves.accounts, axis=1))
+    np.testing.assert_array_equal(curves.amounts, np.broadcast_to(AMOUNTS[:, None, None], (2, 4, 3)))
     save_heads(kit.heads(), tmp_path)
     assert b"amounts" not in (tmp_path / "heads.safetensors").read_bytes()
-    assert load_heads(tmp_path)["customer"].amounts is None
+    assert load_heads(tmp_path)["customer"].side_amounts is None
