@@ -166,8 +166,9 @@ def _usable(raw: pd.DataFrame, *, percent: bool) -> tuple[pd.DataFrame, dict[str
     """
     face_value = raw["value_yuan"] * 100
     discount = raw["is_man_jian"] == 0
-    share = (100 * (1 - raw[RATE].astype(np.float64))).round(2).where(discount) if percent else pd.Series(np.nan, raw.index)
-    usable = percent & share.between(0, 100, inclusive="right")
+    rate = raw[RATE].astype(np.float64) if percent else pd.Series(np.nan, raw.index)
+    share = (100 * (1 - rate)).round(2).where(discount)
+    usable = share.between(0, 100, inclusive="right")
     face_value = face_value.mask(usable, CAP)
     unknown = ~discount & (raw["value_yuan"].isna() | raw["threshold_yuan"].isna())
     other = ~discount & ~unknown & ~face_value.isin(LEVELS)
