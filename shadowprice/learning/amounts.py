@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from scipy import stats
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.layers.heads import Head
 
 STEPS, CLOSE = 1000, 1e-9
 LEAST_DEVIATION = 1e-6
@@ -75,10 +73,3 @@ def with_amounts(
         else own
         for side, own in curves.items()
     }
-
-
-def head_with_amounts(head: Head, amounts: NDArray[np.float32] | None) -> Head:
-    """Return the head with the amounts (2,) of its side, where it knows none."""
-    if amounts is None or head.amounts(head.default_embedding[None]) is not None:
-        return head
-    return cast(Head, replace(cast(Any, head), side_amounts=amounts))

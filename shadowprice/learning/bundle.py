@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from shadowprice.campaign import Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import whole_file, write_whole
-from shadowprice.learning.amounts import head_with_amounts
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
@@ -81,7 +80,7 @@ def write_bundle(
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
     heads = model.heads({side: entry.request for side, entry in embedded.items()})
-    heads = {side: head_with_amounts(head, (amounts or {}).get(side)) for side, head in heads.items()}
+    heads = {side: _knowing(head, (amounts or {}).get(side)) for side, head in heads.items()}
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),
@@ -103,6 +102,13 @@ def write_bundle(
         metrics=metrics,
         encoders=model.encoders(),
     )
+
+
+def _knowing(head: Head, amounts: NDArray[np.float32] | None) -> Head:
+    """Return the head with the amounts (2,) of its side, where it knows none."""
+    if amounts is None or head.amounts(head.default_embedding[None]) is not None:
+        return head
+    return cast(Head, replace(cast(Any, head), side_amounts=amounts))
 
 
 def write_served(
