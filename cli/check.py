@@ -92,13 +92,15 @@ def summary(tables: Tables, campaign: Campaign) -> dict[str, Any]:
 
     Of a side whose levels are offers and not amounts, ``offers`` has each with its cost.
     """
-    sides = campaign.sides.items()
+    sides, currency = campaign.sides.items(), Currency.of(campaign.currency)
     return {
         "campaign": campaign.name,
         "rows": tables.rows(),
         "levels": {side: [int(level) for level in terms.levels] for side, terms in sides},
         "offers": {
-            side: list(zip(terms.offers, terms.unit_costs, strict=True)) for side, terms in sides if terms.amounts
+            side: list(zip(terms.names(currency), terms.unit_costs, strict=True))
+            for side, terms in sides
+            if terms.amounts
         },
         "unordered": [side for side, terms in sides if not terms.ordered],
     }

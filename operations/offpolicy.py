@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +213,7 @@ class _Priced:
                 able.append(rows[eligible[side].rows])
         requests = requests.iloc[np.sort(np.concatenate(able))].reset_index(drop=True)
         curves = _curves(workspace, requests, policy.coverage)
-        choices = {side: policy.choices(asked, curves[side].response) for side, asked in eligible.items()}
+        choices = {side: policy.choices(asked, curves[side]) for side, asked in eligible.items()}
         return cls(policy, requests, curves, choices)
 
     def at(self, price: float, further: Sequence[float] | None = None) -> Callable[[str], Target]:
@@ -255,10 +255,8 @@ def _curves(workspace: Path, requests: pd.DataFrame, coverage: Coverage) -> Mapp
         names = requests.loc[requests["side"] == side, "account_id"].tolist()
         asked = pa.array(names, pa.string())
         places = pc.index_in(asked, value_set=side_accounts.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
-        response = np.asarray(side_accounts.curves.response)[:, places.astype(np.int64)]
-        curves_by_side[side] = Curves(
-            side_accounts.curves.levels, response, worth=coverage.worth(SideRequests(side, names))
-        )
+        own = side_accounts.curves.take(places)
+        curves_by_side[side] = replace(own, weight=None, worth=coverage.worth(SideRequests(side, names)))
     return curves_by_side
 
 
@@ -282,7 +280,7 @@ def _with_model(
     if curves is None:
         return Target(probability)
     terms, own = campaign.terms(side), curves[side]  # type: ignore[arg-type]
-    return Target(probability, terms.value(own.response, own.worth), terms.cost(own.response))
+    return Target(probability, terms.value(own.response, own.worth), terms.cost(own.response, own.amounts))
 
 
 def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> float:

@@ -46,12 +46,13 @@ def run(job: PlanJob) -> ExperimentPlan:
         prior, precision = Prior(**job.prior), Precision(**job.precision)
     except TypeError as error:
         raise InvalidInput(f"does not have the fields of a plan: {error}", field="prior, precision") from error
-    # The plan is for the account of the mean.
-    terms = replace(campaign.terms(job.side), worth="")  # type: ignore[arg-type]
+    # The plan is for the account of the mean, and before any order: a percentage counts with its cap.
+    own = campaign.terms(job.side)  # type: ignore[arg-type]
+    terms = replace(own, worth="", percent=())
     planned = plan(terms, job.accounts, prior, precision)
     experiment = {"experiment": planned.experiment(job.salt).to_dict()} if job.salt else {}
     write_whole(job.result, json.dumps({"campaign": campaign.name} | planned.to_dict() | experiment, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign, planned, terms)) + "\n")
+    write_whole(job.page, "\n".join(_page(campaign, planned, own)) + "\n")
     money = {"price": planned.price, "spend": sum(planned.money.values())}
     cost = {"exploration_cost": planned.exploration_cost, "holdout_cost": planned.holdout_cost}
     widths = {f"{name}_half_width": width for name, width in planned.half_widths.items()}
@@ -64,7 +65,10 @@ def _page(campaign: Campaign, found: ExperimentPlan, terms: Terms) -> Iterator[s
     yield f"# Trial of campaign {campaign.name}"
     yield ""
     if terms.amounts:
-        yield f"Offers to try: {', '.join(terms.offers[level] for level in found.levels)}."
+        names = terms.names(Currency.of(campaign.currency))
+        yield f"Offers to try: {', '.join(names[level] for level in found.levels)}."
+        if any(terms.percent):
+            yield "An offer in percent counts with its cap, so the money is the most that the trial can cost."
     else:
         yield f"Levels to try: {', '.join(map(money, found.levels))}."
     yield ""

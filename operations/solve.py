@@ -48,7 +48,7 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
-from shadowprice.responses.layers.heads import DeliveryHead, Head, load_heads
+from shadowprice.responses.layers.heads import DeliveryHead, Head, curves_of, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
@@ -242,7 +242,7 @@ class Solver:
         theirs = self._vectors(cast(Side, other_side(side)), partners[named]) if named.any() else None
         columns = {name: list(values) for name, values in (context or {}).items()}
         embedding = embed_requests(tower, self._vectors(side, account_id)[0], columns, named, theirs)
-        return Curves(head.levels, head.response(embedding))
+        return curves_of(head, embedding)
 
     def _vectors(self, side: Side, account_id: NDArray[np.str_]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the vectors of accounts, from the online store."""

@@ -43,7 +43,7 @@ from shadowprice.pacing.population import SideAccounts, read_population
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
-from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.layers.heads import curves_of, load_heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -254,7 +254,7 @@ def open_what_if(
     def unknown(side: Side, account_id: NDArray[np.str_], partner_id: object = None, context: object = None) -> Curves:
         del partner_id, context
         default = heads[side].default_embedding[None]
-        return Curves(heads[side].levels, heads[side].response(default)).take(np.zeros(account_id.size))
+        return curves_of(heads[side], default).take(np.zeros(account_id.size))
 
     coverage = campaign.coverage(read_columns(campaign, workspace))
     asked = requests_to_come(campaign, workspace, coverage, population, now, unknown)

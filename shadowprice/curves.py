@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,13 +116,23 @@ class Curves:
         )
 
     def mean(self) -> Curves:
-        """Return one account that responds, and is worth at each level, as all do in the mean."""
+        """Return one account that responds, and is worth at each level, as all do in the mean.
+
+        Its amounts have the mean and deviation of the log amounts of all responses.
+        """
         response = self.response.mean(axis=1, keepdims=True, dtype=np.float64)
-        if self.worth is None:
-            return Curves(self.levels, response)
-        total = (self.worth * self.response).mean(axis=1, keepdims=True)
-        worth = np.divide(total, response, where=response > 0, out=np.zeros_like(total))
-        return Curves(self.levels, response, worth=worth)
+
+        def of_one(each: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+            total = np.asarray((each * self.response).mean(axis=1, keepdims=True, dtype=np.float64))
+            return np.asarray(np.divide(total, response, where=response > 0, out=np.zeros_like(total)))
+
+        amounts = None
+        if self.amounts is not None:
+            log, deviation = self.amounts.astype(np.float64)
+            mean = of_one(log)
+            amounts = np.stack([mean, np.sqrt(of_one(deviation**2 + (log - mean) ** 2))]).astype(np.float32)
+        worth = None if self.worth is None else of_one(self.worth)
+        return Curves(self.levels, response, worth=worth, amounts=amounts)
 
     def shares(self) -> NDArray[np.float64]:
         """float64 (N,): share of the requests that comes from each account.

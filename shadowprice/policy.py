@@ -64,17 +64,20 @@ class Choices:
         bits: NDArray[np.uint32] | None = None,
         allowed: NDArray[np.bool_] | None = None,
         worth: NDArray[np.float64] | None = None,
+        amounts: NDArray[np.floating[Any]] | None = None,
     ) -> Choices:
         """Return the levels of requests with the curves ``response`` (J, n), by the terms of a campaign. O(K·J·n).
 
-        ``worth`` is that of a unit of each account's response, which terms with a column of it need.
+        ``worth`` is that of a unit of each account's response, which terms with a column of it need; ``amounts`` are
+        those of orders, which levels in percent need.
         """
-        return cls(campaign.terms(side).value(response, worth), campaign.charges(side, response, bits), allowed, bits)
+        charges = campaign.charges(side, response, bits, amounts)
+        return cls(campaign.terms(side).value(response, worth), charges, allowed, bits)
 
     @classmethod
     def marked(cls, campaign: Campaign, side: Side, curves: Curves) -> Choices:
         """Return the levels of requests whose curves :meth:`Coverage.mark` returned."""
-        return cls.of(campaign, side, curves.response, curves.bits, curves.allowed, curves.worth)
+        return cls.of(campaign, side, curves.response, curves.bits, curves.allowed, curves.worth, curves.amounts)
 
     def decide(self, prices: ArrayLike, tie_share: float, request_ids: Ids, exploration: ArrayLike = 0.0) -> Decision:
         """Choose a level of each request; arguments and errors of :func:`shadowprice.decision.decide`."""
@@ -135,31 +138,29 @@ class Policy:
         rows = np.flatnonzero(able)
         return Eligible(rows, requests.take(rows), allowed[:, rows])
 
-    def choices(
-        self, asked: Eligible, response: NDArray[np.floating[Any]], treated: Treatment | None = None
-    ) -> Choices:
-        """Return the levels of requests with the curves ``response`` (J, n), by their arms. O(n · (budgets + K·J))."""
+    def choices(self, asked: Eligible, curves: Curves, treated: Treatment | None = None) -> Choices:
+        """Return the levels of requests with these curves (J, n), by their arms. O(n · (budgets + K·J))."""
         bits = self.coverage.bits(asked.requests) if self.coverage.budgets else None
-        allowed = asked.allowed if treated is None else treated.allowed(len(response), asked.allowed)
+        allowed = asked.allowed if treated is None else treated.allowed(len(curves.response), asked.allowed)
         worth = self.coverage.worth(asked.requests)
-        return Choices.of(self.campaign, asked.requests.side, response, bits, allowed, worth)
+        return Choices.of(self.campaign, asked.requests.side, curves.response, bits, allowed, worth, curves.amounts)
 
     def answer(
         self,
         asked: Eligible,
-        response: NDArray[np.floating[Any]],
+        curves: Curves,
         request_ids: Ids,
         treated: Treatment,
         known: ArrayLike = True,
         *,
         stale: bool = False,
     ) -> Decided:
-        """Decide requests with the curves ``response`` (J, n), by the arms of their units.
+        """Decide requests with these curves (J, n), by the arms of their units.
 
         ``known`` accounts have an embedding, and the prices are ``stale`` past their expiry: both are reasons, but of a
         holdout, whose answer depends neither on curve nor on price. Errors are those of the rule.
         """
-        choices, n = self.choices(asked, response, treated), len(request_ids)
+        choices, n = self.choices(asked, curves, treated), len(request_ids)
         unpaid = np.ones(n, dtype=np.bool_) if asked.allowed is None else asked.allowed[0]
         groups = [""] * n if choices.bits is None else self.coverage.named(choices.bits)
         decision = choices.decide(self.prices, self.tie_share, request_ids, treated.exploration)

@@ -249,7 +249,8 @@ class Console:
             worth = self._workspace.worth(self._campaign, made["side"], made["account_id"])
             levels = []
             if curve is not None and price is not None:
-                levels = level_rows(self._campaign, made, curve, price, worth)
+                amounts = self._workspace.amounts(self._campaign, made["model_version"], made["side"])
+                levels = level_rows(self._campaign, made, curve, price, worth, amounts)
             values |= {
                 "found": audited,
                 "price": price,

@@ -21,6 +21,7 @@ def level_rows(
     curve: NDArray[np.float64],
     price: PriceRecord,
     worth: NDArray[np.float64] | None = None,
+    amounts: NDArray[np.floating[Any]] | None = None,
 ) -> list[dict[str, float]]:
     """Return one row for each level: response, expected cost, score (value less prices times cost), propensity.
 
@@ -30,6 +31,7 @@ def level_rows(
         curve: (J,), responses of the account at each level.
         price: that the request was decided with.
         worth: (1,), of a unit of the account's response, where its side has a column of it.
+        amounts: (2, J, 1), of the account's orders, where levels are in percent.
     """
     side = decision["side"]
     terms = campaign.sides.get(side)
@@ -37,9 +39,11 @@ def level_rows(
         return []
     response = curve[:, None]
     bits = campaign.coverage().recorded(side, str(decision["groups"] or ""), decision["partner_id"])
-    score = Choices.of(campaign, side, response, bits, worth=worth).scores(price.of(campaign.priced))[:, 0]
+    score = Choices.of(campaign, side, response, bits, worth=worth, amounts=amounts).scores(price.of(campaign.priced))[
+        :, 0
+    ]
     shares = [*decision["propensities"], *[0.0] * curve.size]
-    columns = zip(curve, terms.cost(response)[:, 0], score, shares, strict=False)
+    columns = zip(curve, terms.cost(response, amounts)[:, 0], score, shares, strict=False)
     return [
         {"response": expected, "cost": cost, "score": worth, "propensity": share}
         for expected, cost, worth, share in columns

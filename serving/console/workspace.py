@@ -12,7 +12,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from operations.common.journal import notes
-from operations.common.workspace import CANARY_LOG, FEATURES, POPULATION, SERVED_MODELS, override_in, read_worths
+from operations.common.workspace import (
+    CANARY_LOG,
+    FEATURES,
+    POPULATION,
+    SERVED_MODELS,
+    VERSIONS,
+    override_in,
+    read_worths,
+)
 from shadowprice.campaign import Campaign, Side
 from shadowprice.documents import read_document
 from shadowprice.errors import ShadowpriceError
@@ -21,6 +29,7 @@ from shadowprice.pacing.population import ACCOUNTS, RESPONSE
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.headline import Headline, headline
 from shadowprice.reports.stored import FIGURES
+from shadowprice.responses.layers.heads import load_heads
 from shadowprice.storage import from_json
 
 
@@ -71,6 +80,17 @@ class Workspace:
         if not campaign.terms(side).worth:
             return None
         return read_worths(campaign, self._folder).worth(SideRequests(side, [account]))
+
+    def amounts(self, campaign: Campaign, model_version: str, side: Side) -> NDArray[np.float32] | None:
+        """Law (2, J, 1) of the amounts of a side by a model that was served; None where no level is in percent.
+
+        Raises:
+            NotFound: the model is not kept.
+        """
+        if not any(campaign.terms(side).percent):
+            return None
+        head = load_heads(self._folder / VERSIONS / model_version)[side]
+        return head.amounts(head.default_embedding[None])
 
     def headline(self, campaign: Campaign) -> Headline | None:
         """Headline of the report of this campaign's run; None where it had other terms, or cannot be read."""

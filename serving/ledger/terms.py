@@ -14,10 +14,12 @@ from shadowprice.errors import Conflict
 def noted_terms(campaign: Campaign) -> str:
     """Return the sides of a campaign and the costs of their levels as JSON of one form.
 
-    Offers that amounts do not distinguish are named too.
+    Offers that amounts do not distinguish are named too, and percentages with their least spends.
     """
-    named = {f"offers of {side}s": terms.offers for side, terms in campaign.sides.items() if terms.amounts}
-    return orjson.dumps({**offered(campaign), **named}, option=orjson.OPT_SORT_KEYS).decode()
+    sides = campaign.sides.items()
+    named = {f"offers of {side}s": terms.offers for side, terms in sides if terms.amounts}
+    parts = {f"percentages of {side}s": terms.to_dict()["percent"] for side, terms in sides if any(terms.percent)}
+    return orjson.dumps({**offered(campaign), **named, **parts}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def offered(campaign: Campaign) -> dict[Side, list[int]]:

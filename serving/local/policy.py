@@ -16,7 +16,7 @@ from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.policy import flat_shares
 from shadowprice.reports.wording import listed, percent
-from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.layers.heads import curves_of, load_heads
 
 
 def policy_in_words(run: Path) -> list[str]:
@@ -46,7 +46,7 @@ def shares_in_words(run: Path) -> str:
     if price is None:
         raise NotFound(f"campaign {campaign.name!r} has no price in {run / PRICES}; solve and publish one")
     heads = load_heads((run / MODEL).resolve())
-    curves = {side: Curves(head.levels, head.response(head.default_embedding[None])) for side, head in heads.items()}
+    curves = {side: curves_of(head, head.default_embedding[None]) for side, head in heads.items()}
     shares = flat_shares(campaign, curves, price.of(campaign.priced), price.tie_share)
     currency = Currency.of(campaign.currency)
     return "; ".join(_of_side(campaign, curves[side], side, share, currency) for side, share in shares.items())

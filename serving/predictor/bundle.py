@@ -103,5 +103,11 @@ def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:
                 f"the model's levels of side {side!r} are {head.levels.tolist()}, the campaign's {list(terms.levels)}",
                 field="model",
             )
+        if any(terms.percent) and head.amounts(head.default_embedding[None]) is None:
+            raise InvalidInput(
+                f"the model knows no amounts of orders, which the percentages of side {side!r} need; train it again on "
+                "outcomes with amounts",
+                field="model",
+            )
         if not np.isfinite(head.response(head.default_embedding[None])).all():
             raise InvalidInput(f"the head of side {side!r} gives responses that are not finite", field="model")

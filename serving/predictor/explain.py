@@ -36,7 +36,8 @@ def explained(
     """Yield row and explanation of each request of one side that may be given something."""
     terms, choices, decision = campaign.terms(side), wanted.decided.choices, wanted.decided.decision
     score, allowed = choices.scores(active.price.of(campaign.priced)), decision.policy.allowed
-    cost, shares, reasons = terms.cost(wanted.response), decision.policy.propensities(), wanted.decided.reasons.tolist()
+    cost = terms.cost(wanted.curves.response, wanted.curves.amounts)
+    shares, reasons = decision.policy.propensities(), wanted.decided.reasons.tolist()
     for column, row in enumerate(wanted.rows):
         ranked = [int(level) for level in np.argsort(-score[:, column], kind="stable") if allowed[level, column]]
         best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
@@ -63,7 +64,7 @@ def explained(
                         "level": level,
                         "offer_id": campaign.offer_ids[side][level],
                         "incentive": int(terms.incentives[level]),
-                        "response": float(wanted.response[level, column]),
+                        "response": float(wanted.curves.response[level, column]),
                         "value": float(choices.value[level, column]),
                         "expected_cost": float(cost[level, column]),
                         "score": float(score[level, column]),

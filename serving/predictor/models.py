@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -15,6 +16,7 @@ from serving.predictor.features import Features
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Unavailable
 from shadowprice.policy import Choices
+from shadowprice.responses.layers.heads import curves_of
 from shadowprice.responses.layers.request import embed_requests
 
 
@@ -60,7 +62,7 @@ class Models:
             if embeddings.failed:
                 raise Unavailable("the feature store does not answer")
             stored = embed_requests(model.towers.get(side), embeddings.matrix, {}, np.zeros(1, dtype=np.bool_), None)
-            response = model.heads[side].response(stored)
-            choices = Choices.of(self._campaign, side, response, worth=np.ones(1))
+            curves = replace(curves_of(model.heads[side], stored), worth=np.ones(1))
+            choices = Choices.marked(self._campaign, side, curves)
             choices.decide([0.0] * len(self._campaign.priced), 0.0, ["warm-up"])
         return model

@@ -271,7 +271,7 @@ class Predictor:
         wanted = await want(self.campaign, self.coverage, group, requests, treated, self.metrics.stage)
         if self.coverage.faults > faults:
             self.metrics.degraded("rule")
-        read, rows, decided, response = wanted.read, wanted.rows, wanted.decided, wanted.response
+        read, rows, decided, response = wanted.read, wanted.rows, wanted.decided, wanted.curves.response
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
         decision, columns = decided.decision, np.arange(len(rows))
         level, free = decision.level, terms.unit_costs[0] == 0
@@ -284,7 +284,7 @@ class Predictor:
             level=level.tolist(),
             incentive=np.asarray(terms.unit_costs)[level].tolist(),
             response=response[level, columns].tolist(),
-            expected_cost=terms.cost(response)[level, columns].tolist(),
+            expected_cost=terms.cost(response, wanted.curves.amounts)[level, columns].tolist(),
             propensity=decision.propensity.tolist(),
             reason=decided.reasons.tolist(),
             response_unpaid=unpaid.tolist(),

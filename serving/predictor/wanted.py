@@ -7,19 +7,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from serving.predictor.active import Active
 from serving.predictor.context import read_requests
 from serving.predictor.features import Embeddings, Features
 from serving.protocol import Requests
 from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.policy import Decided, Policy
-from shadowprice.responses.layers.heads import allowed_by
+from shadowprice.responses.layers.heads import allowed_by, curves_of
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Returns a context that times a stage of the answer."""
@@ -45,14 +43,14 @@ class Wanted:
     rows        of these requests among all
     read        embeddings of all requests that were asked about, eligible or not
     embeddings  of the n requests
-    response    float32 (J, n), the curves
+    curves      (J, n), of the n requests
     decided     at the active price
     """
 
     rows: list[int]
     read: Embeddings
     embeddings: Embeddings
-    response: NDArray[np.float32]
+    curves: Curves
     decided: Decided
 
 
@@ -80,11 +78,11 @@ async def want(
     chosen = [rows[column] for column in eligible.rows.tolist()]
     embeddings = read if len(chosen) == len(rows) else read.take(eligible.rows)
     with stage("curve"):
-        response = model.heads[side].response(embeddings.matrix)
+        curves = curves_of(model.heads[side], embeddings.matrix)
     with stage("decide"):
         names = [requests.request_id[row] for row in chosen]
-        decided = policy.answer(eligible, response, names, treated.take(chosen), embeddings.known, stale=group.stale)
-    return Wanted(chosen, read, embeddings, response, decided)
+        decided = policy.answer(eligible, curves, names, treated.take(chosen), embeddings.known, stale=group.stale)
+    return Wanted(chosen, read, embeddings, curves, decided)
 
 
 async def _complete(coverage: Coverage, features: Features, asked: SideRequests) -> tuple[Coverage, bool]:

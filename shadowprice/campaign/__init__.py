@@ -13,6 +13,7 @@ from shadowprice.campaign.campaign import (
     Objective,
     Policy,
 )
+from shadowprice.campaign.percent import Percent
 from shadowprice.campaign.places import Place, places_of
 from shadowprice.campaign.quotas import place_bounds, place_sums, sum_of
 from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, fees, may_enter, places_left, risk_levels
@@ -35,6 +36,7 @@ __all__ = [
     "Campaign",
     "CostBasis",
     "Objective",
+    "Percent",
     "Place",
     "Policy",
     "Segment",

@@ -307,7 +307,11 @@ class Campaign:
         }
 
     def charges(
-        self, side: Side, response: NDArray[np.floating[Any]], bits: NDArray[np.uint32] | None = None
+        self,
+        side: Side,
+        response: NDArray[np.floating[Any]],
+        bits: NDArray[np.uint32] | None = None,
+        amounts: NDArray[np.floating[Any]] | None = None,
     ) -> NDArray[np.float64]:
         """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment.
 
@@ -315,30 +319,33 @@ class Campaign:
             side: of the requests.
             response: (J, N), their curves.
             bits: (N,), the further budgets that count each (:meth:`Coverage.bits`); None: by the side alone.
+            amounts: of orders, as in :meth:`Terms.expected_unit_costs`.
         """
         segments = self.terms(side).segments
         if not segments:
-            net = self.net_cost(side, response)
+            net = self.net_cost(side, response, amounts=amounts)
             if not self.group_budgets:
                 return net[None]
             if bits is None:
                 bits = self.coverage().bits(SideRequests(side, [""] * net.shape[1]))
-            own = [
-                np.where(bits >> np.uint32(place) & np.uint32(1), self.net_cost(side, response, group_budget), 0.0)
-                for place, group_budget in enumerate(self.group_budgets)
-            ]
-            return np.stack([net, *own])
+            own = (self.net_cost(side, response, group_budget, amounts) for group_budget in self.group_budgets)
+            counted = [np.where(bits >> np.uint32(k) & np.uint32(1), cost, 0.0) for k, cost in enumerate(own)]
+            return np.stack([net, *counted])
         return np.broadcast_to(np.eye(len(segments))[:, :, None], (len(segments), *np.shape(response)))
 
     def net_cost(
-        self, side: Side, response: NDArray[np.floating[Any]], budget: Budget | GroupBudget | None = None
+        self,
+        side: Side,
+        response: NDArray[np.floating[Any]],
+        budget: Budget | GroupBudget | None = None,
+        amounts: NDArray[np.floating[Any]] | None = None,
     ) -> NDArray[np.float64]:
         """(J, N): the cost that the price of a budget multiplies at decision time, ``g − B·m`` (S0 eq. 19–20).
 
         The allowance of a total or per-account budget is the same at every level, so it cancels.
         """
         terms, budget = self.terms(side), budget or self.budget
-        cost = terms.cost(response)
+        cost = terms.cost(response, amounts)
         if budget.form == "per_response":
             cost -= budget.limit * terms.measure(response)
         return cost

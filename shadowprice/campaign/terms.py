@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
+from operator import le
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign.fields import check_positive, check_whole
+from shadowprice.campaign.percent import Percent, expected_payment
 from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, fees
 from shadowprice.currency import Currency
 from shadowprice.curves import check_levels
@@ -48,6 +51,8 @@ class Terms:
     amounts     incentive of each level in minor units, where offers name the levels: 0 of an offer without a value in
                 money
     costs       r where it is not the incentive: units of the budget that each level takes, minor units or offers
+    percent     levels in percent of the order's amount, None for another; the amount of such a level is its cap, which
+                is held and paid at most
     """
 
     levels: tuple[int, ...]
@@ -61,6 +66,7 @@ class Terms:
     ordered: bool = True
     amounts: tuple[int, ...] = ()
     costs: tuple[int, ...] = ()
+    percent: tuple[Percent | None, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
@@ -87,6 +93,8 @@ class Terms:
             raise InvalidInput(f"must be true or false, got {self.ordered!r}", field="ordered")
         if not self.ordered and not self.amounts:
             raise InvalidInput("are needed where levels have no order; 0 for an offer without one", field="amounts")
+        if any(self.percent):
+            self._check_percent()
         if self.segments and self.levels != tuple(range(len(self.segments))):
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
@@ -110,6 +118,7 @@ class Terms:
             "ordered": None if self.ordered else False,
             "amounts": list(self.amounts),
             "costs": list(self.costs),
+            "percent": [None if share is None else asdict(share) for share in self.percent],
         }
         return content | {name: value for name, value in more.items() if value not in (None, [])}
 
@@ -118,6 +127,8 @@ class Terms:
         """Build terms from what :meth:`to_dict` gave, checking every field."""
         optional = {name: data[name] for name in ("weight", "worth", "most_units", "ordered") if name in data}
         optional |= {name: tuple(data[name]) for name in ("amounts", "costs") if name in data}
+        if "percent" in data:
+            optional["percent"] = tuple(None if share is None else Percent(**share) for share in data["percent"])
         return cls(
             levels=tuple(data["levels"]),
             cost_basis=data["cost_basis"],
@@ -134,6 +145,30 @@ class Terms:
         for amount in listed:
             check_whole(amount, 0, "minor units", name)
 
+    def _check_percent(self) -> None:
+        if len(self.percent) != len(self.levels) or not self.amounts or self.levels != tuple(range(len(self.amounts))):
+            raise InvalidInput(
+                "must have one entry per level, of levels 0, 1, … with offers and amounts: that of a percentage is its "
+                "cap",
+                field="percent",
+            )
+        if self.cost_basis != "on_response" or self.most_units > 1:
+            raise InvalidInput("must be paid on response, for one unit: it is a part of an order", field="percent")
+        shares = [(share, cap) for share, cap in zip(self.percent, self.amounts, strict=True) if share is not None]
+        if any(cap < 1 for _, cap in shares):
+            raise InvalidInput("of a level in percent must be its cap, at least 1 minor unit", field="amounts")
+        own = zip(self.percent, self.costs, self.amounts, strict=False)
+        if any(share and cost != cap for share, cost, cap in own):
+            raise InvalidInput("of a level in percent must be its cap", field="costs")
+        rises = [(share.share, cap, -share.least) for share, cap in shares]
+        paid = [amount for share, amount in zip(self.percent, self.amounts, strict=True) if share is None and amount]
+        if self.ordered and (paid or any(not all(map(le, *step)) for step in pairwise(rises))):
+            raise InvalidInput(
+                "must rise with the level, as must its cap, and its least spend must not; set ordered to false where "
+                "offers are alternatives",
+                field="percent",
+            )
+
     @property
     def control(self) -> bool:
         """Return whether the lowest level is a control. Vouchers, whose levels are their discounts, have none."""
@@ -141,7 +176,10 @@ class Terms:
 
     @property
     def incentives(self) -> tuple[int, ...]:
-        """Incentive of each level in minor units: 0 in a delivery, and of an offer without a value in money."""
+        """Incentive of each level in minor units: 0 in a delivery, and of an offer without a value in money.
+
+        That of a level in percent is its cap.
+        """
         return (0,) * len(self.segments) if self.segments else self.amounts or self.levels
 
     @property
@@ -155,15 +193,43 @@ class Terms:
         return tuple(self.most_units * cost for cost in self.unit_costs)
 
     def names(self, currency: Currency) -> tuple[str, ...]:
-        """Name of each level, as a person reads it: its offer where levels are numbers of offers, else its amount."""
+        """Name of each level, as a person reads it: its offer where levels are numbers of offers, else its amount.
+
+        A level in percent is named by its share, cap and least spend; by its offer too where two have the same.
+        """
         numbered = tuple(segment.name for segment in self.segments) or (self.offers if self.amounts else ())
-        return numbered or tuple(map(currency.write, self.incentives))
+        if not any(self.percent):
+            return numbered or tuple(map(currency.write, self.incentives))
+        terms = zip(self.percent, self.amounts, numbered, strict=True)
+        names = [offer if share is None else share.name(cap, currency) for share, cap, offer in terms]
+        alike = {name for name in names if names.count(name) > 1}
+        return tuple(
+            f"{name} ({offer})" if name in alike else name for name, offer in zip(names, numbered, strict=True)
+        )
 
     def paid_units(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Incentives paid for measured responses, of their shape: up to ``most_units`` of them, or one for certain."""
         if self.cost_basis == "on_grant":
             return np.ones(np.shape(response))
         return np.minimum(np.asarray(response, dtype=np.float64), self.most_units)
+
+    def paid(
+        self, level: NDArray[np.integer[Any]], response: NDArray[np.floating[Any]], paid: ArrayLike | None
+    ) -> NDArray[np.float64]:
+        """(n,): minor units paid for measured responses at these levels.
+
+        ``paid`` (n,) is what was paid as the log has it, which counts where a level is in percent.
+
+        Raises:
+            InvalidInput: a level is in percent, and the log does not have what was paid.
+        """
+        cost = np.asarray(np.asarray(self.unit_costs, dtype=np.float64)[level] * self.paid_units(response))
+        part = np.array([share is not None for share in self.percent or (None,) * len(self.levels)])[level]
+        if not part.any():
+            return cost
+        if paid is None:
+            raise InvalidInput("is missing: what was paid for an incentive in percent", field="cost_paid")
+        return np.where(part, np.asarray(paid, dtype=np.float64), cost)
 
     def value(
         self, response: NDArray[np.floating[Any]], worth: NDArray[np.float64] | None = None
@@ -180,16 +246,46 @@ class Terms:
             value *= fees(self.segments)[:, None]
         return value if worth is None else value * worth
 
-    def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17).
+    def expected_unit_costs(self, amounts: NDArray[np.floating[Any]] | None = None) -> NDArray[np.float64]:
+        """(J, 1), or (J, N) where it differs by account: expected cost of one incentive that is paid, minor units.
 
-        Of a merchant paid on response an upper bound where more than ``most_units`` can come: a mean does not tell how
-        often. The solve then spends less than it may, by what ``spend_ratio`` of the price record has not learned yet.
+        Args:
+            amounts: (2, N) or (2, J, N), mean and deviation of the log amount (:class:`Curves`), which a level in
+                percent needs.
+
+        Raises:
+            InvalidInput: levels are in percent, and the amounts are not known.
         """
         paid = np.asarray(self.unit_costs, dtype=np.float64)[:, None]
-        if self.cost_basis == "on_grant":
-            return np.broadcast_to(paid, np.shape(response)).copy()
-        return paid * np.asarray(response, dtype=np.float64)
+        if not any(self.percent):
+            return paid
+        if amounts is None:
+            raise InvalidInput(
+                "of orders is not known: an incentive in percent needs outcomes with amounts and a model trained on "
+                "them",
+                field="amount",
+            )
+        mean, deviation = amounts
+        if mean.size and all((each == each[..., :1]).all() for each in amounts):
+            # All accounts of a side share one distribution where no model has learned more.
+            mean, deviation = mean[..., :1], deviation[..., :1]
+        paid = np.repeat(paid, mean.shape[-1], axis=1)
+        for level, (share, cap) in enumerate(zip(self.percent, self.amounts, strict=True)):
+            if share is not None:
+                own = (each[level] if each.ndim == 2 else each for each in (mean, deviation))
+                paid[level] = expected_payment(share.share / 100, cap, share.least, *own)
+        return paid
+
+    def cost(
+        self, response: NDArray[np.floating[Any]], amounts: NDArray[np.floating[Any]] | None = None
+    ) -> NDArray[np.float64]:
+        """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17).
+
+        ``amounts`` and errors are those of :meth:`expected_unit_costs`. Of a merchant paid on response an upper bound
+        where more than ``most_units`` can come: a mean does not tell how often. The solve then spends less than it may,
+        by what ``spend_ratio`` of the price record has not learned yet.
+        """
+        return self.expected_unit_costs(amounts) * self.measure(response)
 
     def measure(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): denominator of an average budget, the ``m`` of S0 eq. 17."""

@@ -73,7 +73,7 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
     z, power = float(stats.norm.ppf(0.975)), float(stats.norm.ppf(POWER))
     per_level = math.ceil((z + power) ** 2 * float(variance[0] + variance[-1]) / rise**2)
     width = z * math.sqrt(float(variance.max()) / per_level)
-    money = float(terms.cost(believed[:, None])[:, 0].mean()) / Currency.of(campaign.currency).unit
+    money = float(replace(terms, percent=()).cost(believed[:, None])[:, 0].mean()) / Currency.of(campaign.currency).unit
     where = "WORKSPACE" if workspace is None else shlex.quote(str(workspace))
     command = [
         f"shadowprice plan {where}",
@@ -120,7 +120,7 @@ def evidence_of(
         read = read_rows(tables, side, (rows or {}).get(side))
         if read.level.size == 0:
             continue
-        one = _side(tables, side, terms, read, reasons)
+        one = _side(tables, side, terms, read, reasons, currency)
         if reasons:
             frame = labeled(tables, side)
             at = frame["decided_at"].dt.as_unit("us").astype(np.int64).to_numpy() / 1e6
@@ -139,6 +139,7 @@ def _side(
     terms: Terms,
     read: Rows,
     reasons: Sequence[str],
+    currency: Currency,
 ) -> SideEvidence:
     levels = len(terms.levels)
     planned = shares(read.level, read.propensity, levels, read.account)
@@ -159,7 +160,7 @@ def _side(
         read.cost,
         planned,
         ordered=terms.ordered,
-        names=terms.offers if terms.amounts else (),
+        names=terms.names(currency) if terms.amounts else (),
     )
     return replace(evidence, balance=compared)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +61,7 @@ def write_bundle(
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
+    amounts: Mapping[Side, NDArray[np.float32]] | None = None,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -71,13 +72,15 @@ def write_bundle(
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
-    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None.
+    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``amounts`` those of
+    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
-    heads = model.heads({side: embedding.request for side, embedding in embedded.items()})
+    heads = model.heads({side: entry.request for side, entry in embedded.items()})
+    heads = {side: _knowing(head, (amounts or {}).get(side)) for side, head in heads.items()}
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),
@@ -99,6 +102,13 @@ def write_bundle(
         metrics=metrics,
         encoders=model.encoders(),
     )
+
+
+def _knowing(head: Head, amounts: NDArray[np.float32] | None) -> Head:
+    """Return the head with the amounts (2,) of its side, where it knows none."""
+    if amounts is None or head.amounts(head.default_embedding[None]) is not None:
+        return head
+    return cast(Head, replace(cast(Any, head), side_amounts=amounts))
 
 
 def write_served(

@@ -38,6 +38,7 @@ from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.graphs.partners import row_partners
+from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.comparison.prediction import compare_prediction
 from shadowprice.learning.comparison.value import (
@@ -180,7 +181,7 @@ def evaluate(
     for side, frame in test.items():
         newest = f" in the newest {allowed.newest_days:g} days" if allowed.newest_days else ""
         require(len(frame), "split", f"side {side!r} has no test row{newest}")
-    curves = model.curves(data.inputs, test)
+    curves = with_amounts(data, model.curves(data.inputs, test))
     before = uncalibrated(model, corrections).curves(data.inputs, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
     checks: list[Check] = []
@@ -250,7 +251,7 @@ def _incumbents(
 ) -> dict[Side, Curves] | str:
     """The incumbent's curves on the test rows, or why there are none to compare."""
     try:
-        theirs = incumbent.curves(data.inputs, test)
+        theirs = with_amounts(data, incumbent.curves(data.inputs, test))
     except ShadowpriceError as error:
         return f"the incumbent cannot read these rows: {error}"
     if any(side not in theirs or not np.array_equal(theirs[side].levels, own.levels) for side, own in curves.items()):

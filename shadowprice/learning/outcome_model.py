@@ -15,6 +15,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.truth import true_curves
 from shadowprice.decision import uniform
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage, SideRequests
@@ -123,9 +124,10 @@ def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) ->
 
 
 def populations(data: TrainingSet, curves: Mapping[Side, Curves], coverage: Coverage) -> dict[Side, NamedCurves]:
-    """Name the accounts of the curves of :func:`truth_of`, with their worth."""
+    """Name the accounts of the curves of :func:`truth_of`, with their worth and the amounts of the test rows."""
     names = {side: data.serving[side]["account_id"].to_numpy(dtype=str) for side in curves}
     worth = {side: coverage.worth(SideRequests(side, name.tolist())) for side, name in names.items()}
+    curves = with_amounts(data, curves, ("test",))
     return {side: NamedCurves(names[side], replace(curve, worth=worth[side])) for side, curve in curves.items()}
 
 

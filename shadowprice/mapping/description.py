@@ -29,7 +29,8 @@ RESULTS = frozenset(
 KEYS = ("currency", "money", "timezone", "repeated_hour", "sources", "campaign", "tables", "split")
 """Keys of a mapping."""
 FACE_VALUE, COST = "face_value", "cost"
-OFFERED = (FACE_VALUE, COST, "order_index")
+PERCENT, MIN_SPEND = "percent", "min_spend"
+OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND)
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
 
 

@@ -11,7 +11,17 @@ import duckdb
 from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
-from shadowprice.mapping.description import COST, FACE_VALUE, OFFERED, RESULTS, Column, Mapping, Table
+from shadowprice.mapping.description import (
+    COST,
+    FACE_VALUE,
+    MIN_SPEND,
+    OFFERED,
+    PERCENT,
+    RESULTS,
+    Column,
+    Mapping,
+    Table,
+)
 from shadowprice.mapping.expressions import columns_of
 from shadowprice.mapping.opened import ROW, Opened, quoted
 from shadowprice.mapping.sources import disk_full, table_of
@@ -98,6 +108,8 @@ def _mapped(
     columns = dict(given.columns)
     if table == "exposure" and "offer_id" not in columns and FACE_VALUE not in columns:
         raise InvalidInput("needs offer_id, or face_value where no file lists the offers", field=f"{place}.columns")
+    if table == "exposure" and "offer_id" not in columns and PERCENT in columns:
+        raise InvalidInput("needs offer_id: the cap does not tell percentages apart", field=f"{place}.columns")
     sql: dict[str, str] = {}
     for name, column in columns.items():
         kind = kind_of(table, name) or kind_of("outcome" if name in RESULTS else "offer", name) or TEXT
@@ -131,7 +143,7 @@ def _results(part: Part, mapping: Mapping) -> Part:
     """Results that are columns of the offers that were made; a row without any has none yet.
 
     Without a column for it, the cost of the offer was paid: always where the campaign pays on grant, else for each
-    redemption.
+    redemption. Of an offer in percent that is its part of the order's amount.
     """
     names = [name for name in part.columns if name in RESULTS]
     if "observed_at" not in names:
@@ -149,6 +161,8 @@ def _results(part: Part, mapping: Mapping) -> Part:
             sides = [f"'{side}'" for side, base in bases.items() if base and base.constant == "on_grant"]
             granted = f"side IN ({', '.join(sides)})" if sides else granted
         paid = f"coalesce({', '.join(priced)})"
+        if PERCENT in part.columns:
+            paid = f"CASE WHEN {PERCENT} IS NULL THEN {paid} ELSE {_part_paid(part)} END"
         selected += f", CASE WHEN TRY_CAST(redeemed AS DOUBLE) = 1 OR {granted} THEN {paid} ELSE '0' END AS cost_paid"
     known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
     columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
@@ -156,6 +170,23 @@ def _results(part: Part, mapping: Mapping) -> Part:
     labels = {**part.labels, "cost_paid": paid_by}
     query = f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})"
     return replace(part, query=query, columns=columns, labels=labels)
+
+
+def _part_paid(part: Part) -> str:
+    """Return the SQL of what an offer in percent pays for its order.
+
+    Raises:
+        InvalidInput: the amounts of orders, or the caps, are not mapped.
+    """
+    for name in ("amount", FACE_VALUE):
+        if name not in part.columns:
+            reason = f"is missing: what was paid; or map {name}, from which offers in percent tell it"
+            raise InvalidInput(reason, field="tables.exposure.columns.cost_paid")
+    order, percent, cap = (f"TRY_CAST({name} AS DOUBLE)" for name in ("amount", PERCENT, FACE_VALUE))
+    paid = f"CAST(CAST(least(round({percent} / 100 * {order}), {cap}) AS BIGINT) AS VARCHAR)"
+    if MIN_SPEND not in part.columns:
+        return paid
+    return f"CASE WHEN {order} < coalesce(TRY_CAST({MIN_SPEND} AS DOUBLE), 0) THEN '0' ELSE {paid} END"
 
 
 def _offered(part: Part) -> Part:

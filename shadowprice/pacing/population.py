@@ -11,7 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +55,7 @@ class SideAccounts:
         weight[rows] += each * times[place]
         unknown = np.ones(asked.size, dtype=bool)
         unknown[place] = False
-        return Curves(self.curves.levels, self.curves.response, weight, self.curves.path), asked[unknown].repeat(
-            times[unknown]
-        )
+        return replace(self.curves, weight=weight), asked[unknown].repeat(times[unknown])
 
 
 def write_population(folder: Path, heads: Mapping[Side, Head], embeddings: Path, traffic: Traffic) -> None:
@@ -104,7 +102,10 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
             activity = np.load(place / ACTIVITY, allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
-        accounts_of[side] = SideAccounts(account_id, Curves(head.levels, response, activity, place / RESPONSE))
+        one = head.amounts(head.default_embedding[None])
+        amounts = None if one is None else np.broadcast_to(one, (2, *response.shape))
+        curves = Curves(head.levels, response, activity, place / RESPONSE, amounts=amounts)
+        accounts_of[side] = SideAccounts(account_id, curves)
     return accounts_of
 
 

@@ -212,7 +212,7 @@ def least_cost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping
     for side, mine in curves.items():
         able = able_accounts(mine)
         few = mine if able.all() else mine.take(able)
-        net = campaign.net_cost(side, few.response)
+        net = campaign.net_cost(side, few.response, amounts=few.amounts)
         lowest = (net if few.allowed is None else np.where(few.allowed, net, np.inf)).min(axis=0)
         unit_cost = shares.chosen * lowest + without_a_price(shares, net, few.allowed)
         total += float(ahead[side] * mine.shares()[able] @ unit_cost)

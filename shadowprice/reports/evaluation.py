@@ -19,6 +19,7 @@ from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
+from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.comparison.value import CampaignWindow
 from shadowprice.learning.comparison.vouchers import baselines
@@ -170,7 +171,7 @@ def _session_facts(
     model: SidedModel, rows: TrainingSet, campaign: Campaign, requests: float, found: Evaluation
 ) -> tuple[dict[str, dict[str, str]], dict[str, Mapping[str, Estimate]]]:
     """Facts of a report that set a model of sessions beside plain baselines, and the metrics of trees by their name."""
-    curves = model.curves(rows.inputs, rows.part("test"))["customer"]
+    curves = with_amounts(rows, model.curves(rows.inputs, rows.part("test")))["customer"]
     plain = baselines(curves, rows, campaign, requests)
     figures = {"best voucher for all": estimate(plain.one_voucher), "largest response first": estimate(plain.greedy)}
     if isinstance(found.value, AtBudget):

@@ -200,7 +200,9 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         paid = "when the account responds" if terms.cost_basis == "on_response" else "for certain"
         names, costs = terms.names(currency), (money(cost, currency) for cost in terms.unit_costs)
         if terms.amounts or terms.costs:
-            names = tuple(f"{name} (costs {cost})" for name, cost in zip(names, costs, strict=True))
+            parts = terms.percent or (None,) * len(names)
+            told = zip(names, costs, parts, strict=True)
+            names = tuple(f"{name} (costs {cost})" if part is None else name for name, cost, part in told)
         facts[f"{'Offers' if terms.amounts else 'Incentives'} of {side}s"] = listed(names)
         facts[f"Paid to {side}s"] = paid + (f", for {terms.most_units} units at most" if terms.most_units > 1 else "")
         if terms.worth:

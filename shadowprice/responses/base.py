@@ -27,6 +27,9 @@ RESERVED = (
     "cost",
     "clicked",
     "amount",
+    "amount_least",
+    "amount_most",
+    "paid",
     "propensity",
     "weight",
     "balancing_weight",
@@ -37,7 +40,8 @@ RESERVED = (
 )
 """Columns of a training frame that are not features.
 
-``cost`` is the cost of the row and ``amount`` the value of its conversion, minor units; ``clicked`` comes before a
+``cost`` is the cost of the row and ``amount`` the value of its conversion, minor units, which lies between
+``amount_least`` and ``amount_most`` where it was not logged; ``paid`` is what was paid; ``clicked`` comes before a
 conversion; ``exploration`` says whether the level was drawn at random.
 ``weight`` is the row's own; ``balancing_weight`` is the stabilized inverse of its propensity, which replaces the
 propensity (:func:`shadowprice.responses.weights.row_weights`).

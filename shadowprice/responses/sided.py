@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.responses.inputs import Inputs
-from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.heads import Head, curves_of
 from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.tower import ServedTower
 
@@ -105,7 +105,7 @@ class SidedModel(ABC):
         """Response curves (J, n) of the requests of each side, computed by the exported heads."""
         embeddings = self.embed(inputs, frames)
         heads = self.heads(embeddings)
-        return {side: Curves(heads[side].levels, heads[side].response(embeddings[side])) for side in frames}
+        return {side: curves_of(heads[side], embeddings[side]) for side in frames}
 
 
 def load_sided(folder: Path) -> SidedModel:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.typing import NAType
 
-from shadowprice.campaign import SIDES, Side
+from shadowprice.campaign import SIDES, Percent, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.database import Tables
 from shadowprice.tables.rules import FUND, VOUCHER
@@ -27,12 +27,14 @@ class Offered:
     order    origin of their order
     amounts  face values, minor units; 0 of an offer without one
     costs    units of the budget that each takes: its own cost, or its face value
+    percent  share and least spend of each offer in percent, whose face value is its cap; None of another
     """
 
     ids: tuple[str, ...]
     order: Order
     amounts: tuple[int, ...]
     costs: tuple[int, ...]
+    percent: tuple[Percent | None, ...]
 
     def terms(self) -> dict[str, Any]:
         """Return the fields of :class:`~shadowprice.campaign.Terms` that follow from the offers."""
@@ -46,6 +48,7 @@ class Offered:
             "ordered": self.order not in ("none", "vouchers"),
             "amounts": () if by_amount else self.amounts,
             "costs": () if self.costs == self.amounts else self.costs,
+            "percent": self.percent if any(self.percent) else (),
         }
 
 
@@ -69,12 +72,16 @@ def offers_of(tables: Tables, side: Side) -> Offered:
         keys = [own["offer_id"].to_numpy(dtype=str), cost > min(cost, default=0), number]
     place = np.lexsort(keys)
     ids, amounts, costs = (column[place].tolist() for column in (own["offer_id"].to_numpy(dtype=object), amount, cost))
-    return Offered(tuple(ids), order, tuple(amounts), tuple(costs))
+    shares = zip(own["percent"].iloc[place], own["min_spend"].astype("Int64").fillna(0).iloc[place], strict=True)
+    percent = (None if pd.isna(share) else Percent(share=float(share), least=int(least)) for share, least in shares)
+    return Offered(tuple(ids), order, tuple(amounts), tuple(costs), tuple(percent))
 
 
 def _order(own: pd.DataFrame, said: bool | NAType) -> Order:
     """Return where the order of offers comes from; ``said`` is the campaign's setting, unknown where it has none."""
     face = own["face_value"]
+    if own["percent"].notna().any():
+        return "order_index" if not isinstance(said, NAType) and said else "none"
     if (own["kind"] == FUND).any():
         return "funds"
     if face.notna().all() and face.is_unique and (isinstance(said, NAType) or said):

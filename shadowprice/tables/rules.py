@@ -23,7 +23,7 @@ Fault = tuple[str, str | None, str | None, str]
 FUND, VOUCHER = "fund", "voucher"
 PAID = f"kind IS DISTINCT FROM '{FUND}'"
 """SQL of the offers that are levels of an incentive."""
-LEVELS = ("offer.face_value", "offer.cost", "offer.order_index")
+LEVELS = ("offer.face_value", "offer.cost", "offer.order_index", "offer.percent")
 """Columns that determine the levels of a side."""
 _OTHER = {"customer": "merchant", "merchant": "customer"}
 
@@ -160,7 +160,7 @@ def _levels(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     for side in SIDES:
         own = f"side = '{side}' AND {PAID}"
         ((offers, amounts, least),) = db.sql(f"""
-            SELECT count(*), count(DISTINCT face_value) FILTER (face_value IS NOT NULL),
+            SELECT count(*), count(DISTINCT face_value) FILTER (face_value IS NOT NULL AND percent IS NULL),
                 min(coalesce(cost, face_value)) FROM offer WHERE {own}""").fetchall()
         ((said,),) = db.sql(f"SELECT bool_and(ordered_{side}) FROM campaign").fetchall()
         if said and amounts < offers:
@@ -178,6 +178,27 @@ def _levels(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
         if not numbered and ties > 1:
             reason = "must be 0 for the control: several offers cost least, and no order tells which comes first"
             yield "offer", "order_index", None, reason
+
+
+@_rule("offer.side", "offer.percent", "campaign.campaign_id")
+def _percentages(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    part = "SELECT row FROM offer WHERE percent IS NOT NULL"
+    capless = f"{part} AND (face_value IS NULL OR face_value < 1)"
+    yield "offer", "face_value", capless, "must be the most that the offer in percent costs, its cap: at least 1"
+    reason = "must be empty: an offer in percent costs a part of the order, at most its face value"
+    yield "offer", "cost", f"{part} AND cost <> face_value", reason
+    for side in SIDES:
+        ((granted,),) = db.sql(f"SELECT bool_or(cost_basis_{side} = 'on_grant') FROM campaign").fetchall()
+        if granted:
+            reason = f"must be empty where {side}s are paid on grant: a percentage is of an order"
+            yield "offer", "percent", f"{part} AND side = '{side}'", reason
+
+
+@_rule("offer.offer_id", "offer.percent", "exposure.request_id", "outcome.request_id", "outcome.cost_paid")
+def _parts_paid(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = f"""{_joined("outcome", "exposure", "request_id")} JOIN offer ON o.offer_id = offer.offer_id
+        WHERE offer.percent IS NOT NULL AND t.cost_paid > offer.face_value"""
+    yield "outcome", "cost_paid", rows, "is above the cap of the offer in percent, its face value"
 
 
 @_rule("offer.side", "offer.kind")

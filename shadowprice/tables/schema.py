@@ -82,6 +82,7 @@ _COUNT = _column(WHOLE, _at_least(0), optional=True)
 _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
 _NOT_NEGATIVE = pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
 _NUMBER_NAME = pa.Check.str_matches(r"^x_\w+$", error="must be the name of a column of numbers of the accounts, x_…")
+_PERCENT = pa.Check(lambda v: (v > 0) & (v <= 100), error="must be a percentage, above 0 and at most 100")
 _SHARE = pa.Check(lambda v: (v >= 0) & (v < 1), error="must be a share, at least 0 and below 1")
 
 _FEATURES: dict[str, pa.Column] = {
@@ -126,6 +127,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "face_value": _OPTIONAL_MONEY,
             "cost": _OPTIONAL_MONEY,
             "min_spend": _OPTIONAL_MONEY,
+            "percent": _column(REAL, _PERCENT, optional=True),
             "risk_level": _column(WHOLE, optional=True),
             "order_index": _column(WHOLE, optional=True),
             "demand": _column(WHOLE, _at_least(0), optional=True),

@@ -41,6 +41,8 @@ def labels_query(tables: Tables, side: Side) -> str:
     level = f"list_position([{names}], e.offer_id) - 1"
     own = [f'e."{name}"' for name in tables.columns("exposure") if name.startswith(("x_", "c_"))]
     more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in ("clicked", "amount") if funds and _known(tables, name)]
+    if any(offered.percent):
+        more += _percent_columns(f"({response}) > 0")
     columns = ", ".join([f"{response} AS response", *more, *own])
     return f"""
         SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level,
@@ -51,13 +53,28 @@ def labels_query(tables: Tables, side: Side) -> str:
         WHERE e.side = '{side}' AND u.mature{f" AND e.offer_id <> '{NOTHING_GIVEN}'" if funds else ""}"""
 
 
+def _percent_columns(responded: str) -> list[str]:
+    """Return the SQL of what was paid, and of the amount of the order: its value, or a bound that the payment tells."""
+    part = f"o.percent IS NOT NULL AND u.amount IS NULL AND {responded}"
+    inside = f"{part} AND u.cost_paid > 0 AND u.cost_paid < o.face_value"
+    columns = {
+        "paid": "u.cost_paid",
+        "amount": f"coalesce(u.amount, CASE WHEN {inside} THEN u.cost_paid * 100 / o.percent END)",
+        "amount_least": f"""CASE WHEN {part} AND u.cost_paid >= o.face_value
+            THEN greatest(o.face_value * 100 / o.percent, coalesce(o.min_spend, 0)) END""",
+        "amount_most": f"CASE WHEN {part} AND u.cost_paid = 0 AND o.min_spend > 0 THEN o.min_spend END",
+    }
+    return [f"CAST({sql} AS DOUBLE) AS {name}" for name, sql in columns.items()]
+
+
 def labeled(tables: Tables, side: Side) -> pd.DataFrame:
     """Exposures of one side with their mature response, in the order of the exposures.
 
     Columns: request_id, account_id, partner_id, level (int64 index into the side's levels), face_value (int64 minor
     units, 0 for an offer without one), decided_at, propensity, response (float64), of funds clicked and
-    amount (minor units, 0 where nothing was bought; NaN where not known), then the x_* and c_* of the
-    request. Features of the account are not in here: they are joined point in time.
+    amount (minor units, 0 where nothing was bought; NaN where not known), of a side with offers in percent paid,
+    amount, amount_least and amount_most (minor units, NaN where not known), then the x_* and c_* of the request.
+    Features of the account are not in here: they are joined point in time.
     """
     with tables.connect() as db:
         rows: pd.DataFrame = db.sql(f"{labels_query(tables, side)} ORDER BY row").to_arrow_table().to_pandas()

@@ -232,3 +232,29 @@ def test_before_18_may_the_effect_of_the_value_is_not_identified_where_pooled_ro
         rows["response"], np.array(levels)[rows["level"]], cells, cluster=rows["account_id"].to_numpy(dtype=str)
     )
     assert pooled.low > 0, "the same rows, pooled over weeks with errors by account"
+
+
+def test_percentages_come_in_with_an_assumed_order_and_a_chosen_cap(
+    dataset: Dataset, labeled_only: Path, raw: pd.DataFrame
+) -> None:
+    asked = load("o2o", data=str(labeled_only), order_yuan=400)
+    terms = campaign_from_tables(asked.tables).terms("customer")
+    shares = {offer: share.share for offer, share in zip(terms.offers, terms.percent, strict=True) if share is not None}
+    assert shares == {f"percent-{share}": float(share) for share in (5, 10, 15, 20, 25, 30, 40, 50)}
+    assert not terms.ordered
+    rows = asked.tables.exposure.merge(asked.tables.outcome, on="request_id")
+    mine = rows[rows["offer_id"].isin(shares)]
+    discounts = raw[raw["is_man_jian"] == 0]
+    assert (len(mine), int(mine["redeemed"].sum())) == (6237, int((discounts["outcome"] == "redeemed_le15d").sum()))
+    # Of 400 yuan, in fen: 20 % are above the cap of 50 yuan, 5 % below.
+    paid = mine[mine["redeemed"] == 1].groupby("offer_id")["cost_paid"].unique()
+    assert (paid["percent-20"].tolist(), paid["percent-5"].tolist()) == ([5000], [2000])
+    assert mine["propensity"].between(0, 1, inclusive="right").all()
+    assert "400 yuan, which is an assumption" in asked.notes["percentages"]
+    assert asked.notes["dropped: percentage discounts"] == "0"
+    # Without the option nothing changes.
+    assert "order_yuan lets them in" in dataset.notes["percentages"]
+    assert dataset.tables.offer["percent"].isna().all()
+    others = rows[~rows["offer_id"].isin(shares)].set_index("request_id")
+    before = dataset.tables.exposure.set_index("request_id")
+    pd.testing.assert_series_equal(others["propensity"].sort_index(), before["propensity"].sort_index())

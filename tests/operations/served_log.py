@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from shadowprice.arms import Arm, Experiment, Unit, treatment, units_of
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
 from shadowprice.groups import Groups
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
@@ -58,7 +59,7 @@ def write_log(folder: Path, unit: Unit | None = None) -> pd.DataFrame:
     treated = treatment(test, units_of(test, accounts.tolist(), partners, times, GROUPS), CAMPAIGN.exploration)
     policy = Policy(CAMPAIGN, CAMPAIGN.coverage(), [0.003], 0.5)
     asked = policy.eligible(SideRequests("customer", accounts.tolist(), partners, {}))
-    answer = policy.answer(asked, response, ids, treated)
+    answer = policy.answer(asked, Curves(np.array((0, 50, 100)), response), ids, treated)
     made, reasons = answer.decision, answer.reasons
     shares = made.policy.propensities().T.tolist()
     redeemed = rng.random(accounts.size) < TRUTH[made.level]

@@ -109,6 +109,7 @@ class SideSource:
 
     path      file that the response is mapped from, for other processes; None where it is in memory
     requests  (N,), expected of each account of the side
+    paid      (levels of the side, 1) or (levels of the side, N), expected cost of one incentive that is paid
     depth     levels J of the problem; those that the side lacks are not allowed
     masked    whether some side lacks levels, or a rule forbids one: every shard has the same arrays
     bits      (N,), the further budgets that count each account's requests; None: those of the side
@@ -124,6 +125,7 @@ class SideSource:
     levels_of_side: NDArray[np.int64]
     response: NDArray[np.float32]
     requests: NDArray[np.float64]
+    paid: NDArray[np.float64]
     depth: int
     start: int
     stop: int
@@ -160,7 +162,11 @@ class SideSource:
         names = ("requests", "bits", "allowed", "granted", "worth")
         arrays: dict[str, NDArray[Any] | None] = {name: getattr(self, name) for name in names}
         held = {name: None if array is None else array[..., own] for name, array in arrays.items()}
-        return held | {"response": self.response[:, own]}
+        return held | {"response": self.response[:, own], "paid": self._paid(own, np.s_[:])}
+
+    def _paid(self, own: slice, which: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """(J, 1) or (J, n): expected cost of one paid incentive of some accounts."""
+        return self.paid if self.paid.shape[1] == 1 else self.paid[:, own][:, which]
 
     @property
     def name(self) -> str:
@@ -255,7 +261,7 @@ class SideSource:
         if name == "value":
             made = terms.value(response, None if self.worth is None else self.worth[..., own][..., which])
         elif name == "cost":
-            made = terms.cost(response)
+            made = self._paid(own, which) * terms.measure(response)
         else:
             form = self.campaign.budget.form if name == "measure" else name.removeprefix(earned_by(""))
             if form != "per_response":
@@ -304,6 +310,7 @@ class CampaignProblem:
         masked = any(curves[side].levels.size < depth or curves[side].allowed is not None for side in present)
         own_parts = parts or [Part(dict.fromkeys(present, 1.0))]
         names = list(dict.fromkeys(name for part in own_parts for name in part.rows))
+        paid = {side: campaign.terms(side).expected_unit_costs(curves[side].amounts) for side in present}
         self.sources = [
             SideSource(
                 campaign,
@@ -311,6 +318,7 @@ class CampaignProblem:
                 curves[side].levels,
                 curves[side].response,
                 part.shares[side] * (np.ones(curves[side].accounts) if requests is None else requests[side]),
+                paid[side],
                 depth,
                 0,
                 curves[side].accounts,

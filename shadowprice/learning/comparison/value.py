@@ -21,6 +21,7 @@ from shadowprice.evaluation.policy.joint import FlatLimit, Spending, at_budget
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.graphs.partners import row_partners
 from shadowprice.groups import hashes
+from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage, SideRequests
@@ -149,7 +150,7 @@ def compare_value_at_every_look(
     try:
         solved = solve_window(
             campaign,
-            model.curves(data.inputs, {"customer": before}),
+            with_amounts(data, model.curves(data.inputs, {"customer": before})),
             {"customer": float(window.requests["customer"])},
             budget.limit if budget.form == "total" else 0.0,
         )
@@ -284,8 +285,8 @@ def _flat_limits(
             terms, (level, y), own = campaign.terms(side), labels(tests[side]), curves[side]
             assert own.bits is not None
             inside = own.bits >> np.uint32(place) & np.uint32(1)
-            paid = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
-            expected = campaign.net_cost(side, own.response, budget)
+            paid = terms.paid(level, y, tests[side].get("paid"))
+            expected = campaign.net_cost(side, own.response, budget, own.amounts)
             if budget.form == "per_account":
                 paid, expected = paid - budget.limit, expected - budget.limit
             elif budget.form == "per_response":
@@ -296,7 +297,8 @@ def _flat_limits(
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    value, cost = campaign.terms(side).value(curves.response, curves.worth), campaign.net_cost(side, curves.response)
+    value = campaign.terms(side).value(curves.response, curves.worth)
+    cost = campaign.net_cost(side, curves.response, amounts=curves.amounts)
     return value - campaign.least_return * cost if campaign.least_return else value, cost
 
 
@@ -348,7 +350,7 @@ def trial_of(
     """
     terms = campaign.terms(side)
     level, y = labels(frame)
-    cost = np.asarray(terms.unit_costs, dtype=np.float64)[level] * terms.paid_units(y)
+    cost = terms.paid(level, y, frame.get("paid"))
     if campaign.budget.form == "per_response":
         cost = cost - campaign.budget.limit * terms.measure(y)
     return RandomizedRows(

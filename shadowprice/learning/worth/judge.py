@@ -16,6 +16,7 @@ from shadowprice.evaluation.policy.flat_before import flat_before
 from shadowprice.evaluation.policy.frontier import LoggedPolicies, RandomizedRows
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.statistics.clusters import Clusters
+from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.comparison.value import (
     caps_ahead,
     marked,
@@ -74,7 +75,8 @@ class Rows:
     """Rows of one split that rules allow some level, with a model's curves, as trials in value and money paid."""
 
     def __init__(self, model: SidedModel, data: TrainingSet, terms: Terms, split: str) -> None:
-        curves = marked(terms.coverage, data, model.curves(data.inputs, data.part(split)), split)
+        found = with_amounts(data, model.curves(data.inputs, data.part(split)))
+        curves = marked(terms.coverage, data, found, split)
         self.able = {side: able_accounts(curve) for side, curve in curves.items()}
         self.curves = {side: curve.take(self.able[side]) for side, curve in curves.items()}
         if not all(curve.accounts for curve in self.curves.values()):
@@ -200,4 +202,4 @@ def _truth(
     truth: Source, campaign: Campaign, side: Side, trial: RandomizedRows, curves: Curves
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     response = true_curves(truth, side, np.asarray(trial.account), curves.levels.size)
-    return campaign.terms(side).value(response, curves.worth), campaign.terms(side).cost(response)
+    return campaign.terms(side).value(response, curves.worth), campaign.terms(side).cost(response, curves.amounts)

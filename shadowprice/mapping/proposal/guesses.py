@@ -19,6 +19,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "offer_id": ("offer", "segment", "arm", "variant", "treat", "group", "message", "gruppe", "angebot"),
     "redeemed": ("redeem", "used", "eingel", "accepted", "converted", "bought"),
     "cost_paid": ("cost", "paid", "kosten"),
+    "percent": ("percent", "pct", "prozent", "%"),
+    "face_value of percent": ("max", "cap", "limit", "höchst"),
+    "min_spend of percent": ("min", "least", "threshold", "mindest"),
+    "amount of percent": ("order", "basket", "total", "amount", "warenkorb", "summe"),
 }
 """Canonical column → parts of names that a user may have given it; the content of the column decides first."""
 YES = frozenset(

@@ -28,6 +28,7 @@ from shadowprice.mapping.proposal.guesses import (
     time_reason,
     value_reason,
 )
+from shadowprice.mapping.proposal.percent import in_percent
 from shadowprice.mapping.proposal.profile import SAMPLE_ROWS, Cells, Profile, profiles
 from shadowprice.mapping.sources import table_of
 from shadowprice.tables.database import empty_database
@@ -108,7 +109,7 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
             has_zone=zoned,
             starts_at=_day(day_after, zoned),
             budget_limit=_budget(db, made, (day_after - first).days),
-            counted="offer_id" in made.columns,
+            counted=_counted(made),
         )
 
 
@@ -148,18 +149,21 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
     times = [time for time in times if time is not sent]
     take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
-    offered = likely_values([cells for cells in free.values() if is_value(cells, trials)])
+    parts = in_percent(list(free.values()), trials)
+    columns |= parts
+    chosen = {name: free.pop(column.own) for name, column in parts.items() if column.own}
+    offered = [] if parts else likely_values([cells for cells in free.values() if is_value(cells, trials)])
     if offered:
         take("face_value", offered[0].name, reason=value_reason(offered[0]), check=True)
-    names_offers = None if offered else alternatives(list(free.values()))
+    names_offers = None if offered or parts else alternatives(list(free.values()))
     if names_offers is not None:
         columns["offer_id"], columns["cost"] = named_offer(names_offers), unit_cost(names_offers)
         free.pop(names_offers.name)
     draws = [cells for cells in free.values() if cells.kind == "number" and hinted(cells, "propensity")]
     if draws:
         take("propensity", draws[0].name, reason="probability with which this value was drawn")
-    elif offered or names_offers is not None:
-        columns["propensity"] = drawn(names_offers or offered[0])
+    elif offered or chosen or names_offers is not None:
+        columns["propensity"] = drawn(chosen.get("offer_id", names_offers) or [*chosen.values(), *offered][0])
     if "outcomes" not in found:
         columns |= _results(free, sent, times)
     names = ["account_id", "face_value" if names_offers is None else "offer_id"]
@@ -273,12 +277,17 @@ def _day(day: date, zoned: bool) -> str:
     return f"{day.isoformat()}T00:00Z" if zoned else day.isoformat()
 
 
+def _counted(made: Part) -> bool:
+    """Return whether the budget counts offers: they have names and no amounts."""
+    return "offer_id" in made.columns and "percent" not in made.columns
+
+
 def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
     """Return the value that was redeemed on a mean day, or that was offered where results are in another file.
 
     Of offers without an amount, it is the number of those that were given and that cost something.
     """
-    if "offer_id" in made.columns:
+    if _counted(made):
         names = made.profile.cells(made.columns["offer_id"].own)
         costly = f"SELECT count(*) FROM {table_of(made.profile.source)} WHERE {made.profile.sql(names.name)} <> ?"
         ((spent,),) = db.execute(costly, [control(names)]).fetchall()

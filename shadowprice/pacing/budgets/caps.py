@@ -134,8 +134,9 @@ class CapsAhead:
         if not self._caps:
             return even
         chosen = self._chosen(prices)
-        cost = self._campaign.terms(self._side).cost(self._curves.response)[chosen, np.arange(chosen.size)]
-        money = cost * self._curves.shares()
+        curves = self._curves
+        cost = self._campaign.terms(self._side).cost(curves.response, curves.amounts)
+        money = cost[chosen, np.arange(chosen.size)] * curves.shares()
         until = [
             float(money @ self._granted(self._ahead[:slots], chosen)) * float(self._ahead[:slots].sum())
             for slots in range(1, self._ahead.size + 1)
@@ -159,8 +160,10 @@ class CapsAhead:
         reserved, weight = np.array(terms.reserved, dtype=np.float64), self._curves.shares()
         is_paid = reserved[chosen] > 0
         level = np.where(is_paid, chosen, int(np.argmax(reserved > 0)))
-        cost = np.maximum(reserved[level], 1.0)
-        own = response[level, np.arange(level.size)].astype(np.float64)
+        columns = np.arange(level.size)
+        one = np.broadcast_to(terms.expected_unit_costs(self._curves.amounts), response.shape)[level, columns]
+        cost = np.maximum(terms.most_units * one, 1.0)
+        own = response[level, columns].astype(np.float64)
         chance = np.maximum(terms.paid_units(own) / terms.most_units, 1e-9)
         granted = np.ones(level.size)
         for per in ("account", "partner"):

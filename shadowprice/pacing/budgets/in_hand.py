@@ -63,7 +63,7 @@ def expected_cost_of_holds(
             choices = Choices.marked(campaign, side, curves)
             chosen = choices.decide(newest.of(campaign.priced), newest.tie_share, range(curves.accounts), drawn).level
             most = float(shares @ np.asarray(terms.reserved)[chosen])
-            cost = float(shares @ terms.cost(response)[chosen, np.arange(chosen.size)])
+            cost = float(shares @ terms.cost(response, curves.amounts)[chosen, np.arange(chosen.size)])
             ratio = min(cost / most, 1.0) if most > 0 else 1.0
             if terms.cost_basis == "on_response":
                 ratio *= newest.spend_ratio

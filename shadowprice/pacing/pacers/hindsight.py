@@ -37,7 +37,10 @@ class Hindsight:
             return None
         campaign, part = state.campaign, 1.0
         if campaign.budget.form == "total":
-            costs = [campaign.net_cost(side, mine.response).min(axis=0).sum() for side, mine in self.curves.items()]
+            costs = [
+                campaign.net_cost(side, mine.response, amounts=mine.amounts).min(axis=0).sum()
+                for side, mine in self.curves.items()
+            ]
             part = min(1.0, (1.0 - ROUNDING) * campaign.budget.limit / max(float(sum(costs)), 1e-12))
         requests = {side: part * mine.accounts for side, mine in self.curves.items()}
         remaining = {side: np.full(campaign.hours, count / campaign.hours) for side, count in requests.items()}

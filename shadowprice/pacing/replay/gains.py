@@ -132,7 +132,7 @@ def _gain(
     for side, mine in rows.items():
         terms, response = campaign.terms(side), curves[side].response.astype(np.float64)
         chosen, chance = outcomes.level[mine], None if propensity is None else propensity[mine]
-        paid = np.asarray(terms.unit_costs, dtype=np.float64)[:, None]
+        paid = terms.expected_unit_costs(curves[side].amounts)
         expense = paid * (units(side, response) if terms.cost_basis == "on_response" else np.ones_like(response))
         more = added(outcomes.response[mine], chosen, response, mixtures[side], chance)
         money = added(outcomes.cost[mine].astype(np.float64), chosen, expense, mixtures[side], chance)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.pacing.budgets.caps import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
+
+NORMAL, TINY = NormalDist(), 1e-12
+"""Distribution of a log amount, and the least share of it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class OutcomeModel:
     alone (common random numbers). A request thus has the same luck under every policy, and a higher response never
     turns a success into a failure.
 
-    truth          side → curves of every account that may ask, with their worth where the terms have a column of it
+    truth          side → curves of every account that may ask, with their worth where the terms have a column of it,
+                   and with the amounts of their orders where levels are in percent
     shares_before  shares of a merchant in the period before, the denominator of its ratio
     drift          (hours,), factor on every true response in each hour of the window; 1 throughout when None
     """
@@ -148,7 +153,7 @@ class OutcomeModel:
         size = len(batch)
         chosen = np.asarray(level, dtype=np.int32)
         incentive = np.zeros(size, dtype=np.int64)
-        mean, response, units = np.zeros(size), np.zeros(size), np.zeros(size)
+        mean, response, paid = np.zeros(size), np.zeros(size), np.zeros(size)
         expected_cost, worth = np.zeros(size), np.zeros(size)
         strangers = set(batch.side.tolist()) - set(self.truth)
         if strangers:
@@ -170,8 +175,9 @@ class OutcomeModel:
             else:
                 response[rows] = poisson_quantile(luck, self.shares_before * mean[rows]) / self.shares_before
             expected_units = self.expected_units(side, mean[rows])
-            units[rows] = terms.paid_units(response[rows])
-            expected_cost[rows] = incentive[rows] * (expected_units if terms.cost_basis == "on_response" else 1.0)
+            one = np.broadcast_to(terms.expected_unit_costs(curves.amounts), curves.response.shape)[at]
+            paid[rows] = self._paid(terms, picked, curves, batch.request_id[rows]) * terms.paid_units(response[rows])
+            expected_cost[rows] = one * (expected_units if terms.cost_basis == "on_response" else 1.0)
         return Outcomes(
             request_id=batch.request_id,
             account_id=batch.account_id,
@@ -180,11 +186,28 @@ class OutcomeModel:
             level=chosen,
             incentive=incentive,
             response=response,
-            cost=np.rint(incentive * units).astype(np.int64),
+            cost=np.rint(paid).astype(np.int64),
             expected_response=mean,
             expected_cost=expected_cost,
             worth=worth,
         )
+
+    def _paid(
+        self, terms: Terms, level: NDArray[np.int32], curves: Curves, request_id: NDArray[np.str_]
+    ) -> NDArray[np.float64]:
+        """(n,): cost of one paid incentive, of a percentage that of an order of lognormal amount."""
+        paid = np.asarray(terms.unit_costs, dtype=np.float64)[level]
+        for number, share in enumerate(terms.percent):
+            mine = np.flatnonzero(level == number)
+            if share is not None and mine.size:
+                assert curves.amounts is not None, "the expected cost was found"
+                mean, deviation = (each if each.ndim == 1 else each[number] for each in curves.amounts)
+                luck = [uniform(f"{self.seed}/amount/{name}") for name in request_id[mine].tolist()]
+                normal = np.array([NORMAL.inv_cdf(min(max(one, TINY), 1 - TINY)) for one in luck])
+                # An order has whole minor units, and so has what is paid for it.
+                amount = np.rint(np.exp(mean[mine] + deviation[mine] * normal))
+                paid[mine] = share.paid(amount, terms.amounts[number])
+        return paid
 
 
 def poisson_quantile(share: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.int64]:

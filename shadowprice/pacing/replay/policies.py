@@ -229,8 +229,8 @@ class PricedPolicy:
             eligible = policy.eligible(batch.take(rows).of_side(side))
             reason[rows] = "ineligible"
             rows = rows[eligible.rows]
-            response = self.model[side].of(batch.account_id[rows]).response
-            made = policy.answer(eligible, response, batch.request_id[rows].tolist(), treated.take(rows))
+            curves, names = self.model[side].of(batch.account_id[rows]), batch.request_id[rows].tolist()
+            made = policy.answer(eligible, curves, names, treated.take(rows))
             decided[side] = rows, made
             level[rows], propensity[rows] = made.decision.level, made.decision.propensity
             reason[rows] = made.reasons

@@ -37,8 +37,8 @@ def write_replay(
     for name, known in model.items():
         rows = np.flatnonzero((side == name) & paid)
         terms = campaign.terms(name)
-        predicted[rows] = known.of(outcomes.account_id[rows]).response[level[rows], np.arange(rows.size)]
-        cost[rows] = outcomes.incentive[rows] * (predicted[rows] if terms.cost_basis == "on_response" else 1.0)
+        curves, given = known.of(outcomes.account_id[rows]), (level[rows], np.arange(rows.size))
+        predicted[rows], cost[rows] = curves.response[given], terms.cost(curves.response, curves.amounts)[given]
         most[side == name] = terms.most_units
     at = pd.Timestamp(campaign.starts_at) + pd.to_timedelta(np.round(outcomes.at * 3.6e9), unit="us")
     decisions = pd.DataFrame(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.curves import Curves
 from shadowprice.responses.arrays import Array, library, relu, sigmoid, softmax_mean, softplus, unit_length
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 
@@ -43,6 +44,32 @@ class Head(Protocol):
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Expected response (J, N) of N accounts from their embeddings (N, D)."""
+
+    def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """Law (2, J, N) of the amount of a response (:attr:`Curves.amounts`); None where it was not learned."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AmountHead:
+    """Part of every head: the law of the amounts of a side's responses.
+
+    side_amounts  float32 (2,), mean and standard deviation of the log amount, in minor units, of all responses of the
+                  side; None where amounts are not modeled
+    """
+
+    levels: NDArray[np.int64]
+    side_amounts: NDArray[np.float32] | None = None
+
+    def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """float32 (2, J, N): mean and standard deviation of the log amount of a response, in minor units."""
+        if self.side_amounts is None:
+            return None
+        return np.broadcast_to(self.side_amounts[:, None, None], (2, self.levels.size, len(embedding)))
+
+
+def curves_of(head: Head, embedding: NDArray[np.float32]) -> Curves:
+    """Return the curves of N accounts from their embeddings (N, D)."""
+    return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding))
 
 
 def allowed_by(head: Head, embedding: NDArray[np.float32]) -> NDArray[np.bool_] | None:
@@ -79,7 +106,7 @@ def redemption(cumulative: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HazardHead:
+class HazardHead(AmountHead):
     """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 8–10).
 
     weight (J, D), bias (J,); base_weight (D,) and base_bias of Λ_0 = exp(w·h + b) where 0 is a level.
@@ -112,7 +139,7 @@ def line(slope: Any, amount: Any, base: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinearHead:
+class LinearHead(AmountHead):
     """f(r) = max(0, softplus(w_g·h + b_g)·r + w_i·h + b_i): a share ratio cannot be negative (S0, merchants).
 
     slope_weight (D,), base_weight (D,). O(N·(J + D)).
@@ -144,7 +171,7 @@ def sensitivity(score: Array, segment_slope: Any, axis: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LogitHead:
+class LogitHead(AmountHead):
     """f(r) = sigmoid(s·r + w_i·h + b_i): a logistic demand curve with a sensitivity s > 0 of each account.
 
     With K segments s = Σ_k softmax(V·h + c)_k · segment_slope_k (semi-black-box model); without ``segment_slope``,
@@ -192,7 +219,7 @@ def two_towers(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DssmHead:
+class DssmHead(AmountHead):
     """f_j = sigmoid(u/‖u‖·level_weight_j + level_bias_j), u = out(relu(hidden(h))): the account's tower against levels.
 
     hidden_weight (T, D), out_weight (T, T), level_weight (J, T) with its scale, level_bias (J,). O(N·T·(D + J)).
@@ -221,7 +248,7 @@ class DssmHead:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PerLevelHead:
+class PerLevelHead(AmountHead):
     """f_j = sigmoid(w_j·h + b_j), or max(0, w_j·h + b_j) where the response is no probability: levels in any order.
 
     weight (J, D), bias (J,). O(N·J·D).
@@ -241,7 +268,7 @@ class PerLevelHead:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StoredHead:
+class StoredHead(AmountHead):
     """The embedding is the curve: its first J numbers are the responses, whatever model computed them. O(N·J)."""
 
     kind: ClassVar[str] = "stored"

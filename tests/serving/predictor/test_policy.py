@@ -33,7 +33,7 @@ from shadowprice.pacing.replay.day import Accounts, Day
 from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.policy import Policy
-from shadowprice.responses.layers.heads import save_heads
+from shadowprice.responses.layers.heads import curves_of, save_heads
 
 APPS = 'has(context.c_channel) && context.c_channel == "app"'
 RULES = (
@@ -98,7 +98,7 @@ class Case:
             table.to_parquet(folder / columns_file(each))
         self.coverage = self.campaign.coverage().reading(folder)
         vectors = self.embeddings.set_index("account_id")["embedding"]
-        self.curve = [self.heads[of].response(vectors[who][None]) for of, who in zip(side, account, strict=True)]
+        self.curve = [curves_of(self.heads[of], vectors[who][None]) for of, who in zip(side, account, strict=True)]
 
     def alone(self, row: int, tie_share: float | None = None):
         """The request by itself: what may be given, and the answer; at a tie share without arms."""
@@ -197,7 +197,7 @@ def test_each_caller_gives_what_the_policy_answers_to_the_request_alone(case, tm
         shares = made.decision.policy.propensities()[:, column].tolist()
         logged = {"side": side, "groups": own.groups[0], "partner_id": partner, "propensities": shares}
         worth = case.coverage.worth(SideRequests(side, [case.requests.account_id[row]]))
-        shown = level_rows(case.campaign, logged, case.curve[row][:, 0].astype(np.float64), case.price, worth)
+        shown = level_rows(case.campaign, logged, case.curve[row].response[:, 0].astype(np.float64), case.price, worth)
         scores = own.choices.scores(case.price.of(case.campaign.priced))[:, 0]
         assert [each["score"] for each in shown] == scores.tolist()
         assert [each["propensity"] for each in shown] == shares

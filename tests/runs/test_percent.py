@@ -1,0 +1,93 @@
+"""A trial of percentages from one CSV file to a replayed day, by the commands that a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from operations.common.workspace import MODEL, read_campaign
+from shadowprice.campaign import Percent
+from shadowprice.responses.layers.heads import load_heads
+
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).resolve().parents[2]
+COUPONS = {"none": (None, 0.0, 0.0, 0.10), "ten": (10, 5.0, 0.0, 0.18), "twenty": (20, 10.0, 30.0, 0.26)}
+QUERY = """SELECT level, incentive, d.response AS predicted, expected_cost, o.cost AS cost
+    FROM decision AS d JOIN outcome AS o ON o.request_id = d.request_id"""
+MEAN, DEVIATION = np.log(4500), 0.7
+
+
+@dataclass(frozen=True)
+class Done:
+    run: Path
+    summary: dict[str, Any]
+
+
+def shadowprice(*words: object) -> str:
+    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder, dice, n = tmp_path_factory.mktemp("percent"), np.random.default_rng(5), 3000
+    coupon = dice.choice([*COUPONS], n)
+    percent, cap, least, chance = zip(*(COUPONS[name] for name in coupon), strict=True)
+    used = dice.random(n) < chance
+    order = np.round(np.exp(MEAN + DEVIATION * dice.normal(size=n)) / 100, 2)
+    columns = {"percent off": percent, "max discount": cap, "min order": least}
+    columns |= {"order total": np.where(used, order, np.nan), "used": used.astype(int)}
+    names = [f"c{place}" for place in range(n)]
+    sent = pd.Timestamp("2026-05-01") + pd.to_timedelta(dice.integers(0, 600, n), unit="h")
+    frame = pd.DataFrame({"customer": names, "sent": sent, "coupon": coupon} | columns)
+    frame.to_csv(folder / "coupons.csv", index=False)
+    shadowprice("init", folder, "--trials", folder / "coupons.csv")
+    options = ("--runs", folder / "runs", "--workers", 0, "--epochs", 20, "--json")
+    summary = json.loads(shadowprice("run", folder / "mapping.yaml", *options))["summary"]
+    return Done((folder / "runs" / "latest").resolve(), summary)
+
+
+def test_the_model_knows_the_amounts_of_the_orders(done: Done) -> None:
+    terms = read_campaign(done.run).terms("customer")
+    assert terms.percent == (None, Percent(share=10.0), Percent(share=20.0, least=3000))
+    known = load_heads((done.run / MODEL).resolve())["customer"].amounts(np.zeros((1, 1), dtype=np.float32))
+    assert known is not None
+    # About 400 orders: three standard errors.
+    np.testing.assert_allclose(known[:, 0, 0], [MEAN, DEVIATION], atol=0.12)
+
+
+def test_the_ledger_held_the_caps_and_captured_what_orders_cost(done: Done) -> None:
+    campaign = read_campaign(done.run)
+    with sqlite3.connect(f"file:{done.run / 'replay-ledger.db'}?mode=ro", uri=True) as ledger:
+        rows = pd.read_sql(QUERY, ledger)
+    terms = campaign.terms("customer")
+    assert rows["incentive"].tolist() == [terms.amounts[level] for level in rows["level"]]
+    paid = rows[rows["cost"] > 0]
+    assert len(paid)
+    assert (paid["cost"] <= paid["incentive"]).all()
+    # Neither all caps nor all nothing: orders differ.
+    assert paid["cost"].nunique() > 3
+    assert done.summary["pacing"]["overspend"] == 0
+    assert 0 < done.summary["pacing"]["spend"] <= campaign.budget.limit
+    # The answers expected the payment, which is well below the cap.
+    known = load_heads((done.run / MODEL).resolve())["customer"].amounts(np.zeros((1, 1), dtype=np.float32))
+    unit = terms.expected_unit_costs(known)[:, 0]
+    assert unit[2] < 800
+    np.testing.assert_allclose(rows["expected_cost"], unit[rows["level"]] * rows["predicted"], rtol=1e-6)
+
+
+def test_pages_name_a_level_by_its_terms(done: Done) -> None:
+    assert "20 % up to $10.00 from $30.00" in (done.run / "report.html").read_text()
