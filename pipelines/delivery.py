@@ -1,14 +1,10 @@
-"""The delivery pipeline: prepare → featurize → train → evaluate → solve → register → publish."""
+"""The delivery pipeline: prepare → featurize → train → evaluate → register → measure → solve → publish."""
 
 from kfp import dsl
 
-from components.evaluate import evaluate
 from components.featurize import featurize
 from components.prepare import prepare
-from components.publish import publish
-from components.register import gate_refused, register
-from components.solve import solve
-from components.train import train
+from pipelines.learning import learn
 from pipelines.parameters import PARAMETERS
 from pipelines.placement import MOUNT, placed
 
@@ -27,7 +23,7 @@ def delivery_pipeline(
     train_options: dict = PARAMETERS["delivery"].jobs["train"],
     evaluate_options: dict = {},  # noqa: B006
 ) -> None:
-    """Learn what deliveries bring, plan them exactly, and serve the plan if it is certified and passes the gate.
+    """Learn what deliveries bring, serve the values if their plan passes the gate, and publish the prices of places.
 
     Args:
         workspace: folder that outlives the run: feature repo, model served, prices, the plan.
@@ -46,26 +42,10 @@ def delivery_pipeline(
     tables = prepared.outputs["tables"]
     featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    trained = train(
-        training=featurized.outputs["training"],
-        workspace=workspace,
-        options=train_options,
+    learn(
+        featurized.outputs["training"],
+        tables,
+        workspace,
+        options={"train": train_options, "evaluate": evaluate_options, "solve": {}},
         ray_job=ray_job,
-    ).set_caching_options(False)
-    placed(trained, cpu="2", memory="16Gi", minutes=480)
-    model = trained.outputs["model"]
-    verdict = evaluate(model=model, training=featurized.outputs["training"], tables=tables, options=evaluate_options)
-    placed(verdict.set_caching_options(False), cpu="1", memory="16Gi", minutes=60)
-    evaluation = verdict.outputs["evaluation"]
-    with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        solved = solve(model=model, tables=tables, workspace=workspace, ray_job=ray_job).set_caching_options(False)
-        placed(solved, cpu="2", memory="16Gi", minutes=60)
-        registered = register(model=model, workspace=workspace, evaluation=evaluation).after(solved)
-        placed(registered.set_caching_options(False), cpu="1", memory="8Gi", minutes=60, online_store=True)
-        published = publish(
-            price=solved.outputs["price"], workspace=workspace, model_version=registered.output
-        ).set_caching_options(False)
-        placed(published, cpu="250m", memory="2Gi", minutes=10, online_store=True)
-    with dsl.Else(name="gate-refused"):
-        refused = gate_refused(model=model, workspace=workspace, evaluation=evaluation, page=verdict.outputs["page"])
-        placed(refused.set_caching_options(False), cpu="1", memory="8Gi", minutes=60, retries=0)
+    )

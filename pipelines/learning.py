@@ -1,7 +1,7 @@
 """Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model.
 
-The train pipeline also tells what personalizing is worth, between train and evaluate; that of vouchers goes on to a
-price.
+The train pipeline also tells what personalizing is worth, between train and evaluate; those of vouchers and
+deliveries go on to a price.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def learn(
         if canary is False:
             registered = _served(register(model=model, workspace=workspace, evaluation=evaluation))
             if "solve" in options:
-                price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered)
+                price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered, tables=tables)
         else:
             with dsl.If(canary == True, name="on-trial"):  # noqa: E712
                 _served(promote(model=model, workspace=workspace, evaluation=evaluation))

@@ -28,7 +28,7 @@ def ask_delivery(workspace: Path, campaign: Campaign, sizes: Mapping[str, int], 
         InvalidInput: there is no such segment, or sizes that no plan fills.
     """
     # A question about a budget needs no torch.
-    from shadowprice.learning.delivery_plan import read_values
+    from shadowprice.learning.delivery_value import read_values
 
     _, value, tolerance = read_values((workspace / MODEL).resolve())
     known = {segment.name for segment in campaign.segments if not segment.gives_nothing}

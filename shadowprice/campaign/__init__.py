@@ -14,8 +14,17 @@ from shadowprice.campaign.campaign import (
     Policy,
 )
 from shadowprice.campaign.places import Place, places_of
-from shadowprice.campaign.quotas import place_bounds, place_sums, sum_of
-from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, fees, may_enter, places_left, risk_levels
+from shadowprice.campaign.quotas import PlaceLimit, place_bounds, place_limits, place_sums, sum_of
+from shadowprice.campaign.segments import (
+    NOTHING_GIVEN,
+    ONE_PLACE,
+    Segment,
+    demands,
+    fees,
+    may_enter,
+    places_left,
+    risk_levels,
+)
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
 
@@ -27,6 +36,7 @@ __all__ = [
     "NAME",
     "NAME_RULE",
     "NOTHING_GIVEN",
+    "ONE_PLACE",
     "RESPONSES",
     "SIDES",
     "AnswerShares",
@@ -36,6 +46,7 @@ __all__ = [
     "CostBasis",
     "Objective",
     "Place",
+    "PlaceLimit",
     "Policy",
     "Segment",
     "Side",
@@ -44,6 +55,7 @@ __all__ = [
     "fees",
     "may_enter",
     "place_bounds",
+    "place_limits",
     "place_sums",
     "places_left",
     "places_of",

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Plan, solve_demands
 from shadowprice.campaign import Segment, demands, fees, may_enter
 from shadowprice.checks import require
 from shadowprice.currency import Currency
-from shadowprice.errors import NotCertified
+from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.gate import CAMPAIGN, Check, GateResult
 from shadowprice.evaluation.policy.mending import mend
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
+from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE
+from shadowprice.responses.layers.heads import DeliveryHead, load_heads
 
 RANDOM = "random eligible placing"
 RIVALS = ("greedy", "priority")
@@ -41,6 +46,21 @@ class PlanValue:
     predicted: float
     value: Estimate
     gain: Mapping[str, Estimate]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """One number for each figure."""
+        gains = {f"gain_over_{name.replace(' ', '_')}": gain.value for name, gain in self.gain.items()}
+        return {"value": self.value.value, "predicted": self.predicted, **gains}
+
+    def facts(self, currency: Currency) -> dict[str, str | int | float]:
+        """Figures with their intervals, for a reader."""
+        return {
+            "value of the plan, measured": written(self.value, currency),
+            "value of the plan, predicted": currency.write(self.predicted),
+            **{f"plan less {name}, measured": written(gain, currency) for name, gain in self.gain.items()},
+            "held-out deliveries": self.rows,
+        }
 
     def gate(self, currency: Currency) -> GateResult:
         """Require that the plan is shown to bring more than random eligible placing; report the other rivals."""
@@ -118,6 +138,22 @@ def plan_value(
         value=mean(own, cluster=account),
         gain={name: mean(own - score(plans), cluster=account) for name, plans in rivals.items()},
     )
+
+
+def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:
+    """Accounts (N,), value of each segment for them (J, N), and their tolerances (N,), as a bundle stores them.
+
+    Raises:
+        InvalidInput: the bundle is not one of a delivery.
+    """
+    head = load_heads(bundle).get(SIDE)
+    if not isinstance(head, DeliveryHead):
+        raise InvalidInput("is not the bundle of a delivery; train with the delivery pipeline", field=str(bundle))
+    table = pq.read_table(bundle / EMBEDDINGS, columns=["account_id", "embedding"])
+    account_id = table["account_id"].to_numpy().astype(str)
+    stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(account_id.size, -1)
+    tolerance = stored[:, head.levels.size].astype(np.float64)
+    return account_id, head.response(stored), np.where(tolerance > NO_TOLERANCE, tolerance, np.nan)
 
 
 def written(found: Estimate, currency: Currency) -> str:
