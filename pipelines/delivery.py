@@ -2,11 +2,9 @@
 
 from kfp import dsl
 
-from components.featurize import featurize
-from components.prepare import prepare
-from pipelines.learning import learn
+from pipelines.learning import learn, tables_of, training_of
 from pipelines.parameters import PARAMETERS
-from pipelines.placement import MOUNT, placed
+from pipelines.placement import MOUNT
 
 
 @dsl.pipeline(
@@ -20,6 +18,7 @@ def delivery_pipeline(
     data: str = "",
     ray_job: str = "",
     prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    featurize_options: dict = {},  # noqa: B006
     train_options: dict = PARAMETERS["delivery"].jobs["train"],
     evaluate_options: dict = {},  # noqa: B006
 ) -> None:
@@ -29,23 +28,20 @@ def delivery_pipeline(
         workspace: folder that outlives the run: feature repo, model served, prices, the plan.
         dataset: funds, or tables with offers of kind fund.
         data: folder of the files, for data sets that read files.
-        ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
+        ray_job: ConfigMap with the RayJob that featurize, training and solve run in; empty runs them in the steps'
+            containers.
         prepare_options: JSON; python -m operations prepare --help lists the options.
+        featurize_options: JSON; python -m operations featurize --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
     """
-    # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    prepared = prepare(
-        dataset=dataset, data=data, options=prepare_options, train=train_options, evaluate=evaluate_options
-    )
-    placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
-    tables = prepared.outputs["tables"]
-    featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
-    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    learn(
-        featurized.outputs["training"],
-        tables,
-        workspace,
-        options={"train": train_options, "evaluate": evaluate_options, "solve": {}},
-        ray_job=ray_job,
-    )
+    options = {
+        "prepare": prepare_options,
+        "featurize": featurize_options,
+        "train": train_options,
+        "evaluate": evaluate_options,
+        "solve": {},
+    }
+    tables = tables_of(dataset, data, options)
+    training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
+    learn(training, tables, workspace, options=options, ray_job=ray_job)

@@ -1,4 +1,6 @@
-"""Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model.
+"""Steps that the pipelines of a model share: prepare, featurize, and train → evaluate → register.
+
+A run fails at a refused model.
 
 The train pipeline also tells what personalizing is worth, between train and evaluate; those of vouchers and
 deliveries go on to a price.
@@ -10,12 +12,31 @@ from typing import Any
 from kfp import dsl
 
 from components.evaluate import evaluate
+from components.featurize import featurize
+from components.prepare import prepare
 from components.promote import promote
 from components.register import gate_refused, register
 from components.train import train
 from components.worth import worth
 from pipelines.placement import placed
 from pipelines.resolve import price
+
+
+def tables_of(dataset: Any, data: Any, options: Mapping[str, Any]) -> Any:
+    """Add prepare to the pipeline that calls it, and return its tables.
+
+    ``options`` are the parameters of its steps, by step; prepare checks those of the later ones.
+    """
+    later = {step: given for step, given in options.items() if step not in ("prepare", "solve")}
+    # Files behind a path change, and what writes to the workspace must write: neither may be cached.
+    step = prepare(dataset=dataset, data=data, options=options["prepare"], **later).set_caching_options(False)
+    return placed(step, cpu="1", memory="8Gi", minutes=60).outputs["tables"]
+
+
+def training_of(tables: Any, workspace: Any, **more: Any) -> Any:
+    """Add featurize to the pipeline that calls it, and return its training set; ``more`` are inputs of the step."""
+    step = featurize(tables=tables, workspace=workspace, **more).set_caching_options(False)
+    return placed(step, cpu="1", memory="16Gi", minutes=120, online_store=True).outputs["training"]
 
 
 def learn(

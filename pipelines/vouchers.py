@@ -2,11 +2,9 @@
 
 from kfp import dsl
 
-from components.featurize import featurize
-from components.prepare import prepare
-from pipelines.learning import learn
+from pipelines.learning import learn, tables_of, training_of
 from pipelines.parameters import PARAMETERS
-from pipelines.placement import MOUNT, placed
+from pipelines.placement import MOUNT
 
 
 @dsl.pipeline(
@@ -37,24 +35,13 @@ def vouchers_pipeline(
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
     """
-    # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    prepared = prepare(
-        dataset=dataset,
-        data=data,
-        options=prepare_options,
-        featurize=featurize_options,
-        train=train_options,
-        evaluate=evaluate_options,
-    ).set_caching_options(False)
-    placed(prepared, cpu="1", memory="8Gi", minutes=60)
-    tables = prepared.outputs["tables"]
-    featurized = featurize(tables=tables, workspace=workspace, options=featurize_options, ray_job=ray_job)
-    featurized.set_caching_options(False)
-    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    learn(
-        featurized.outputs["training"],
-        tables,
-        workspace,
-        options={"train": train_options, "evaluate": evaluate_options, "solve": {}},
-        ray_job=ray_job,
-    )
+    options = {
+        "prepare": prepare_options,
+        "featurize": featurize_options,
+        "train": train_options,
+        "evaluate": evaluate_options,
+        "solve": {},
+    }
+    tables = tables_of(dataset, data, options)
+    training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
+    learn(training, tables, workspace, options=options, ray_job=ray_job)

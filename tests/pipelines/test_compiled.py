@@ -47,7 +47,7 @@ ON_RAY = {
     "train": {"featurize", "train"},
     "retrain": {"featurize", "train"},
     "resolve": {"solve"},
-    "delivery": {"train", "solve"},
+    "delivery": {"featurize", "train", "solve"},
     "vouchers": {"featurize", "train", "solve"},
 }
 
