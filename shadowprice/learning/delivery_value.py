@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Plan, solve_demands
-from shadowprice.campaign import Segment, demands, fees, may_enter
+from shadowprice.campaign import Segment, demands, fees
 from shadowprice.checks import require
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
@@ -21,8 +21,8 @@ from shadowprice.evaluation.policy.mending import mend
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.learning.bundle import EMBEDDINGS
-from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE
-from shadowprice.responses.layers.heads import DeliveryHead, load_heads
+from shadowprice.responses.funds.delivered import SIDE
+from shadowprice.responses.layers.heads import load_heads, rule_of
 
 RANDOM = "random eligible placing"
 RIVALS = ("greedy", "priority")
@@ -79,7 +79,7 @@ class PlanValue:
 def plan_value(
     account_id: NDArray[np.str_],
     value: NDArray[np.float32],
-    tolerance: NDArray[np.float64],
+    allowed: NDArray[np.bool_],
     segments: Sequence[Segment],
     held_out: pd.DataFrame,
     learned: pd.DataFrame,
@@ -94,7 +94,7 @@ def plan_value(
 
     Args:
         account_id: N accounts.
-        value: (J, N), predictions, minor units; tolerance: (N,).
+        value: (J, N), predictions, minor units; allowed: (J, N), segments that each account may enter.
         segments: J segments.
         held_out: deliveries that no model has learned from: account_id, level, propensity, amount (else response).
         learned: the same of other accounts, for means and conversion rates.
@@ -114,7 +114,7 @@ def plan_value(
     by_level = learned.groupby("level")
     means = share * by_level[amount].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
     rate = by_level["response"].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
-    sizes, allowed = demands(segments), may_enter(segments, tolerance)
+    sizes = demands(segments)
     plan = solve_demands(value, sizes, allowed)
     if plan.shortage is not None:
         raise NotCertified(plan.shortage.named([segment.name for segment in segments]))
@@ -140,20 +140,20 @@ def plan_value(
     )
 
 
-def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:
-    """Accounts (N,), value of each segment for them (J, N), and their tolerances (N,), as a bundle stores them.
+def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.bool_]]:
+    """Accounts (N,), value of each segment for them (J, N), and whether they may enter it (J, N), as a bundle has them.
 
     Raises:
         InvalidInput: the bundle is not one of a delivery.
     """
     head = load_heads(bundle).get(SIDE)
-    if not isinstance(head, DeliveryHead):
+    rule = None if head is None else rule_of(head)
+    if head is None or rule is None:
         raise InvalidInput("is not the bundle of a delivery; train with the delivery pipeline", field=str(bundle))
     table = pq.read_table(bundle / EMBEDDINGS, columns=["account_id", "embedding"])
     account_id = table["account_id"].to_numpy().astype(str)
     stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(account_id.size, -1)
-    tolerance = stored[:, head.levels.size].astype(np.float64)
-    return account_id, head.response(stored), np.where(tolerance > NO_TOLERANCE, tolerance, np.nan)
+    return account_id, head.response(stored), rule(stored)
 
 
 def written(found: Estimate, currency: Currency) -> str:

@@ -63,10 +63,14 @@ class DeliveryPlan:
 
     def table(self) -> pd.DataFrame:
         """account_id, segment (name), value (predicted, of the share that counts, minor units)."""
-        names = np.array([segment.name for segment in self.segments], dtype=object)
+        names = np.array([segment.name for segment in self.segments], dtype=object)[self.plan.segment]
+        return pd.DataFrame({"account_id": self.account_id, "segment": names, "value": self.worth})
+
+    @property
+    def worth(self) -> NDArray[np.float64]:
+        """float64 (N,): predicted value of each account in its segment, minor units."""
         chosen = self.plan.segment
-        worth = self.value[chosen, np.arange(chosen.size)].astype(np.float64)
-        return pd.DataFrame({"account_id": self.account_id, "segment": names[chosen], "value": worth})
+        return self.value[chosen, np.arange(chosen.size)].astype(np.float64)
 
     def report(self) -> dict[str, Any]:
         """Plain JSON types: sizes and prices by segment, the certificate, the audit, the comparison."""
@@ -100,7 +104,7 @@ class DeliveryPlan:
     def markdown(self, campaign: Campaign) -> str:
         """Report in Markdown."""
         currency = Currency.of(campaign.currency)
-        places = places_of(self.segments, self._prices(), currency)
+        places = places_of(self.segments, self.prices, currency)
         lines = [
             f"# Delivery of {self.account_id.size:,} accounts",
             "",
@@ -131,7 +135,7 @@ class DeliveryPlan:
         now: datetime = moment["solved_at"]
         return PriceRecord(
             campaign=campaign.name,
-            prices={name: price for name, price in self._prices().items() if name in campaign.priced},
+            prices={name: price for name, price in self.prices.items() if name in campaign.priced},
             tie_share=0.0,
             status=self.plan.status,
             primal=self.plan.objective,
@@ -191,7 +195,9 @@ class DeliveryPlan:
                 figures[f"{method.method}_of_exact"] = method.of_exact
         return figures
 
-    def _prices(self) -> dict[str, float]:
+    @property
+    def prices(self) -> dict[str, float]:
+        """Name of each segment → price of one of its places, minor units."""
         return dict(zip([segment.name for segment in self.segments], self.plan.prices.tolist(), strict=True))
 
 
