@@ -18,8 +18,57 @@ from components.promote import promote
 from components.register import gate_refused, register
 from components.train import train
 from components.worth import worth
-from pipelines.placement import placed
+from pipelines.parameters import PARAMETERS
+from pipelines.placement import MOUNT, placed
 from pipelines.resolve import price
+
+FIRST = """Train a model and serve it if it passes the gate.
+
+Args:
+    workspace: folder that outlives the run: features, model served, prices.
+    dataset: {}.
+    data: folder of the files, for data sets that read files.
+    ray_job: ConfigMap with the RayJob of steps that share work; empty runs them in the steps' containers.
+    prepare_options: JSON; python -m operations prepare --help lists the options.
+    featurize_options: JSON; python -m operations featurize --help lists the options.
+    train_options: JSON; python -m operations train --help lists the options.
+    evaluate_options: JSON; python -m operations evaluate --help lists the options.
+"""
+
+
+def first_pipeline(name: str, shown: Mapping[str, str], datasets: str, **told: bool) -> Any:
+    """Return the pipeline that makes the first model of a data set.
+
+    Args:
+        name: of the pipeline; shown: its name and description for people.
+        datasets: sentence on the data sets that it takes, the usual one first.
+        told: ``tell_worth`` of :func:`learn`, and ``priced`` where the model that passes gets a price at once.
+    """
+    usual, train_defaults = datasets.partition(",")[0], PARAMETERS[name].jobs["train"]
+
+    def pipeline(
+        workspace: str = MOUNT,
+        dataset: str = usual,
+        data: str = "",
+        ray_job: str = "",
+        prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+        featurize_options: dict = {},  # noqa: B006
+        train_options: dict = train_defaults,
+        evaluate_options: dict = {},  # noqa: B006
+    ) -> None:
+        options = {
+            "prepare": prepare_options,
+            "featurize": featurize_options,
+            "train": train_options,
+            "evaluate": evaluate_options,
+        } | ({"solve": {}} if told.get("priced") else {})
+        tables = tables_of(dataset, data, options)
+        training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
+        worth = told.get("tell_worth", False)
+        learn(training, tables, workspace, options=options, ray_job=ray_job, tell_worth=worth)
+
+    pipeline.__doc__ = FIRST.format(datasets)
+    return dsl.pipeline(pipeline, name=f"shadowprice-{name}", **shown)
 
 
 def tables_of(dataset: Any, data: Any, options: Mapping[str, Any]) -> Any:
@@ -53,8 +102,8 @@ def learn(
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, ray_job, canary: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` and
-            :func:`pipelines.retrain.retrain_pipeline` describe them.
+        workspace, ray_job, canary: parameters of the pipeline, as :func:`pipelines.retrain.retrain_pipeline` describes
+            them.
         options: step → its parameter of the pipeline; with one of ``solve`` the model that passes is priced at once.
         tell_worth: whether the worth step runs.
     """

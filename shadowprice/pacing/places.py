@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,10 @@ from shadowprice.files import write_whole
 from shadowprice.groups import hashes
 from shadowprice.pacing.spend import CapUse
 from shadowprice.price import PriceRecord
-from shadowprice.tables import Tables
+
+if TYPE_CHECKING:
+    # A re-solve has no tables.
+    from shadowprice.tables import Tables
 
 PLAN, LIST = "plan.parquet", "plan.csv"
 REPORT = "plan.json"
