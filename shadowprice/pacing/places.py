@@ -73,7 +73,7 @@ class DeliveryPlan:
     def worth(self) -> NDArray[np.float64]:
         """float64 (N,): predicted value of each account in its segment, minor units."""
         chosen = self.plan.segment
-        return self.value[chosen, np.arange(chosen.size)].astype(np.float64)
+        return np.asarray(self.value[chosen, np.arange(chosen.size)], dtype=np.float64)
 
     def report(self) -> dict[str, Any]:
         """Plain JSON types: sizes and prices by segment, the certificate, the audit, the comparison."""

@@ -38,7 +38,7 @@ WEIGHTING = {"weighting": "known"}
 LATER = {"harvest", "featurize", "train", "evaluate", "solve"}
 """Parameters of prepare with the options of later steps."""
 INPUTS = {"workspace", "dataset", "data", "log"}
-SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("publish", "model_version"), ("register", "serve")}
+SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("register", "serve")}
 """Options that a pipeline or another job sets, and no user of the pipeline."""
 UNUSED: dict[str, dict[str, Any]] = {"offpolicy": {"arm": "", "price": -1.0, "budget": -1}}
 """Options of which a job takes exactly one: those that are not given."""
