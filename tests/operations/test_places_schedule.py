@@ -119,7 +119,8 @@ class Delivery:
             campaign=self.campaign.name, model_version="m1", price_version=price.version, items=items
         )
         rows = entries(self.campaign, batch, datetime.now(UTC))
-        answers = lone(self.store.authorize([rows], ceiling(self.campaign, True), self.store.date()).result(20))
+        most = ceiling(self.campaign, True, datetime.now(UTC))
+        answers = lone(self.store.authorize([rows], most, self.store.date()).result(20))
         for row, (name, answer) in enumerate(zip(names, answers, strict=True)):
             wished, made = int(decided.level[row]), answer.decision
             # Counted here, without the ledger: the best at the prices of what is free.
