@@ -156,9 +156,14 @@ def show_places(found: dict[str, Any], currency: Currency, console: Console) -> 
         for place in found[name]["places"]:
             table.add_row(place["name"], f"{place['demand']:,}", f"{place['fee']:.4g}", place["meaning"])
         console.print(table)
-    now, asked = (found[name]["value"] for name in ("current", "asked"))
-    line = f"Predicted value: {currency.write(now)} now, {currency.write(asked)} as asked"
-    console.print(f"{line}, a change of {currency.write(asked - now)}.", soft_wrap=True, markup=False)
+    now, asked, change = (_with_interval(found[name], currency) for name in ("current", "asked", "change"))
+    line = f"Predicted value: {now} now, {asked} as asked, a change of {change}."
+    console.print(f"{line} Intervals are over accounts like these.", soft_wrap=True, markup=False)
+
+
+def _with_interval(found: dict[str, Any], currency: Currency) -> str:
+    value, low, high = (currency.write(found[bound]) for bound in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
 
 
 def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency, factor: float) -> None:

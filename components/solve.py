@@ -1,7 +1,7 @@
 """Solve the price of the budget, here or as a Ray job."""
 
 from kfp import dsl
-from kfp.dsl import Artifact, Dataset, Input, Markdown, Metrics, Model, Output
+from kfp.dsl import Artifact, Dataset, Input, Markdown, Metrics, Output
 
 from components import BASE_IMAGE
 
@@ -11,9 +11,8 @@ def solve(
     price: Output[Artifact],
     metrics: Output[Metrics],
     summary: Output[Markdown],
+    state: Input[Artifact],
     workspace: str,
-    state: Input[Artifact] = None,
-    model: Input[Model] = None,
     tables: Input[Dataset] = None,
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     ray_job: str = "",

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from operations.common.job import Job, option, reads, write_figures, writes
-from operations.common.judged_delivery import evaluate_delivery
 from operations.common.workspace import MODEL
-from shadowprice.checks import require
 from shadowprice.evaluation.policy.gate import limits_of
 from shadowprice.evaluation.policy.mending import Override
 from shadowprice.reports.evaluation import Judging, evaluate_bundle
-from shadowprice.responses.inputs import about_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +39,15 @@ def run(job: EvaluateJob) -> bool:
     Raises:
         InvalidInput: limits or an override that cannot be, or limits for a model of segments.
     """
+    judging = Judging(
+        incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
+        beat_uniform=job.beat_uniform,
+        limits=limits_of(job.limits),
+        override=Override.of(job.override),
+        columns=job.workspace,
+        worth=job.worth,
+    )
     written = {"out": job.evaluation, "page": job.page, "summary": job.summary}
-    override = Override.of(job.override)
-    if about_in(job.training) == "segments":
-        require(not job.limits, "limits", "models of segments have none: their plan is judged")
-        passed, figures = evaluate_delivery(job.model, job.training, job.tables, override, **written)
-    else:
-        judging = Judging(
-            incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
-            beat_uniform=job.beat_uniform,
-            limits=limits_of(job.limits),
-            override=override,
-            columns=job.workspace,
-            worth=job.worth,
-        )
-        passed, figures = evaluate_bundle(job.model, job.training, job.tables, judging, **written)
+    passed, figures = evaluate_bundle(job.model, job.training, job.tables, judging, **written)
     write_figures(job.figures, figures)
     return passed

@@ -119,8 +119,7 @@ def _featurize(
         store = create(workspace / FEATURES, columns, online, project_of(campaign))
         write_profiles(store, tables.parts("account"))
         write_interactions(store, aggregates())
-    make = _label_requests if dataset.sessions is None else _label_sessions
-    facts, served = make(job, dataset, campaign, sums, store, stage)
+    facts, served = LABELERS[dataset.about](job, dataset, campaign, sums, store, stage)
     fit_traffic(campaign, tables, served).save(workspace)
     for side in SIDES:
         _write_columns(tables, side, workspace / columns_file(side))
@@ -188,6 +187,10 @@ def _label_sessions(
     facts: dict[str, Any] = {f"sessions {name}": int(count) for name, count in rows["split"].value_counts().items()}
     facts |= {"nodes": int(log.graphs.row.size), "vouchers": len(log.offered)}
     return facts, {side: frame["account_id"].to_numpy(dtype=str) for side, frame in data.serving.items()}
+
+
+LABELERS = {"": _label_requests, "sessions": _label_sessions}
+"""Writer of a training set by the input that its rows are about (:attr:`Dataset.about`)."""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from operations.common.job import Job, option, required, writes
 from operations.common.ledger_reads import read_cap_use, read_traffic
 from operations.common.workspace import read_campaign
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Campaign, Side, place_limits
 from shadowprice.errors import NotCertified
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.prometheus import PrometheusSpend
@@ -80,7 +80,7 @@ def _measured(job: MeasureJob, campaign: Campaign, traffic: Traffic, stage: Stag
         if slots:
             observed[hour["side"]][min(place, slots - 1)] += hour["requests"]
     recent = recent_requests(campaign, seen["sample"])
-    stage("read the spend and the use of caps")
+    stage("read the spend and the use of caps and places")
     spend = replace(source.read(campaign.name), caps=read_cap_use(job.ledger_url, campaign, now))
     return state_of(campaign, traffic, at, observed, spend, *recent)
 
@@ -109,7 +109,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
         used_of=dict.fromkeys((budget.name for budget in campaign.limits.budgets), 0),
-        caps={limit.name: CapUse.of({}, {}) for limit in campaign.limits.counted_by_owner},
+        caps={limit.name: CapUse.of({}, {}) for limit in (*campaign.limits.counted_by_owner, *place_limits(campaign))},
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from feature_repo.online import publish_price
 from feature_repo.store import open_store
-from operations.common.job import Job, option, reads, required
+from operations.common.job import Job, reads, required
 from operations.common.journal import actor
 from operations.common.workspace import CANARY_PRICE, FEATURES, PRICE, PRICES, read_campaign
 from shadowprice.errors import Conflict, NotFound, ShadowpriceError
@@ -28,30 +28,27 @@ class PublishJob(Job):
 
     price: Path = reads("folder that a solve wrote")
     workspace: Path = required("folder with price store and features")
-    model_version: str = option("", "version that was just registered: the price must be of it, and must be the first")
 
 
 def run(job: PublishJob) -> int:
     """Publish and return the active version.
 
     A record that is in the price store already is taken for published, so that an interrupted job can be tried again.
-    Where another solver was first its price stays, and both runs succeed. With ``model_version`` that is a conflict.
+    Where another solver was first its price stays, and both runs succeed.
 
     Raises:
         NotFound: the folder has no price.
-        Conflict: the price is of another model than ``model_version``, or the price store is behind the feature store.
+        Conflict: the price store is behind the feature store.
     """
     file = job.price / PRICE
     if not file.is_file():
         raise NotFound(f"price: there is no {file}; name the folder that a solve wrote")
     record = PriceRecord.read(file)
-    if job.model_version and record.model_version != job.model_version:
-        raise Conflict(f"the price is of model {record.model_version!r}, and {job.model_version!r} is served")
     try:
         active = publish(record, job.workspace)
     except Conflict as settled:
         newest = PriceStore(job.workspace / PRICES).latest(record.campaign, verified_only=True)
-        if newest is None or job.model_version:
+        if newest is None:
             raise
         print(f"nothing to publish: {settled}", flush=True)
         # The other solver may have been stopped before it reached the feature store.

@@ -1,4 +1,4 @@
-"""Solve the price of the remaining budget, over what the feature store serves."""
+"""Solve the price of the remaining budget or places, over what the feature store serves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feature_repo.online import OnlineReader
-from operations.common.first_price import Solved, plan_delivery
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.to_come import requests_to_come
 from operations.common.workspace import (
@@ -30,7 +29,7 @@ from operations.common.workspace import (
     watch_alarms,
 )
 from shadowprice.allocation.executors import Executor
-from shadowprice.campaign import Side
+from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError
 from shadowprice.files import write_whole
@@ -40,6 +39,7 @@ from shadowprice.limits.coverage import Context, Coverage, SideRequests, other_s
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
+from shadowprice.pacing.places import COMPARED, DeliveryPlan, conversions
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_rules import newest_usable
 from shadowprice.pacing.price_store import PriceStore
@@ -48,7 +48,7 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
-from shadowprice.responses.layers.heads import DeliveryHead, Head, curves_of, load_heads
+from shadowprice.responses.layers.heads import Head, curves_of, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
@@ -59,20 +59,14 @@ FIGURES = ("tie_share", "gap", "violation", "spent", "remaining", "sample_rows")
 
 @dataclass(frozen=True, kw_only=True)
 class SolveJob(Job):
-    """Solve the price of a budget; a solve that is not certified fails, and the last good price stays.
-
-    With ``state`` the price is that of the remaining budget, for the model that is registered. With ``model`` it is
-    that of a delivery's plan, before the model is registered.
-    """
+    """Solve the price of the remaining budget or places; without a certificate it fails, and the last price stays."""
 
     price: Path = writes("folder of the price record, sealed and not yet published, and of a plan where there is one")
     figures: Path | None = writes("file of the price, the gap, the violation and the spend", optional=True)
     summary: Path | None = writes("Markdown page: the price, its reasons and the campaign's day so far", optional=True)
     workspace: Path = required("folder with campaign, model, features and prices")
-    state: Path | None = reads("file of the measure job", optional=True)
-    model: Path | None = reads("folder of the model bundle", optional=True)
-    tables: Path | None = reads("folder of the prepared tables; a delivery needs it", optional=True)
-    log: Path | None = option(None, "decision log of a delivery that runs; its price is that of the places left")
+    state: Path = reads("file of the measure job")
+    tables: Path | None = reads("folder of the prepared tables, to set other methods beside a plan", optional=True)
     workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
     on_alarm: str = option(
         "", "pacer to price by while the watch alarms, such as constant or pi; empty: the campaign's"
@@ -80,8 +74,6 @@ class SolveJob(Job):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.state is None) == (self.model is None):
-            raise InvalidInput("give either the state of a campaign or the model of a delivery", field="state")
         if self.workers < 0:
             raise InvalidInput("must be 0 (this process) or a number of Ray actors", field="workers")
 
@@ -92,18 +84,12 @@ def run(job: SolveJob) -> PriceRecord:
     A moment that has its price already keeps it, and that record is written: publishing it again changes nothing, so a
     run that comes twice, or too soon for the pacer, succeeds.
     """
-    trial: PriceRecord | None = None
-    if job.state is not None:
-        with Stages("solve", 4) as stage, executor_of(job.workers) as executor:
-            stage("read the state")
-            state = PricingState.load(job.state)
-            record = _solve_state(job, state, executor, stage)
-            stage("solve for the canary, if there is one")
-            trial = _solve_canary(job, state, executor)
-            solved = Solved(record, text=_page(job, record))
-    else:
-        solved = _first_price(job)
-    record = solved.record
+    with Stages("solve", 4) as stage, executor_of(job.workers) as executor:
+        stage("read the state")
+        state = PricingState.load(job.state)
+        record, plan = _solve_state(job, state, executor, stage)
+        stage("solve for the canary, if there is one")
+        trial = _solve_canary(job, state, executor)
     job.price.mkdir(parents=True, exist_ok=True)
     write_whole(job.price / PRICE, record.to_json())
     if trial is not None:
@@ -111,28 +97,19 @@ def run(job: SolveJob) -> PriceRecord:
     own = {f"price_{name}": value for name, value in record.prices.items()}
     own |= {name: float(getattr(record, name)) for name in FIGURES}
     own |= {"planned_spend": record.plan[-1]} if record.plan else {}
-    write_figures(job.figures, solved.figures or own)
+    if plan is not None:
+        plan.save(job.price)
+    write_figures(job.figures, own if plan is None else plan.figures)
     if job.summary is not None:
-        rows = [f"| {name} | {value:.6g} |" for name, value in own.items()]
-        write_whole(job.summary, solved.text or "\n".join(["| figure | value |", "|---|---|", *rows, ""]))
+        campaign = read_campaign(job.workspace)
+        write_whole(job.summary, _page(campaign, job, record) if plan is None else plan.markdown(campaign))
     return record
 
 
-def _first_price(job: SolveJob) -> Solved:
-    """The price of a delivery whose model is not registered yet: that of its plan."""
-    assert job.model is not None
-    if not isinstance(load_heads(job.model).get("customer"), DeliveryHead):
-        raise InvalidInput(f"{job.model}: a campaign is priced from its state; measure first", field="state")
-    return plan_delivery(job.model, job.tables, job.workspace, job.price, job.log)
-
-
-def _page(job: SolveJob, record: PriceRecord) -> str:
-    """The page of the campaign's prices up to this one; empty where nobody asks for it."""
-    if job.summary is None:
-        return ""
+def _page(campaign: Campaign, job: SolveJob, record: PriceRecord) -> str:
+    """The page of the campaign's prices up to this one."""
     from shadowprice.reports.prices import PriceHistory, day_page
 
-    campaign = read_campaign(job.workspace)
     before = PriceHistory(PriceStore(job.workspace / PRICES), campaign.name).records()
     return day_page(campaign, [*(earlier for earlier in before if earlier.version < record.version), record])
 
@@ -149,20 +126,29 @@ def executor_of(workers: int) -> Iterator[Executor | None]:
         yield executor
 
 
-def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None, stage: Stages) -> PriceRecord:
-    """The next price of a workspace, or the newest where the moment has its price already."""
+def _solve_state(
+    job: SolveJob, state: PricingState, executor: Executor | None, stage: Stages
+) -> tuple[PriceRecord, DeliveryPlan | None]:
+    """The next price of a workspace with its plan, or the newest where the moment has its price already."""
     workspace = job.workspace
     stage("read the model and its accounts")
     solver = Solver(workspace, job.on_alarm)
     stage("solve the price")
     try:
-        return solver.solve(state, executor=executor).record
+        solved = solver.solve(state, executor=executor)
     except Conflict as settled:
         newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
         if newest is None:
             raise
         print(f"nothing to solve: {settled}", flush=True)
-        return newest
+        return newest, None
+    plan = solved.plan
+    if plan is not None and job.tables is not None:
+        # A re-solve needs no tables.
+        from shadowprice.datasets.package import load_dataset
+
+        plan = plan.beside(COMPARED, conversions(load_dataset(job.tables).tables, len(plan.segments)))
+    return solved.record, plan
 
 
 def _solve_canary(job: SolveJob, state: PricingState, executor: Executor | None) -> PriceRecord | None:
@@ -285,6 +271,7 @@ class Solver:
                 model_version=self.model_version,
                 now=now,
                 executor=executor,
+                accounts=self.accounts,
             )
         )
         if resolution is None:
@@ -303,6 +290,10 @@ class Solver:
             read = self._reader.profiles(of, list(accounts), list(self._coverage.attributes[of].columns))
             newer[of] = Attributes.of(list(accounts), read.columns)
         return replace(self._coverage, newer=newer) if newer else self._coverage
+
+    def accounts(self) -> dict[Side, list[str]]:
+        """Names of the accounts of the model, by side."""
+        return {side: accounts.account_id.to_pylist() for side, accounts in self._population.items()}
 
     def requests(self, state: PricingState) -> dict[Side, Curves]:
         """Curves of all accounts, weighted by their requests in the past and in the window so far.

@@ -3,8 +3,7 @@
 from kfp import dsl
 
 from components.embed import embed
-from components.featurize import featurize
-from components.prepare import prepare
+from pipelines.learning import tables_of, training_of
 from pipelines.placement import MOUNT, placed
 
 
@@ -27,10 +26,7 @@ def embed_pipeline(
         data: folder of the files.
         prepare_options: JSON; python -m operations prepare --help lists the options.
     """
-    prepared = prepare(dataset=dataset, data=data, options=prepare_options).set_caching_options(False)
-    placed(prepared, cpu="1", memory="8Gi", minutes=60)
-    featurized = featurize(tables=prepared.outputs["tables"], workspace=workspace, keep_campaign=True)
-    featurized.set_caching_options(False)
-    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    embedded = embed(training=featurized.outputs["training"], workspace=workspace).set_caching_options(False)
+    tables = tables_of(dataset, data, {"prepare": prepare_options})
+    training = training_of(tables, workspace, keep_campaign=True)
+    embedded = embed(training=training, workspace=workspace).set_caching_options(False)
     placed(embedded, cpu="1", memory="8Gi", minutes=60, online_store=True)

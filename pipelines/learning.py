@@ -1,7 +1,9 @@
-"""Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model.
+"""Steps that the pipelines of a model share: prepare, featurize, and train → evaluate → register.
 
-The train pipeline also tells what personalizing is worth, between train and evaluate; that of vouchers goes on to a
-price.
+A run fails at a refused model.
+
+The train pipeline also tells what personalizing is worth, between train and evaluate; those of vouchers and
+deliveries go on to a price.
 """
 
 from collections.abc import Mapping
@@ -10,12 +12,80 @@ from typing import Any
 from kfp import dsl
 
 from components.evaluate import evaluate
+from components.featurize import featurize
+from components.prepare import prepare
 from components.promote import promote
 from components.register import gate_refused, register
 from components.train import train
 from components.worth import worth
-from pipelines.placement import placed
+from pipelines.parameters import PARAMETERS
+from pipelines.placement import MOUNT, placed
 from pipelines.resolve import price
+
+FIRST = """Train a model and serve it if it passes the gate.
+
+Args:
+    workspace: folder that outlives the run: features, model served, prices.
+    dataset: {}.
+    data: folder of the files, for data sets that read files.
+    ray_job: ConfigMap with the RayJob of steps that share work; empty runs them in the steps' containers.
+    prepare_options: JSON; python -m operations prepare --help lists the options.
+    featurize_options: JSON; python -m operations featurize --help lists the options.
+    train_options: JSON; python -m operations train --help lists the options.
+    evaluate_options: JSON; python -m operations evaluate --help lists the options.
+"""
+
+
+def first_pipeline(name: str, shown: Mapping[str, str], datasets: str, **told: bool) -> Any:
+    """Return the pipeline that makes the first model of a data set.
+
+    Args:
+        name: of the pipeline; shown: its name and description for people.
+        datasets: sentence on the data sets that it takes, the usual one first.
+        told: ``tell_worth`` of :func:`learn`, and ``priced`` where the model that passes gets a price at once.
+    """
+    usual, train_defaults = datasets.partition(",")[0], PARAMETERS[name].jobs["train"]
+
+    def pipeline(
+        workspace: str = MOUNT,
+        dataset: str = usual,
+        data: str = "",
+        ray_job: str = "",
+        prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+        featurize_options: dict = {},  # noqa: B006
+        train_options: dict = train_defaults,
+        evaluate_options: dict = {},  # noqa: B006
+    ) -> None:
+        options = {
+            "prepare": prepare_options,
+            "featurize": featurize_options,
+            "train": train_options,
+            "evaluate": evaluate_options,
+        } | ({"solve": {}} if told.get("priced") else {})
+        tables = tables_of(dataset, data, options)
+        training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
+        worth = told.get("tell_worth", False)
+        learn(training, tables, workspace, options=options, ray_job=ray_job, tell_worth=worth)
+
+    pipeline.__doc__ = FIRST.format(datasets)
+    return dsl.pipeline(pipeline, name=f"shadowprice-{name}", **shown)
+
+
+def tables_of(dataset: Any, data: Any, options: Mapping[str, Any]) -> Any:
+    """Add prepare to the pipeline that calls it, and return its tables.
+
+    ``options`` are the parameters of its steps, by step; prepare checks those of the later ones.
+    """
+    later = {step: given for step, given in options.items() if step not in ("prepare", "solve")}
+    # Files behind a path change, and what writes to the workspace must write: neither may be cached.
+    step = prepare(dataset=dataset, data=data, options=options["prepare"], **later).set_caching_options(False)
+    return placed(step, cpu="1", memory="8Gi", minutes=60).outputs["tables"]
+
+
+def training_of(tables: Any, workspace: Any, **more: Any) -> Any:
+    """Add featurize to the pipeline that calls it, and return its training set; ``more`` are inputs of the step."""
+    step = featurize(tables=tables, workspace=workspace, **more).set_caching_options(False)
+    return placed(step, cpu="1", memory="16Gi", minutes=120, online_store=True).outputs["training"]
 
 
 def learn(
@@ -32,8 +102,8 @@ def learn(
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, ray_job, canary: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` and
-            :func:`pipelines.retrain.retrain_pipeline` describe them.
+        workspace, ray_job, canary: parameters of the pipeline, as :func:`pipelines.retrain.retrain_pipeline` describes
+            them.
         options: step → its parameter of the pipeline; with one of ``solve`` the model that passes is priced at once.
         tell_worth: whether the worth step runs.
     """
@@ -62,7 +132,7 @@ def learn(
         if canary is False:
             registered = _served(register(model=model, workspace=workspace, evaluation=evaluation))
             if "solve" in options:
-                price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered)
+                price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered, tables=tables)
         else:
             with dsl.If(canary == True, name="on-trial"):  # noqa: E712
                 _served(promote(model=model, workspace=workspace, evaluation=evaluation))

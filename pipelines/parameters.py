@@ -29,7 +29,9 @@ PARAMETERS: Mapping[str, Parameters] = {
     ),
     "embed": Parameters(DATA, {"prepare": {}}),
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
-    "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
+    "delivery": Parameters(
+        (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {"workers": 0}, "evaluate": {}}
+    ),
     "vouchers": Parameters(
         (*DATA, "ray_job"),
         {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}},

@@ -11,14 +11,25 @@ from pipelines.placement import MOUNT, placed
 
 
 def price(
-    workspace: Any, *, measure_options: Any = None, solve_options: Any = None, ray_job: Any = "", after: Any = None
+    workspace: Any,
+    *,
+    measure_options: Any = None,
+    solve_options: Any = None,
+    ray_job: Any = "",
+    after: Any = None,
+    tables: Any = None,
 ) -> None:
-    """Add measure → solve → publish to the pipeline that calls it, after the step ``after``."""
+    """Add measure → solve → publish to the pipeline that calls it, after the step ``after``.
+
+    ``tables`` are the prepared tables, for the page of a delivery's plan.
+    """
     measured = measure(workspace=workspace, options=measure_options or {}).set_caching_options(False)
     if after is not None:
         measured.after(after)
     placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
-    solved = solve(state=measured.outputs["state"], workspace=workspace, options=solve_options or {}, ray_job=ray_job)
+    told = {} if tables is None else {"tables": tables}
+    state, options = measured.outputs["state"], solve_options or {}
+    solved = solve(state=state, workspace=workspace, options=options, ray_job=ray_job, **told)
     solved.set_caching_options(False)
     placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
     published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
@@ -28,7 +39,7 @@ def price(
 @dsl.pipeline(
     name="shadowprice-resolve",
     display_name="Price the rest of the budget",
-    description="Solve the price of the money that is left.",
+    description="Solve the price of the money or the places that are left.",
 )
 def resolve_pipeline(
     workspace: str = MOUNT,

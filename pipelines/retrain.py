@@ -2,10 +2,8 @@
 
 from kfp import dsl
 
-from components.featurize import featurize
 from components.harvest import harvest
-from components.prepare import prepare
-from pipelines.learning import learn
+from pipelines.learning import learn, tables_of, training_of
 from pipelines.placement import MOUNT, placed
 
 
@@ -43,29 +41,15 @@ def retrain_pipeline(
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
     """
-    prepared = prepare(
-        dataset=dataset,
-        data=data,
-        options=prepare_options,
-        harvest=harvest_options,
-        featurize=featurize_options,
-        train=train_options,
-        evaluate=evaluate_options,
-    ).set_caching_options(False)
-    placed(prepared, cpu="1", memory="8Gi", minutes=60)
-    served = harvest(tables=prepared.outputs["tables"], log=log, workspace=workspace, options=harvest_options)
-    placed(served.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
-    tables = served.outputs["harvested"]
-    featurized = featurize(
-        tables=tables, workspace=workspace, keep_campaign=True, options=featurize_options, ray_job=ray_job
-    )
-    featurized.set_caching_options(False)
-    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    learn(
-        featurized.outputs["training"],
-        tables,
-        workspace,
-        options={"train": train_options, "evaluate": evaluate_options},
-        ray_job=ray_job,
-        canary=canary,
-    )
+    options = {
+        "prepare": prepare_options,
+        "harvest": harvest_options,
+        "featurize": featurize_options,
+        "train": train_options,
+        "evaluate": evaluate_options,
+    }
+    given = tables_of(dataset, data, options)
+    served = harvest(tables=given, log=log, workspace=workspace, options=harvest_options).set_caching_options(False)
+    tables = placed(served, cpu="1", memory="8Gi", minutes=60).outputs["harvested"]
+    training = training_of(tables, workspace, keep_campaign=True, options=featurize_options, ray_job=ray_job)
+    learn(training, tables, workspace, options=options, ray_job=ray_job, canary=canary)

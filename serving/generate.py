@@ -25,6 +25,15 @@ CHECKED_BY_NAME = {
     "features_at": "Seconds",
 }
 """Fields of a decision whose values are checked for more than the limits of their type."""
+ADDED = {
+    "response_unpaid": "Finite",
+    "unpaid_allowed": "bool",
+    "model_version": "Identifier",
+    "price_version": "Version",
+    "further_levels": "Levels",
+    "further_responses": "Responses",
+}
+"""Columns that the predictor adds to the fields of a decision, with the types that the ledger checks them by."""
 ITEMS = f'''"""Decisions to authorize, as columns. {WRITTEN}"""
 
 from __future__ import annotations
@@ -36,10 +45,12 @@ from serving.ledger.api.fields import (
     Finite,
     Identifier,
     Level,
+    Levels,
     MinorUnits,
     Partner,
     Propensities,
     Propensity,
+    Responses,
     Seconds,
     Version,
 )
@@ -60,6 +71,8 @@ class Items(Columns):
     context          context values of each request as a JSON object; empty where it has none
     groups           names of the budgets with a condition that count each request, joined by commas
     model_version, price_version   those that each was decided with; those of the message where absent
+    further_levels   of a delivery, levels to give in turn where the segment of the level is full
+    further_responses  expected response of each of these
     features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
     """
 
@@ -80,6 +93,8 @@ class Proposals:
     response_unpaid               expected response without money
     model_version, price_version  those that each was decided with; None: those of the message
     unpaid_allowed                whether each may be given the level of no incentive; None: all may
+    further_levels                of a delivery, levels to give in turn where the segment of the level is full
+    further_responses             expected response of each of these
     """
 
 '''
@@ -97,9 +112,7 @@ def sources(record: type = Decision) -> dict[str, str]:
     sent = [column for column in columns(record) if column.field.sent]
     sent.sort(key=lambda column: column.earlier is not REQUIRED)
     items = map(_item, sent)
-    checked = ("Column[Finite]", "Column[bool]", "Column[Identifier]", "Column[Version]")
-    added = ("response_unpaid", "unpaid_allowed", "model_version", "price_version")
-    items_added = (f"    {name}: {kind} | None = None" for name, kind in zip(added, checked, strict=True))
+    items_added = (f"    {name}: Column[{kind}] | None = None" for name, kind in ADDED.items())
     returned = (
         f"    {column_of.name}: list[{_plain(column_of)}]" for column_of in columns(record) if column_of.field.returned
     )
@@ -134,6 +147,8 @@ def _proposed(sent: list[Column]) -> Iterator[str]:
     yield "    model_version: list[str] | None = None"
     yield "    price_version: list[int] | None = None"
     yield "    unpaid_allowed: list[bool] | None = None"
+    yield "    further_levels: list[list[int]] | None = None"
+    yield "    further_responses: list[list[float]] | None = None"
 
 
 def _plain(column: Column) -> str:

@@ -87,6 +87,16 @@ class Choices:
         """(J, n): value less charges at the prices, which the rule maximizes."""
         return np.asarray(self.value - charge_at(np.asarray(prices, dtype=np.float64), self.charges))
 
+    def further(self, prices: Sequence[float], level: NDArray[np.integer[Any]]) -> list[list[int]]:
+        """Return the other levels that each request may be given, the best at the prices first; ``level`` is (n,)."""
+        scores = self.scores(prices)
+        if self.allowed is not None:
+            scores[~self.allowed] = -np.inf
+        scores[level, np.arange(level.size)] = -np.inf
+        order = np.argsort(-scores, axis=0, kind="stable")
+        open_ = np.isfinite(scores).sum(axis=0)
+        return [order[:count, column].tolist() for column, count in enumerate(open_.tolist())]
+
     def net_of(self, further: NDArray[np.float64]) -> Choices:
         """Return the levels as the price of the main budget reads them, at the prices (K − 1,) of the others."""
         net = self.value - np.tensordot(further, self.charges[1:], axes=1)

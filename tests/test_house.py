@@ -65,7 +65,6 @@ MANY_PARAMETERS = {
     # Artifacts and options of a step, of which kfp reads the signature.
     "components/evaluate.py: evaluate",
     "components/prepare.py: prepare",
-    "components/solve.py: solve",
     # Options of a pipeline and of its steps.
     "pipelines/retrain.py: retrain_pipeline",
 }

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 
@@ -19,12 +18,13 @@ from benchmarks.cells import Cells
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.datasets.funds import STARTS, FundOptions, Funds, draw
 from shadowprice.graphs.build import build_snapshot
-from shadowprice.learning.delivery_plan import PLAN, plan_delivery
+from shadowprice.pacing.places import COMPARED, PLAN, plan_delivery
 from shadowprice.responses import make
 from shadowprice.responses.funds.delivered import SIDE, TOLERANCE, DeliveryModel
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
+from shadowprice.responses.layers.heads import allowed_by
 from shadowprice.responses.training import TrainingConfig
 
 FUNDS = 8
@@ -105,17 +105,16 @@ def measured(users: int) -> dict[str, Any]:
             model.given = inputs = Inputs(snapshots=[snapshot], behaviours=behaviours)
             model.history()
         with clock.part("predict"):
-            tolerance = account.set_index("account_id")["risk_tolerance"].astype(float)
             served = DeliveryModel({SIDE: model})
             served.segments = campaign.terms(SIDE).segments
             asked = account[["account_id", TOLERANCE]].assign(snapshot_at=snapshot.at.timestamp())
             stored = served.embed(inputs, {SIDE: asked})
-            value = served.heads(stored)[SIDE].response(stored[SIDE])
+            head = served.heads(stored)[SIDE]
+            value, allowed = head.response(stored[SIDE]), allowed_by(head, stored[SIDE])
+            assert allowed is not None
         with clock.part("plan"):
             ids = account["account_id"].to_numpy(dtype=str)
-            plan = plan_delivery(
-                ids, value, np.asarray(tolerance, dtype=np.float64), campaign, model_version="benchmark"
-            )
+            plan = plan_delivery(ids, value, allowed, campaign, model_version="benchmark").beside(COMPARED)
         with clock.part("write"):
             plan.table().to_parquet(folder / PLAN, index=False)
         wall, processor = time.perf_counter() - began, time.process_time() - processor

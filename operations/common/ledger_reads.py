@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from operations.common.ledger_tokens import reading_token
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, PlaceLimit, place_limits
 from shadowprice.errors import Unavailable
 from shadowprice.limits import Cap, GroupBudget
 from shadowprice.limits.usage import Usage
@@ -29,17 +29,19 @@ def read_traffic(ledger_url: str, campaign: str, since: datetime) -> dict[str, A
 
 
 def read_cap_use(ledger_url: str, campaign: Campaign, now: datetime) -> dict[str, CapUse]:
-    """Return name → use of each cap and shared budget in its present period, by this campaign and by the others.
+    """Return name → use of each cap, shared budget and limit of places in its present period, here and elsewhere.
 
     O(accounts and partners with an incentive in the period), :data:`OWNERS` in a call.
 
     Raises:
         Unavailable: the ledger does not answer, or a period ended while it was read.
     """
-    return {cap.name: _cap_use(ledger_url, campaign, cap, now) for cap in campaign.limits.counted_by_owner}
+    # Accounts with a place come before the sizes: a place that is taken meanwhile only leaves its account waiting.
+    counted = (*campaign.limits.counted_by_owner, *place_limits(campaign))
+    return {cap.name: _cap_use(ledger_url, campaign, cap, now) for cap in counted}
 
 
-def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap, now: datetime) -> CapUse:
+def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap | PlaceLimit, now: datetime) -> CapUse:
     own: dict[str, Usage] = {}
     elsewhere: dict[str, Usage] = {}
     first: list[datetime | None] = []

@@ -56,7 +56,11 @@ def requests_to_come(
     Where budgets, rules or caps read the partner, an account has a column for each partner. Where they read the
     context, each of the newest requests has a column with its own. The other columns have those of the newest requests
     in turn: contexts are taken to be independent of accounts. Until the window has enough, the past has the others.
+    The accounts of a delivery are those of the model.
     """
+    if campaign.segments:
+        # An account has one place, however often it asks.
+        return dict(population)
     populations: dict[Side, SideAccounts] = {}
     pairs = read_pairs(workspace) if any(map(coverage.reads_partner, campaign.sides)) else {}
     past_contexts = read_contexts(workspace) if any(map(coverage.context_names, campaign.sides)) else {}

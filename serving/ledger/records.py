@@ -45,15 +45,23 @@ class Ceiling(NamedTuple):
         return self.limit - committed - max(0, self.late_reserve - late)
 
 
+class Turn(NamedTuple):
+    """A decision that may be recorded, and the sums of the places that it takes."""
+
+    decision: Decision
+    places: tuple[str, ...] = ()
+
+
 class Entry(NamedTuple):
-    """A decision to record, and how a nearly exhausted budget changes it.
+    """A decision to record, and how a nearly exhausted budget or a full segment changes it.
 
     wanted      the decision where the budget covers every level
     spare       the decision where it does not cover the wanted level; its propensities are those of ``wanted``
     reserved    (J,), the most that each level of the side can cost; unused without a ceiling
     ttl         microseconds of ledger time after which the authorization is released if no outcome is reported
     sums        of further limits that the authorization adds to
-    places      sums of the places that the wanted decision takes; without room in one of them the spare is recorded
+    places      sums of the places that the wanted decision takes
+    further     to record in turn where one of these places is not free; the spare comes after them
     """
 
     wanted: Decision
@@ -62,15 +70,20 @@ class Entry(NamedTuple):
     ttl: int
     sums: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    further: tuple[Turn, ...] = ()
 
-    def without_place(self, full: Left) -> Decision:
-        """Return the decision to record where a limit of places is full: the spare takes the share of the wanted."""
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Decisions in the order in which their places are tried; the last one takes none."""
+        return (Turn(self.wanted, self.places), *self.further, Turn(self.spare))
+
+    def instead(self, other: Decision, full: Left) -> Decision:
+        """Return the decision to record where a limit of places is full: ``other`` takes the share of the wanted."""
         kept = list(self.wanted.propensities)
         missing, kept[self.wanted.level] = kept[self.wanted.level], 0.0
-        if self.spare.level != NOTHING:
-            missing = kept[self.spare.level] = min(kept[self.spare.level] + missing, 1.0)
-        spare = self.spare._replace(reason=full.reason, limited_by=full.name)
-        return spare._replace(propensity=missing, propensities=tuple(kept))
+        if other.level != NOTHING:
+            missing = kept[other.level] = min(kept[other.level] + missing, 1.0)
+        return other._replace(propensity=missing, propensities=tuple(kept), reason=full.reason, limited_by=full.name)
 
     def at(self, left: Left | None) -> Decision:
         """Return the decision to record where ``left`` remains; None where nothing limits it."""

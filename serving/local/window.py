@@ -30,7 +30,7 @@ def open_window(run: Path, now: datetime | None = None) -> bool:
     requests that are expected in the window. While a window is open its ledger and its newest price stay.
 
     Args:
-        run: folder of a run; one without traffic, such as a delivery, is left as it is.
+        run: folder of a run; one without traffic is left as it is.
         now: UTC; the present where it is None.
 
     Raises:

@@ -277,6 +277,11 @@ class Predictor:
         level, free = decision.level, terms.unit_costs[0] == 0
         unpaid = np.where(decided.unpaid & free, response[0], np.float32(0.0))
         times = wanted.embeddings.computed_at.tolist()
+        further: dict[str, Any] = {}
+        if terms.segments:
+            others = decided.choices.further(group.pair.price.of(self.campaign.priced), level)
+            values = [response[own, column].tolist() for column, own in enumerate(others)]
+            further = {"further_levels": others, "further_responses": values}
         proposals = Proposals(
             request_id=[requests.request_id[row] for row in rows],
             account_id=[requests.account_id[row] for row in rows],
@@ -295,6 +300,7 @@ class Predictor:
             context=logged_context(requests, rows),
             groups=decided.groups,
             unpaid_allowed=(decided.unpaid | (not free)).tolist(),
+            **further,
         )
         return rows, proposals, read.failed
 

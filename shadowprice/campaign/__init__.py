@@ -15,8 +15,17 @@ from shadowprice.campaign.campaign import (
 )
 from shadowprice.campaign.percent import Percent
 from shadowprice.campaign.places import Place, places_of
-from shadowprice.campaign.quotas import place_bounds, place_sums, sum_of
-from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, demands, fees, may_enter, places_left, risk_levels
+from shadowprice.campaign.quotas import PlaceLimit, place_bounds, place_limits, place_sums, sum_of
+from shadowprice.campaign.segments import (
+    NOTHING_GIVEN,
+    ONE_PLACE,
+    Segment,
+    demands,
+    fees,
+    may_enter,
+    places_left,
+    risk_levels,
+)
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
 from shadowprice.limits import BudgetForm
 
@@ -28,6 +37,7 @@ __all__ = [
     "NAME",
     "NAME_RULE",
     "NOTHING_GIVEN",
+    "ONE_PLACE",
     "RESPONSES",
     "SIDES",
     "AnswerShares",
@@ -38,6 +48,7 @@ __all__ = [
     "Objective",
     "Percent",
     "Place",
+    "PlaceLimit",
     "Policy",
     "Segment",
     "Side",
@@ -46,6 +57,7 @@ __all__ = [
     "fees",
     "may_enter",
     "place_bounds",
+    "place_limits",
     "place_sums",
     "places_left",
     "places_of",

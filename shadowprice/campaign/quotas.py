@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 from shadowprice.campaign.campaign import Campaign
 from shadowprice.campaign.segments import ONE_PLACE, Segment
 from shadowprice.campaign.terms import Terms
@@ -20,8 +22,22 @@ def place_sums(terms: Terms, level: int, account_id: str) -> tuple[str, ...]:
     return sum_of(terms.segments[level]), f"{ONE_PLACE}||{account_id}"
 
 
+class PlaceLimit(NamedTuple):
+    """The most places of a segment, or of each account. One that is taken stays taken for the whole campaign."""
+
+    name: str
+    size: int
+    period: Literal["campaign"] = "campaign"
+    campaigns: tuple[str, ...] = ()
+
+
+def place_limits(campaign: Campaign) -> tuple[PlaceLimit, ...]:
+    """Return the limits that these sums are of, that of each account first; none of a campaign without segments."""
+    of_segments = [PlaceLimit(entry.name, entry.demand) for entry in campaign.segments if not entry.gives_nothing]
+    return (PlaceLimit(ONE_PLACE, 1), *of_segments) if of_segments else ()
+
+
 def place_bounds(campaign: Campaign) -> tuple[Bound, ...]:
     """Return the most that each of these sums may count; empty of a campaign without segments."""
-    segments = [segment for segment in campaign.segments if not segment.gives_nothing]
-    own = [Bound(ONE_PLACE, "cap", None, 1)] if segments else []
-    return (*(Bound(segment.name, "budget", None, segment.demand) for segment in segments), *own)
+    limits = place_limits(campaign)
+    return tuple(Bound(name, "cap" if name == ONE_PLACE else "budget", None, size) for name, size, *_ in limits)

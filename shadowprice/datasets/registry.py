@@ -48,6 +48,11 @@ class Dataset:
     notes: dict[str, str] = field(default_factory=dict)
     sessions: SessionTables | None = None
 
+    @property
+    def about(self) -> str:
+        """Input that its labeled rows are about: sessions, or empty where they are requests."""
+        return "" if self.sessions is None else "sessions"
+
 
 def names() -> list[str]:
     """Every data set that :func:`load` knows."""

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Plan, solve_demands
-from shadowprice.campaign import Segment, demands, fees, may_enter
+from shadowprice.campaign import Segment, demands, fees
 from shadowprice.checks import require
 from shadowprice.currency import Currency
-from shadowprice.errors import NotCertified
+from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.gate import CAMPAIGN, Check, GateResult
 from shadowprice.evaluation.policy.mending import mend
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
+from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.responses.funds.delivered import SIDE
+from shadowprice.responses.layers.heads import load_heads, rule_of
 
 RANDOM = "random eligible placing"
 RIVALS = ("greedy", "priority")
@@ -42,6 +47,21 @@ class PlanValue:
     value: Estimate
     gain: Mapping[str, Estimate]
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """One number for each figure."""
+        gains = {f"gain_over_{name.replace(' ', '_')}": gain.value for name, gain in self.gain.items()}
+        return {"value": self.value.value, "predicted": self.predicted, **gains}
+
+    def facts(self, currency: Currency) -> dict[str, str | int | float]:
+        """Figures with their intervals, for a reader."""
+        return {
+            "value of the plan, measured": written(self.value, currency),
+            "value of the plan, predicted": currency.write(self.predicted),
+            **{f"plan less {name}, measured": written(gain, currency) for name, gain in self.gain.items()},
+            "held-out deliveries": self.rows,
+        }
+
     def gate(self, currency: Currency) -> GateResult:
         """Require that the plan is shown to bring more than random eligible placing; report the other rivals."""
         checks = []
@@ -59,7 +79,7 @@ class PlanValue:
 def plan_value(
     account_id: NDArray[np.str_],
     value: NDArray[np.float32],
-    tolerance: NDArray[np.float64],
+    allowed: NDArray[np.bool_],
     segments: Sequence[Segment],
     held_out: pd.DataFrame,
     learned: pd.DataFrame,
@@ -74,7 +94,7 @@ def plan_value(
 
     Args:
         account_id: N accounts.
-        value: (J, N), predictions, minor units; tolerance: (N,).
+        value: (J, N), predictions, minor units; allowed: (J, N), segments that each account may enter.
         segments: J segments.
         held_out: deliveries that no model has learned from: account_id, level, propensity, amount (else response).
         learned: the same of other accounts, for means and conversion rates.
@@ -94,7 +114,7 @@ def plan_value(
     by_level = learned.groupby("level")
     means = share * by_level[amount].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
     rate = by_level["response"].mean().reindex(range(len(segments)), fill_value=0.0).fillna(0.0).to_numpy()
-    sizes, allowed = demands(segments), may_enter(segments, tolerance)
+    sizes = demands(segments)
     plan = solve_demands(value, sizes, allowed)
     if plan.shortage is not None:
         raise NotCertified(plan.shortage.named([segment.name for segment in segments]))
@@ -118,6 +138,22 @@ def plan_value(
         value=mean(own, cluster=account),
         gain={name: mean(own - score(plans), cluster=account) for name, plans in rivals.items()},
     )
+
+
+def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.bool_]]:
+    """Accounts (N,), value of each segment for them (J, N), and whether they may enter it (J, N), as a bundle has them.
+
+    Raises:
+        InvalidInput: the bundle is not one of a delivery.
+    """
+    head = load_heads(bundle).get(SIDE)
+    rule = None if head is None else rule_of(head)
+    if head is None or rule is None:
+        raise InvalidInput("is not the bundle of a delivery; train with the delivery pipeline", field=str(bundle))
+    table = pq.read_table(bundle / EMBEDDINGS, columns=["account_id", "embedding"])
+    account_id = table["account_id"].to_numpy().astype(str)
+    stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(account_id.size, -1)
+    return account_id, head.response(stored), rule(stored)
 
 
 def written(found: Estimate, currency: Currency) -> str:

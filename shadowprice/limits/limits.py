@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from shadowprice.errors import InvalidInput
 from shadowprice.limits.conditions import Condition
@@ -206,6 +206,14 @@ class Cap:
         return Bound(self.name, "cap", self.amount, self.count, self.campaigns, self.exclusive)
 
 
+class Counted(Protocol):
+    """A limit whose use is counted by periods."""
+
+    @property
+    def period(self) -> Period:
+        """Period of one sum."""
+
+
 class Bound(NamedTuple):
     """The most that one sum of a limit may reach; None where it is not limited.
 
@@ -365,7 +373,7 @@ class Limits:
                 names.append(f"{limit.name}|{self.period_of(limit, at)}|{key}")
         return tuple(names)
 
-    def period_of(self, limit: Limit, at: datetime) -> str:
+    def period_of(self, limit: Counted, at: datetime) -> str:
         """Name of the period whose sum a limit counts at a time.
 
         A budget that rolls over is counted since the beginning, against a bound that grows.

@@ -3,6 +3,7 @@
 <folder>/<side>/account_id.parquet  accounts in the order of the bundle
                 response.npy        float32 (J, N)
                 activity.npy        float64 (N,), requests of each account in the past
+                allowed.npy         bool (J, N), levels that may be given; only of a head that has such a rule
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.history import Traffic
 from shadowprice.progress import ProgressBar
-from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.heads import Head, rule_of
 
 ROWS = 1 << 16
 """Embeddings read and turned into curves at a time."""
-ACCOUNTS, RESPONSE, ACTIVITY = "account_id.parquet", "response.npy", "activity.npy"
+ACCOUNTS, RESPONSE, ACTIVITY, ALLOWED = "account_id.parquet", "response.npy", "activity.npy", "allowed.npy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +101,12 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
             account_id = pq.read_table(place / ACCOUNTS)["account_id"]
             response = np.load(place / RESPONSE, mmap_mode="r", allow_pickle=False)
             activity = np.load(place / ACTIVITY, allow_pickle=False)
+            allowed = None if rule_of(head) is None else np.load(place / ALLOWED, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
         one = head.amounts(head.default_embedding[None])
         amounts = None if one is None else np.broadcast_to(one, (2, *response.shape))
-        curves = Curves(head.levels, response, activity, place / RESPONSE, amounts=amounts)
+        curves = Curves(head.levels, response, activity, place / RESPONSE, allowed=allowed, amounts=amounts)
         accounts_of[side] = SideAccounts(account_id, curves)
     return accounts_of
 
@@ -113,9 +115,9 @@ def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None
     table = pq.ParquetFile(embeddings)
     names = pq.read_table(embeddings, columns=["account_id"], filters=[("side", "=", side)])
     pq.write_table(names, place / ACCOUNTS)
-    response = np.lib.format.open_memmap(
-        place / RESPONSE, mode="w+", dtype=np.float32, shape=(head.levels.size, names.num_rows)
-    )
+    shape, rule = (head.levels.size, names.num_rows), rule_of(head)
+    response = np.lib.format.open_memmap(place / RESPONSE, mode="w+", dtype=np.float32, shape=shape)
+    allowed = None if rule is None else np.lib.format.open_memmap(place / ALLOWED, "w+", np.bool_, shape)
     done = 0
     with ProgressBar(f"{side} curves", names.num_rows, "account") as shown:
         for batch in table.iter_batches(ROWS, columns=["side", "embedding"]):
@@ -124,9 +126,13 @@ def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None
                 continue
             matrix = own.flatten().to_numpy(zero_copy_only=False).reshape(len(own), -1).astype(np.float32)
             response[:, done : done + len(own)] = head.response(matrix)
+            if rule is not None and allowed is not None:
+                allowed[:, done : done + len(own)] = rule(matrix)
             done += len(own)
             shown.advance(len(own))
-    response.flush()
+    for written in (response, allowed):
+        if written is not None:
+            written.flush()
 
 
 def _write_activity(place: Path, traffic: Traffic, side: Side) -> None:

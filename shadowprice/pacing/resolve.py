@@ -29,13 +29,15 @@ over the forecast arrivals, hour by hour; with caps, early requests cost more (:
 Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
 certificate, a plan without spend, and the status ``kept`` (:mod:`shadowprice.pacing.budgets.kept`). The price of a
 further budget stays likewise while its present period is exhausted.
+
+A delivery has places in place of money: :mod:`shadowprice.pacing.places` plans those that are left.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -59,6 +61,7 @@ from shadowprice.pacing.budgets.in_hand import (
 from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
 from shadowprice.pacing.budgets.periods import MOST_COLUMNS, parts_of, plans_of
 from shadowprice.pacing.learned import spend_ratio
+from shadowprice.pacing.places import DeliveryPlan, plan_places
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import Remaining
 from shadowprice.pacing.window import least_cost, solve_window
@@ -78,11 +81,13 @@ class Resolution:
     record   sealed; its primal and dual are the value expected of the rest of the window
     planned  minor units expected to be spent in the rest of the record's slot at this price
     seconds  time that building and solving the problem took
+    plan     of a delivery: the segments of the accounts without a place
     """
 
     record: PriceRecord
     planned: float
     seconds: float
+    plan: DeliveryPlan | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +104,7 @@ class CampaignState:
     model_version  the model that made the curves
     now            UTC, stamped on the record
     executor       who holds the accounts of a solve; None for this process
+    accounts       gives side → names of the accounts of the curves, which a delivery lists; {} where nobody lists them
     """
 
     campaign: Campaign
@@ -112,6 +118,7 @@ class CampaignState:
     model_version: str
     now: datetime
     executor: Executor | None = None
+    accounts: Callable[[], Mapping[Side, Sequence[str]]] = dict
 
     @property
     def own(self) -> PriceRecord | None:
@@ -130,10 +137,30 @@ class CampaignState:
         """
         samples, started = self.curves(), time.perf_counter()
         check_progress(self.spend, self.newest, self.now)
+        if self.campaign.segments:
+            return self._places(samples, started)
         rest = _Rest(self, samples)
         if self.own is not None and nothing_to_buy(self.campaign, rest.in_hand, rest.to_come):
             return rest.kept(self.own, started)
         return rest.priced(samples, started)
+
+    def _places(self, samples: Mapping[Side, Curves], started: float) -> Resolution:
+        """Plan the remaining places of a delivery, whose prices are those of a place in each segment."""
+        (side,) = self.campaign.sides
+        names = np.array(self.accounts()[side], dtype=str)
+        plan = plan_places(self.campaign, names, samples[side], self.spend.caps, self.model_version)
+        seconds = time.perf_counter() - started
+        record = plan.price(
+            self.campaign,
+            version=self.version,
+            slot=self.slot_and_step[0],
+            step=self.slot_and_step[1],
+            at=max(self.at, 0.0),
+            requests=sum(self.spend.requests.values()),
+            solved_at=self.now,
+            seconds=seconds,
+        )
+        return Resolution(record, 0.0, seconds, plan)
 
 
 class _Rest:

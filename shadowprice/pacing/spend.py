@@ -101,7 +101,7 @@ class SpendReport:
     late         minor units captured after their authorization was closed
     spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
     used_of      name → minor units held and spent of each further budget in its present period
-    caps         name → use of each cap, and of each budget that campaigns share; a price needs both
+    caps         name → use of each cap, of each budget that campaigns share, and of each limit of places
     observed_at  UTC; the totals are at least as new as this
     """
 

@@ -38,10 +38,8 @@ WEIGHTING = {"weighting": "known"}
 LATER = {"harvest", "featurize", "train", "evaluate", "solve"}
 """Parameters of prepare with the options of later steps."""
 INPUTS = {"workspace", "dataset", "data", "log"}
-SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("publish", "model_version"), ("register", "serve")}
+SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("register", "serve")}
 """Options that a pipeline or another job sets, and no user of the pipeline."""
-EITHER = {"solve": ["state", "model"]}
-"""Inputs of which a job takes exactly one."""
 UNUSED: dict[str, dict[str, Any]] = {"offpolicy": {"arm": "", "price": -1.0, "budget": -1}}
 """Options of which a job takes exactly one: those that are not given."""
 
@@ -50,7 +48,7 @@ class Ended(Exception):
     """The component has built its job."""
 
 
-def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out: str = "") -> tuple[Job, dict, dict]:
+def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Job, dict, dict]:
     """The job of a component, how it is run, and the arguments; artifacts are told apart by their paths."""
     asked: list[Any] = []
 
@@ -69,7 +67,6 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out:
         if kind.annotation in VALUES
         else SimpleNamespace(path=str(tmp_path / parameter), metadata={})
         for parameter, kind in inspect.signature(function).parameters.items()
-        if parameter != leave_out
     }
     if "options" in arguments:
         kind = job_class("train" if name == "worth" else name)
@@ -89,25 +86,24 @@ def component_of(name: str) -> Callable[..., Any]:
 def test_a_component_hands_every_argument_to_the_field_of_its_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for left_out in EITHER.get(name, [""]):
-        job, how, arguments = built(name, tmp_path, monkeypatch, left_out)
-        assert job.name == name
-        json.loads(job.to_json())
-        values = job.values()
-        given = arguments.get("options", {}).items()
-        assert {option: values[option] for option, _ in given if option in values} == {
-            option: value for option, value in given if option in values
-        }
-        for field, path in {**job.inputs, **job.outputs}.items():
-            assert path == tmp_path / ("metrics" if field == "figures" else field)
-        for field in job.outputs:
-            artifact = arguments["metrics" if field == "figures" else field]
-            assert artifact.metadata["description"] == job.meaning(field) != ""
-        assert how == {"ray_job": "spring-ray-job" if name in ("featurize", "train", "solve") else ""}
-        if how["ray_job"]:
-            # The pods of a Ray job see the workspace and nothing else: every other path is declared.
-            paths = {field for field, value in vars(job).items() if isinstance(value, Path)}
-            assert paths == {*job.inputs, *job.outputs, "workspace"}
+    job, how, arguments = built(name, tmp_path, monkeypatch)
+    assert job.name == name
+    json.loads(job.to_json())
+    values = job.values()
+    given = arguments.get("options", {}).items()
+    assert {option: values[option] for option, _ in given if option in values} == {
+        option: value for option, value in given if option in values
+    }
+    for field, path in {**job.inputs, **job.outputs}.items():
+        assert path == tmp_path / ("metrics" if field == "figures" else field)
+    for field in job.outputs:
+        artifact = arguments["metrics" if field == "figures" else field]
+        assert artifact.metadata["description"] == job.meaning(field) != ""
+    assert how == {"ray_job": "spring-ray-job" if name in ("featurize", "train", "solve") else ""}
+    if how["ray_job"]:
+        # The pods of a Ray job see the workspace and nothing else: every other path is declared.
+        paths = {field for field, value in vars(job).items() if isinstance(value, Path)}
+        assert paths == {*job.inputs, *job.outputs, "workspace"}
 
 
 @pytest.mark.parametrize("name", JOBS)

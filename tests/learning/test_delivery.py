@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +14,15 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from shadowprice.allocation.exact_sizes import audit, solve_demands
-from shadowprice.campaign import Campaign, Segment, Terms, places_left, places_of, risk_levels
+from shadowprice.campaign import ONE_PLACE, Campaign, Segment, Terms, may_enter, places_left, places_of, risk_levels
 from shadowprice.currency import Currency
+from shadowprice.curves import Curves
 from shadowprice.datasets.funds import FundOptions, draw, load
 from shadowprice.errors import InvalidInput, InvalidProblem, NotCertified
 from shadowprice.evidence.sizes import check_sizes
-from shadowprice.learning.delivery_plan import DeliveryPlan, plan_delivery
+from shadowprice.limits.usage import Usage
+from shadowprice.pacing.places import COMPARED, DeliveryPlan, plan_places
+from shadowprice.pacing.spend import CapUse
 from shadowprice.price import PriceRecord
 from shadowprice.tables import campaign_from_tables, labeled, offer_features, tolerances, validate_tables
 
@@ -39,13 +44,16 @@ def drawn():
     return draw(FundOptions(**OPTIONS), seed=1)
 
 
-def planned(drawn, campaign: Campaign, **changes) -> DeliveryPlan:
-    given = {
-        "account_id": drawn.users["account_id"].to_numpy(dtype=str),
-        "value": drawn.value.astype(np.float32),
-        "tolerance": drawn.users["risk_tolerance"].to_numpy(dtype=float),
-    }
-    return plan_delivery(**(given | changes), campaign=campaign, model_version="m1")
+def planned(drawn, campaign: Campaign, tolerance=None, placed: Mapping[str, str] | None = None) -> DeliveryPlan:
+    """The plan of the accounts that have no place; ``placed`` are those that have one, by their segment."""
+    bearable = drawn.users["risk_tolerance"].to_numpy(dtype=float) if tolerance is None else tolerance
+    allowed = may_enter(campaign.terms("customer").segments, bearable)
+    curves = Curves(np.arange(4), drawn.value.astype(np.float32), allowed=allowed)
+    taken = Counter((placed or {}).values())
+    own = {ONE_PLACE: CapUse.of(dict.fromkeys(placed or {}, Usage(0, 1)), {})}
+    of_segments = {entry.name: CapUse.of({"": Usage(0, taken[entry.name])}, {}) for entry in campaign.segments}
+    names = drawn.users["account_id"].to_numpy(dtype=str)
+    return plan_places(campaign, names, curves, own | of_segments, "m1")
 
 
 def test_the_campaign_of_the_tables_is_the_delivery(dataset, drawn, campaign: Campaign) -> None:
@@ -73,7 +81,7 @@ def test_the_plan_is_the_assignment_of_replicated_seats_and_nobody_is_above_his_
 
 
 def test_the_report_sets_the_methods_side_by_side(drawn, campaign: Campaign) -> None:
-    found = planned(drawn, campaign)
+    found = planned(drawn, campaign).beside(COMPARED)
     report = json.loads(json.dumps(found.report()))
     by_name = {each["method"]: each for each in report["methods"]}
     assert list(by_name) == ["exact", "heuristic", "literal_heuristic", "priority"]
@@ -89,7 +97,7 @@ def test_the_report_sets_the_methods_side_by_side(drawn, campaign: Campaign) -> 
 
 def test_the_price_record_holds_what_a_seat_of_each_segment_is_worth(drawn, campaign: Campaign) -> None:
     found = planned(drawn, campaign)
-    record = PriceRecord.from_json(found.price(campaign, 1, campaign.starts_at).to_json())
+    record = PriceRecord.from_json(found.price(campaign, version=1, slot=0, solved_at=campaign.starts_at).to_json())
     assert tuple(record.prices) == campaign.priced
     assert min(record.prices.values()) == 0
     # At these prices the best segment of every account is the plan's: the certificate.
@@ -115,27 +123,20 @@ def test_sizes_that_cannot_be_met_are_named_and_nothing_is_planned(drawn, campai
         planned(drawn, campaign, tolerance=np.ones(len(drawn.users)))
 
 
-def test_a_campaign_of_incentives_has_nothing_to_deliver(drawn, campaign: Campaign) -> None:
-    plain = replace(campaign, sides={"customer": Terms(levels=(0, 10))})
-    with pytest.raises(InvalidInput, match="no funds to deliver"):
-        planned(drawn, plain)
-
-
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
         ({"segment": [0, 1, 1]}, "missing"),
         ({"segment": [0, -1, 1]}, "unplaced"),
-        ({"tolerance": [1.0, 0.0, 2.0]}, "ineligible"),
-        ({"tolerance": [1.0, np.nan, 2.0]}, "ineligible"),
+        ({"allowed": [[1, 0, 1], [1, 1, 1]]}, "ineligible"),
+        ({"allowed": [[1, 1, 1], [1, 1, 0]]}, "ineligible"),
         ({"account_id": ["a", "b", "a"]}, "repeated"),
     ],
 )
 def test_the_audit_finds_a_planted_fault(change: dict[str, object], fault: str) -> None:
-    sound = {"account_id": ["a", "b", "c"], "segment": [0, 0, 1], "tolerance": [1.0, 1.0, 2.0]}
-    rules = {"demands": [2, 1], "risk_level": [1.0, 2.0]}
-    assert audit(**sound, **rules).sound
-    found = audit(**(sound | change), **rules)
+    sound = {"account_id": ["a", "b", "c"], "segment": [0, 0, 1], "allowed": [[1, 1, 1], [0, 0, 1]]}
+    assert audit(**sound, demands=[2, 1]).sound
+    found = audit(**(sound | change), demands=[2, 1])
     assert not found.sound
     assert np.asarray(getattr(found, fault)).any() or getattr(found, fault).size
 
@@ -229,7 +230,6 @@ def test_sizes_are_exact_at_the_end_of_a_window_that_is_solved_again(drawn, camp
     """
     random = np.random.default_rng(0)
     names, value = drawn.users["account_id"].to_numpy(dtype=str), drawn.value.astype(np.float32)
-    tolerance = drawn.users["risk_tolerance"].to_numpy(dtype=float)
     asked = value * np.exp(0.3 * random.normal(size=value.shape)).astype(np.float32)
     order, sizes = random.permutation(names.size), drawn.demand.copy()
     segment = np.full(names.size, -1)
@@ -238,14 +238,9 @@ def test_sizes_are_exact_at_the_end_of_a_window_that_is_solved_again(drawn, camp
         waiting = np.flatnonzero(segment < 0)
         if not waiting.size:
             break
-        left = places_left(campaign.segments, drawn.demand - sizes, waiting.size)
-        assert sum(each.demand for each in left) == waiting.size
-        values = np.vstack([value[:, waiting], np.zeros((len(left) - 4, waiting.size), dtype=np.float32)])
-        rest = replace(
-            campaign,
-            sides={"customer": replace(campaign.terms("customer"), levels=range(len(left)), segments=left)},
-        )
-        plan = plan_delivery(names[waiting], values, tolerance[waiting], rest, model_version="m", methods=())
+        placed = {names[i]: f"fund-{segment[i]}" for i in np.flatnonzero(segment >= 0)}
+        plan = planned(drawn, campaign, placed=placed)
+        assert plan.account_id.tolist() == names[waiting].tolist()
         assert plan.plan.gap <= campaign.gap_limit
         for i in (waiting if batch is None else batch).tolist():
             score = np.where(drawn.allowed[:, i], asked[:, i] - plan.plan.prices[:4], -np.inf)

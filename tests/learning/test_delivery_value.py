@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.allocation.exact_sizes import greedy_demands, solve_demands
-from shadowprice.campaign import Segment
+from shadowprice.campaign import Segment, may_enter
 from shadowprice.currency import Currency
 from shadowprice.datasets.funds import FundOptions, Funds, deliver_again, draw
 from shadowprice.errors import InvalidInput
@@ -31,7 +31,8 @@ def judged(drawn: Funds, value: np.ndarray, held_out: pd.DataFrame, fee: float =
     users = drawn.users
     tolerance = users["risk_tolerance"].to_numpy(dtype=float)
     names = users["account_id"].to_numpy(dtype=str)
-    return plan_value(names, value.astype(np.float32), tolerance, segments, held_out, drawn.deliveries)
+    allowed = may_enter(segments, tolerance)
+    return plan_value(names, value.astype(np.float32), allowed, segments, held_out, drawn.deliveries)
 
 
 def test_the_gain_over_random_placing_is_the_true_one_within_its_interval(drawn: Funds) -> None:

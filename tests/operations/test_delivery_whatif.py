@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from cli.whatif import main
 from operations.whatif import WhatifJob, run
+from shadowprice.allocation import solve_demands
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.funds.delivered import SIDE
@@ -89,6 +92,22 @@ def test_other_sizes_and_fees_are_solved_again(workspace: Path, value: np.ndarra
         assert place["meaning"].startswith(f"one more place in fund-{j}, and one fewer in none, {told} $")
 
 
+def test_the_intervals_are_those_of_a_total_over_accounts(
+    workspace: Path, value: np.ndarray, tolerance: np.ndarray
+) -> None:
+    """Against the t interval of the mean by scipy; the change is paired by account."""
+    answer = workspace / "answer.json"
+    found = run(WhatifJob(answer=answer, workspace=workspace, fees={"fund-0": 0.5, "fund-1": 0.5, "fund-2": 0.5}))
+    plan = solve_demands(value, SIZES, np.array(RISK)[:, None] <= tolerance).segment
+    worth = value[plan, np.arange(COUNT)].astype(float)
+    # With half of every fee the plan is the same.
+    for name, own in (("current", worth), ("asked", worth / 2), ("change", -worth / 2)):
+        error = stats.sem(own)
+        low, high = stats.t.interval(0.95, COUNT - 1, loc=own.mean(), scale=error)
+        told = [found[name][bound] for bound in ("value", "low", "high")]
+        assert told == pytest.approx([own.sum(), COUNT * low, COUNT * high], rel=1e-6)
+
+
 def test_what_a_delivery_does_not_have_is_refused(workspace: Path) -> None:
     answer = workspace / "answer.json"
     with pytest.raises(InvalidInput, match=r"campaign: has no segment 'gold'; it has fund-0, fund-1, fund-2"):
@@ -104,4 +123,4 @@ def test_the_command_says_what_a_place_brings(workspace: Path, capsys: pytest.Ca
     assert main([str(workspace), "--size", "fund-0=25"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Predicted value: $" in shown
-    assert "a change of −$" in shown
+    assert re.search(r"a change of −\$[\d,.]+ \[−?\$[\d,.]+, −?\$[\d,.]+\]\. Intervals are over accounts", shown)

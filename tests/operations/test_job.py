@@ -35,8 +35,6 @@ EXAMPLES: dict[Any, Any] = {
 
 def example(kind: type[Job]) -> Job:
     fields = {name: EXAMPLES[hint] for name, hint in kind._types().items()}
-    if kind is SolveJob:
-        fields["state"] = None
     if kind is OffpolicyJob:
         fields |= {"arm": "", "price": -1.0, "budget": -1}
     return kind(**fields)
@@ -72,8 +70,8 @@ def test_paths_may_be_text_whole_numbers_floats_and_what_is_optional_empty() -> 
         (PrepareJob, {"tables": "t", "options": "[]"}, "options"),
         (MeasureJob, {"state": "s", "workspace": "w", "metrics_urls": [1]}, "metrics_urls"),
         (FeaturizeJob, {"tables": "t", "training": "u", "workspace": "w", "weighting": "some"}, "weighting"),
-        (SolveJob, {"price": "p", "workspace": "w"}, "state"),
-        (SolveJob, {"price": "p", "workspace": "w", "state": "s", "model": "m"}, "state"),
+        (SolveJob, {"price": "p", "workspace": "w", "state": ""}, "state"),
+        (SolveJob, {"price": "p", "workspace": "w", "state": "s", "workers": -1}, "workers"),
     ],
 )
 def test_a_field_that_is_wrong_is_named(kind: type[Job], fields: dict[str, Any], named: str) -> None:

@@ -23,10 +23,10 @@ from feature_repo.online import OnlineReader
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.prepare import PrepareJob
-from operations.solve import SolveJob
 from pipelines.__main__ import main
 from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, free_port, start_ledger, start_predictor
+from serving.local.window import open_window
 from serving.predictor.active import Active
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
@@ -37,12 +37,11 @@ from serving.predictor.models import Models
 from serving.predictor.predictor import Predictor
 from serving.predictor.price_watcher import PriceWatcher
 from serving.protocol import Requests
+from serving.resolve import main as resolve
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
-from shadowprice.datasets.package import save_dataset
 from shadowprice.decision import NOTHING
 from shadowprice.errors import InvalidTable
-from shadowprice.pacing.decision_log.segments import segments
 from shadowprice.pacing.price_store import PriceStore
 
 TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
@@ -231,25 +230,22 @@ def test_bad_tables_stop_the_first_step_with_column_and_row_of_each(tmp_path: Pa
 
 
 @pytest.mark.timeout(600)
-def test_places_that_are_solved_again_end_with_exact_sizes(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half the accounts come at a price that is all wrong; then the places left are solved from the decision log."""
+def test_the_hourly_job_prices_the_places_that_are_left_until_all_are_filled(workspace: Path, tmp_path: Path) -> None:
+    """Half the accounts come while every place costs nothing; then the job of each hour runs, as a cluster runs it."""
     run_ = shutil.copytree(workspace, tmp_path / "run", symlinks=True)
-    campaign = read_campaign(run_)
-    prices = PriceStore(run_ / "prices")
+    assert open_window(run_)
+    campaign, prices = read_campaign(run_), PriceStore(run_ / "prices")
     newest = prices.latest(campaign.name)
     assert newest is not None
-    wrong = {name: 0.0 if name == campaign.priced[-1] else 1e12 for name in campaign.priced}
-    later = {"version": newest.version + 1, "slot": newest.slot + 1, "solved_at": datetime.now(UTC)}
+    assert (newest.window, newest.slot, newest.sample_rows) == (campaign.starts_at, -1, TINY["users"])
+    wrong = dict.fromkeys(campaign.priced, 0.0)
+    later = {"version": newest.version + 1, "solved_at": datetime.now(UTC)}
     prices.publish(replace(newest, **later, prices=wrong, sha256="").sealed())
-    dataset = load("funds", seed=0, **TINY)
-    save_dataset(dataset, tmp_path / "data")
-    own = dataset.tables.account[dataset.tables.account["side"] == "customer"]
+    tables = load("funds", seed=0, **TINY).tables
+    own = tables.account[tables.account["side"] == "customer"]
     tolerance = own.set_index("account_id")["risk_tolerance"].astype(int)
-    names = np.random.default_rng(0).permutation(own["account_id"].to_numpy(dtype=str))
-    monkeypatch.setenv("SHADOWPRICE_LEDGER_LOG_SECONDS", "0.2")
-    level: dict[str, int] = {}
+    names = np.random.default_rng(0).permutation(own["account_id"].to_numpy(dtype=str)).tolist()
+    half = len(names) // 2
     with ExitStack() as stack:
         deployment = Deployment.of_run(run_, run_ / "campaign.json")
         ledger = start_ledger(deployment, free_port())
@@ -259,42 +255,28 @@ def test_places_that_are_solved_again_end_with_exact_sizes(
         ledger.wait_ready(120.0)
         predictor.wait_ready(240.0)
         client = stack.enter_context(DecisionClient(predictor.url, campaign.name))
-        asked = 0
-
-        def come(accounts: list[str], number: int) -> int:
-            found = client.decide([f"{number}-{each}" for each in accounts], accounts, ["customer"] * len(accounts))
-            level.update({a: j for a, j in zip(accounts, found.level.tolist(), strict=True) if j != NOTHING})
-            return len(accounts)
-
-        asked += come(names[: names.size // 2].tolist(), 0)
-        for number in range(1, 10):
-            waiting = [each for each in names.tolist() if each not in level]
-            if not waiting:
-                break
-            deadline = time.monotonic() + 60
-            while sum(each.last - each.first + 1 for each in segments(deployment.served_dir, "decisions")) < asked:
-                assert time.monotonic() < deadline, ledger.tail()
-                time.sleep(0.1)
-            record = run_here(
-                SolveJob(
-                    model=run_ / "model",
-                    tables=tmp_path / "data",
-                    workspace=run_,
-                    price=tmp_path / f"price-{number}",
-                    log=deployment.served_dir,
-                )
-            )
-            assert record.sample_rows == len(waiting)
-            assert record.gap <= campaign.gap_limit
-            prices.publish(record)
-            while client.decide(["probe"], ["stranger"], ["customer"]).price_version < record.version:
-                assert time.monotonic() < deadline, predictor.tail()
-                time.sleep(0.2)
-            asked += come(waiting, number)
+        early = client.decide([f"r-{name}" for name in names[:half]], names[:half], ["customer"] * half)
+        with redirect_stdout(io.StringIO()) as told:
+            assert resolve(["--workspace", str(run_), "--ledger-url", ledger.url, "--json"]) == 0
+        solved = json.loads(told.getvalue().splitlines()[-1])
+        record = prices.latest(campaign.name)
+        assert record is not None
+        assert (record.version, record.slot, solved["version"]) == (newest.version + 2, 0, record.version)
+        assert (record.sample_rows, record.requests) == (len(names) - half, half)
+        assert len(pd.read_csv(run_ / "plan.csv")) == len(names) - half
+        deadline = time.monotonic() + 60
+        while client.decide(["probe"], ["stranger"], ["customer"]).price_version < record.version:
+            assert time.monotonic() < deadline, predictor.tail()
+            time.sleep(0.2)
+        late = client.decide([f"r-{name}" for name in names[half:]], names[half:], ["customer"] * (len(names) - half))
         with LedgerClient(ledger.url) as reader:
             places = reader.totals()["places"]
-    demand = dataset.tables.offer.set_index("offer_id")["demand"]
-    risk = dataset.tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=int)
+    level, demand = [*early.level, *late.level], tables.offer.set_index("offer_id")["demand"]
+    risk = tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=int)
     assert places == demand.to_dict()
-    assert np.bincount(list(level.values())).tolist() == demand.tolist()
-    assert all(risk[j] <= tolerance[account] for account, j in level.items())
+    assert np.bincount(level).tolist() == demand.tolist()
+    assert all(risk[j] <= tolerance[account] for account, j in zip(names, level, strict=True))
+    # At no price some segments are wanted by too many: these get the next best one.
+    moved = np.array(early.reason) == "budget_exhausted"
+    assert 0 < moved.sum() < half
+    assert set(np.array(early.limited_by)[moved]) <= set(campaign.priced)

@@ -10,7 +10,7 @@ from typing import Any
 from serving.ledger.api.items import Items
 from serving.ledger.api.messages import Authorizations, Unprocessable
 from serving.ledger.clock import microseconds
-from serving.ledger.records import Ceiling, Entry, Known, Row
+from serving.ledger.records import Ceiling, Entry, Known, Row, Turn
 from shadowprice.campaign import Campaign, Side, place_bounds, place_sums
 from shadowprice.decision import NOTHING
 from shadowprice.errors import NotFound
@@ -25,7 +25,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     """Return the decisions of all calls, ready to be recorded.
 
     A request whose incentive no longer fits the budget gets the level of no incentive, or nothing where its side has
-    no such level or a rule forbids it.
+    no such level or a rule forbids it. One whose segment is full gets the first of its further levels with a place.
 
     Raises:
         NotFound: another campaign.
@@ -38,6 +38,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         return []
     levels = {side: terms.unit_costs for side, terms in campaign.sides.items()}
     _check(items, levels)
+    _check_further(items, levels, bool(campaign.segments))
     at = microseconds(decided_at)
     ttl = timedelta(hours=campaign.authorization_ttl_hours) // timedelta(microseconds=1)
     spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
@@ -76,9 +77,23 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
             ttl,
             limits.sums(asked_by(decision), decided_at),
             place_sums(campaign.sides[decision.side], decision.level, decision.account_id),
+            tuple(_turn(campaign, decision, *other) for other in zip(*further, strict=True)),
         )
-        for decision, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
+        for decision, instead, further in zip(_decisions(wanted), _decisions(spare), _further(items), strict=True)
     ]
+
+
+def _further(items: Items) -> Iterable[tuple[Sequence[int], Sequence[float]]]:
+    """Return the further levels of each request, and their responses."""
+    if items.further_levels is None or items.further_responses is None:
+        return [((), ())] * len(items.request_id)
+    return zip(items.further_levels, items.further_responses, strict=True)
+
+
+def _turn(campaign: Campaign, wanted: Decision, level: int, response: float) -> Turn:
+    """Return another segment for a request; nothing is paid for a place."""
+    places = place_sums(campaign.sides[wanted.side], level, wanted.account_id)
+    return Turn(wanted._replace(level=level, response=response), places)
 
 
 def asked_by(decision: Decision) -> Asked:
@@ -147,3 +162,17 @@ def _check(items: Items, levels: Levels) -> None:
                 "must sum to 1 and hold the propensity of the level given at its place",
                 field=f"items.propensities[{row}]",
             )
+
+
+def _check_further(items: Items, levels: Levels, delivers: bool) -> None:
+    further, responses = items.further_levels, items.further_responses
+    if (further is None) != (responses is None):
+        raise Unprocessable("needs further_responses, one for each level", field="items.further_levels")
+    if further is None or responses is None:
+        return
+    if not delivers:
+        raise Unprocessable("must be left out: only a delivery has further segments", field="items.further_levels")
+    for row, (side, others, values) in enumerate(zip(items.side, further, responses, strict=True)):
+        if len(others) != len(values) or any(level >= len(levels[side]) for level in others):
+            problem = f"must be levels below {len(levels[side])}, each with a response"
+            raise Unprocessable(problem, field=f"items.further_levels[{row}]")

@@ -9,10 +9,12 @@ from serving.ledger.api.fields import (
     Finite,
     Identifier,
     Level,
+    Levels,
     MinorUnits,
     Partner,
     Propensities,
     Propensity,
+    Responses,
     Seconds,
     Version,
 )
@@ -33,6 +35,8 @@ class Items(Columns):
     context          context values of each request as a JSON object; empty where it has none
     groups           names of the budgets with a condition that count each request, joined by commas
     model_version, price_version   those that each was decided with; those of the message where absent
+    further_levels   of a delivery, levels to give in turn where the segment of the level is full
+    further_responses  expected response of each of these
     features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
     """
 
@@ -55,3 +59,5 @@ class Items(Columns):
     unpaid_allowed: Column[bool] | None = None
     model_version: Column[Identifier] | None = None
     price_version: Column[Version] | None = None
+    further_levels: Column[Levels] | None = None
+    further_responses: Column[Responses] | None = None

@@ -9,7 +9,7 @@ from datetime import datetime
 from serving.ledger.api.queries import Wanted
 from serving.ledger.clock import time_of
 from serving.ledger.records import Owners
-from shadowprice.campaign import Campaign, sum_of
+from shadowprice.campaign import Campaign, place_limits, sum_of
 from shadowprice.errors import InvalidRequest
 from shadowprice.limits import Period
 from shadowprice.limits.usage import Usage
@@ -62,9 +62,10 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
     Raises:
         InvalidRequest: there is no such limit, or the campaign ``of`` does not share it.
     """
-    limit = next((candidate for candidate in campaign.limits.every if candidate.name == wanted.name), None)
+    known = {limit.name: limit for limit in (*campaign.limits.every, *place_limits(campaign))}
+    limit = known.get(wanted.name)
     if limit is None:
-        raise InvalidRequest(f"must be one of {campaign.limits.names}, got {wanted.name!r}", field="name")
+        raise InvalidRequest(f"must be one of {list(known)}, got {wanted.name!r}", field="name")
     of = wanted.of or campaign.name
     campaigns = limit.campaigns or (campaign.name,)
     if of not in campaigns:

@@ -1,10 +1,11 @@
 -- CALL: limit, nil where there is none; late_reserve; at; most to expire; reserved, the most that each level of each side
 -- can cost; bounds of the further limits; name of the main budget; calls, rows of each. A row has the decision where the
 -- budget covers it, and nothing else if it is only looked up; else spare, the fields that differ where it does not, by
--- their places; whether it may be given nothing; ttl; the sums of limits that it adds to; and the sums of the places
--- that it takes.
+-- their places; whether it may be given nothing; ttl; the sums of limits that it adds to; further, the fields that differ
+-- in the decisions that are tried in turn where a place is not free; and the sums of the places that the decision, each
+-- of these and the spare take.
 -- Returns per call, by row, {what was left for it, the place of the limit that left so little, -1 for the main budget},
--- {-1, the place of the limit} where the segment or the account had no place left,
+-- {-1, the place of the limit, the turn that was taken} where the segment or the account had no place left,
 -- -1 without a ceiling, {kept = what was kept before}, or false where nothing was and nothing is recorded; or, of a
 -- refused call, the place of the row whose request_id is of another account or side.
 local limit = CALL.limit
@@ -100,19 +101,27 @@ local function record(row)
     if not row.ttl then
         return false
     end
-    local answer, full = -1, nil
-    for _, each in ipairs(row.places) do
-        local bound = BOUNDS[string.match(each, '^[^|]+')]
-        if bound and not full and select(2, used(bound, each)) >= bound.count then
-            full = bound
+    local answer, full, turn = -1, nil, nil
+    for at, places in ipairs(row.places) do
+        local over = nil
+        for _, each in ipairs(places) do
+            local bound = BOUNDS[string.match(each, '^[^|]+')]
+            if bound and not over and select(2, used(bound, each)) >= bound.count then
+                over = bound
+            end
         end
+        if not over then
+            turn = at
+            break
+        end
+        full = full or over
     end
     if full then
-        answer = {-1, full.place}
+        answer = {-1, full.place, turn}
         local probabilities, wanted = decision[DECISION_AT.propensities], decision[DECISION_AT.level] + 1
         local missing = probabilities[wanted]
         probabilities[wanted] = 0
-        for place, value in pairs(row.spare) do
+        for place, value in pairs(row.further[turn - 1] or row.spare) do
             decision[place] = value
         end
         local spare = decision[DECISION_AT.level] + 1
@@ -142,9 +151,7 @@ local function record(row)
         left = left - reserved_for(decision)
     end
     -- A place is taken for good: no outcome and no expiry gives it back.
-    if not full then
-        add(row.places, 0, 1)
-    end
+    add(row.places[turn], 0, 1)
     local reserved = reserved_for(decision)
     local kind = side .. '|' .. whole(decision[DECISION_AT.level]) .. '|' .. decision[DECISION_AT.reason]
     redis.call('HSET', DECISION, request_id, cmsgpack.pack(decision))

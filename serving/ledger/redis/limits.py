@@ -56,7 +56,7 @@ def left_of(ceiling: Ceiling | None, answer: Any) -> Left | None:
     """
     if ceiling is None or not isinstance(answer, list):
         return None
-    amount, place = answer
+    amount, place = answer[:2]
     if place < 0:
         return Left(amount, ceiling.name)
     bound = ceiling.bounds[place]

@@ -81,15 +81,23 @@ def asked(row: Row) -> dict[str, Any]:
     """Return a row of the message; one that is only looked up has the first fields of a decision, and nothing else."""
     if isinstance(row, Known):
         return {"decision": row}
-    wanted, spare = values(sound_decision(row.wanted)), values(row.spare)
+    wanted = values(sound_decision(row.wanted))
+    _, *others = row.turns
+    *further, spare = (_changed(wanted, other.decision) for other in others)
     return {
         "decision": wanted,
-        "spare": {place: value for place, value in enumerate(spare, start=1) if value != wanted[place - 1]},
+        "spare": spare,
         "unpaid_allowed": row.spare.level != NOTHING,
         "ttl": row.ttl,
         "sums": row.sums,
-        "places": row.places,
+        "places": [turn.places for turn in row.turns],
+        "further": further,
     }
+
+
+def _changed(wanted: Sequence[Any], other: Decision) -> dict[int, Any]:
+    """Return the fields of another decision that differ, by their places."""
+    return {place: value for place, value in enumerate(values(other), start=1) if value != wanted[place - 1]}
 
 
 def recorded(row: Row, answer: Any, left: Left | None) -> Recorded | None:
@@ -98,5 +106,6 @@ def recorded(row: Row, answer: Any, left: Left | None) -> Recorded | None:
         return Recorded(sound_decision(record(Decision, answer["kept"])), repeat=True)
     if isinstance(row, Known) or answer is False:
         return None
-    decision = row.at(left) if left is None or left.amount >= 0 else row.without_place(left)
-    return Recorded(decision, repeat=False)
+    if left is None or left.amount >= 0:
+        return Recorded(row.at(left), repeat=False)
+    return Recorded(row.instead(row.turns[answer[2] - 1].decision, left), repeat=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -41,7 +41,7 @@ class Authorize:
         left = None if ceiling is None else Left(ceiling.grantable(*had), ceiling.name)
         bounds = {} if ceiling is None else ceiling.by_name
         entries = [row for call in self.calls for row in call if isinstance(row, Entry)]
-        usage = read_usage(database, (key for row in entries for key in (*row.sums, *row.places)))
+        usage = read_usage(database, (key for row in entries for key in _keys(row)))
         elsewhere = self.peers.elsewhere(ceiling, (key for row in entries for key in row.sums))
         answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
@@ -60,13 +60,18 @@ class Authorize:
                 elif isinstance(row, Known):
                     recorded.append(None)
                 else:
-                    full = exceeded(bounds, row.places, usage, {}, 0, 1)
+                    turn, full = row.turns[0], None
+                    for turn in row.turns:
+                        over = exceeded(bounds, turn.places, usage, {}, 0, 1)
+                        if over is None:
+                            break
+                        full = full or over
                     if full is None:
                         decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage, elsewhere))
                     else:
-                        decision = row.without_place(full)
+                        decision = row.instead(turn.decision, full)
                     # A place is taken for good: no outcome and no expiry gives it back.
-                    for key in () if full else row.places:
+                    for key in turn.places:
                         usage[key] = usage.get(key, Usage()).plus(0, 1)
                         added[key] = added.get(key, Usage()).plus(0, 1)
                     held = decision.reserved
@@ -87,6 +92,13 @@ class Authorize:
         note_shares(database, shares)
         add_usage(database, [(name, *change) for name, change in added.items()])
         return answers
+
+
+def _keys(row: Entry) -> Iterator[str]:
+    """Yield the sums that a decision may add to."""
+    yield from row.sums
+    for turn in row.turns:
+        yield from turn.places
 
 
 def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -> None:

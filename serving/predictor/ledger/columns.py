@@ -14,6 +14,8 @@ class Proposals:
     response_unpaid               expected response without money
     model_version, price_version  those that each was decided with; None: those of the message
     unpaid_allowed                whether each may be given the level of no incentive; None: all may
+    further_levels                of a delivery, levels to give in turn where the segment of the level is full
+    further_responses             expected response of each of these
     """
 
     request_id: list[str]
@@ -35,6 +37,8 @@ class Proposals:
     model_version: list[str] | None = None
     price_version: list[int] | None = None
     unpaid_allowed: list[bool] | None = None
+    further_levels: list[list[int]] | None = None
+    further_responses: list[list[float]] | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Audit:
 
     sizes       int64 (J,), accounts in each segment, and missing int64 (J,), demand minus size
     unplaced    positions of accounts without a segment
-    ineligible  positions of accounts in a segment above their risk tolerance
+    ineligible  positions of accounts in a segment that they may not enter
     repeated    positions of accounts that are in the plan already
     """
 
@@ -44,8 +44,7 @@ def audit(
     segment: ArrayLike,
     demands: ArrayLike,
     *,
-    tolerance: ArrayLike,
-    risk_level: ArrayLike,
+    allowed: ArrayLike,
 ) -> Audit:
     """Count a plan again.
 
@@ -53,8 +52,7 @@ def audit(
         account_id: N accounts.
         segment: (N,), index of each one's segment, negative without one.
         demands: (J,), accounts that each segment is to have.
-        tolerance: (N,), risk tolerance; NaN where it is not known: only segments open to all accounts.
-        risk_level: (J,), least tolerance of a segment; −inf where it is open to all accounts.
+        allowed: bool (J, N), segments that each account may enter.
 
     Raises:
         InvalidInput: arrays that do not agree, or a segment there is not.
@@ -62,17 +60,16 @@ def audit(
     O(N log N).
     """
     placed, wanted = np.asarray(segment, dtype=np.int64), np.asarray(demands, dtype=np.int64)
-    bearable, risk = np.asarray(tolerance, dtype=np.float64), np.asarray(risk_level, dtype=np.float64)
-    names = np.asarray(account_id)
-    if not names.shape == placed.shape == bearable.shape:
-        raise InvalidInput("accounts, segments and tolerances must be one of each", field="segment")
-    if risk.shape != wanted.shape:
-        raise InvalidInput("needs one per segment", field="risk_level")
+    names, may = np.asarray(account_id), np.asarray(allowed, dtype=np.bool_)
+    if names.shape != placed.shape:
+        raise InvalidInput("accounts and segments must be one of each", field="segment")
+    if may.shape != (wanted.size, placed.size):
+        raise InvalidInput(f"must have shape {(wanted.size, placed.size)}, got {may.shape}", field="allowed")
     InvalidInput.refuse_rows(placed >= wanted.size, f"must be below {wanted.size}", field="segment")
     seated = placed >= 0
     sizes = np.bincount(placed[seated], minlength=wanted.size)
     above = np.zeros(placed.size, dtype=bool)
-    above[seated] = ~(risk[placed[seated]] <= np.nan_to_num(bearable[seated], nan=-np.finfo(np.float64).max))
+    above[seated] = ~may[placed[seated], np.flatnonzero(seated)]
     _, first = np.unique(names, return_index=True)
     again = np.ones(names.size, dtype=bool)
     again[first] = False

@@ -72,9 +72,18 @@ def curves_of(head: Head, embedding: NDArray[np.float32]) -> Curves:
     return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding))
 
 
+Rule = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
+
+
+def rule_of(head: Head) -> Rule | None:
+    """Return the rule of a head, embeddings (N, D) → bool (J, N), the levels that may be given; None without one."""
+    return getattr(head, "allowed", None)
+
+
 def allowed_by(head: Head, embedding: NDArray[np.float32]) -> NDArray[np.bool_] | None:
     """bool (J, N): levels that may be given to the accounts, or None where a head has no rule."""
-    return head.allowed(embedding) if isinstance(head, DeliveryHead) else None
+    rule = rule_of(head)
+    return None if rule is None else rule(embedding)
 
 
 def hazard_rate(score: Array) -> Array:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from serving.ledger.api.messages import Unprocessable
 from serving.ledger.log import LogWriter
 from serving.recover import recover
 from shadowprice.campaign import Budget, Segment, Terms
@@ -21,11 +23,13 @@ def delivery(segments=SEGMENTS):
     return {"sides": {"customer": terms}, "budget": Budget(name="none", limit=0)}
 
 
-def wish(kit, name, level, account_id, segments=SEGMENTS):
+def wish(kit, name, level, account_id, segments=SEGMENTS, further=()):
     shares = [float(j == level) for j in range(len(segments))]
     choice = {"level": level, "incentive": 0, "expected_cost": 0.0, "propensity": 1.0, "propensities": shares}
     # The item's own incentive is of other levels.
     made = kit.item(name, level=0, account_id=account_id, response_unpaid=9.0, reason="optimal")
+    if further:
+        choice |= {"further_levels": list(further), "further_responses": [10.0 + each for each in further]}
     return SimpleNamespace(**(vars(made) | choice))
 
 
@@ -71,6 +75,50 @@ def test_who_finds_no_place_is_given_none_where_the_delivery_has_it(open_ledger,
     ]
     assert ledger.store.find(["r2"])["r2"].propensities == (0.0, 0.0, 1.0)
     assert given(ledger.authorize(wish(kit, "r4", 1, "a2", segments))) == [(1, "optimal", "")]
+
+
+def test_a_request_after_a_full_segment_gets_the_next_one_with_a_place(open_ledger, kit):
+    segments = (*SEGMENTS, Segment(name="fund-2", demand=1), NONE)
+    ledger = open_ledger(**delivery(segments))
+    wishes = [wish(kit, f"r{k}", 0, f"a{k}", segments, further=(2, 1)) for k in range(7)]
+    answers = ledger.authorize(*wishes[:3], wish(kit, "again", 0, "a0", segments, further=(2, 1)), *wishes[3:])
+    assert given(answers) == [
+        *[(0, "optimal", "")] * 2,
+        (2, "budget_exhausted", "fund-0"),
+        # The account has its place, whatever is free; a segment that is full is named first.
+        (3, "budget_exhausted", "fund-0"),
+        *[(1, "budget_exhausted", "fund-0")] * 3,
+        (3, "budget_exhausted", "fund-0"),
+    ]
+    second = answers[2].decision
+    assert (second.response, second.incentive, second.propensity) == (12.0, 0, 1.0)
+    assert second.propensities == (0.0, 0.0, 1.0, 0.0)
+    assert ledger.authorize(wishes[2])[0].decision == second
+    assert {name: use.uses for name, use in ledger.store.usage(["fund-0||", "fund-1||", "fund-2||"]).items()} == {
+        "fund-0||": 2,
+        "fund-1||": 3,
+        "fund-2||": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"further_levels": [2]}, "each with a response"),
+        ({"further_responses": []}, "each with a response"),
+        ({"further_responses": None}, "needs further_responses"),
+    ],
+)
+def test_further_levels_that_cannot_be_are_refused(open_ledger, kit, changes, message):
+    ledger = open_ledger(**delivery())
+    made = wish(kit, "r", 0, "a", further=(1,))
+    given_ = SimpleNamespace(**{name: value for name, value in (vars(made) | changes).items() if value is not None})
+    with pytest.raises(Unprocessable, match=message):
+        ledger.authorize(given_)
+    with pytest.raises(Unprocessable, match="only a delivery has further segments"):
+        open_ledger().authorize(
+            SimpleNamespace(**(vars(kit.item("r0")) | {"further_levels": [], "further_responses": []}))
+        )
 
 
 def test_any_order_of_wishes_fills_no_segment_above_its_size(open_ledger, kit):
