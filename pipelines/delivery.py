@@ -26,6 +26,7 @@ def delivery_pipeline(
     prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     train_options: dict = PARAMETERS["delivery"].jobs["train"],
     evaluate_options: dict = {},  # noqa: B006
+    register_options: dict = {},  # noqa: B006
 ) -> None:
     """Learn what deliveries bring, plan them exactly, and serve the plan if it is certified and passes the gate.
 
@@ -37,10 +38,16 @@ def delivery_pipeline(
         prepare_options: JSON; python -m operations prepare --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
+        register_options: JSON; python -m operations register --help lists the options.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(
-        dataset=dataset, data=data, options=prepare_options, train=train_options, evaluate=evaluate_options
+        dataset=dataset,
+        data=data,
+        options=prepare_options,
+        train=train_options,
+        evaluate=evaluate_options,
+        register=register_options,
     )
     placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
@@ -60,7 +67,13 @@ def delivery_pipeline(
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
         solved = solve(model=model, tables=tables, workspace=workspace, ray_job=ray_job).set_caching_options(False)
         placed(solved, cpu="2", memory="16Gi", minutes=60)
-        registered = register(model=model, workspace=workspace, evaluation=evaluation).after(solved)
+        registered = register(
+            model=model,
+            workspace=workspace,
+            evaluation=evaluation,
+            pipeline_run=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+            options=register_options,
+        ).after(solved)
         placed(registered.set_caching_options(False), cpu="1", memory="8Gi", minutes=60, online_store=True)
         published = publish(
             price=solved.outputs["price"], workspace=workspace, model_version=registered.output

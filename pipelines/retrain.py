@@ -26,6 +26,7 @@ def retrain_pipeline(
     featurize_options: dict = {},  # noqa: B006
     train_options: dict = {},  # noqa: B006
     evaluate_options: dict = {},  # noqa: B006
+    register_options: dict = {},  # noqa: B006
 ) -> None:
     """Train a model on its data set and on what it was served with; serve it if it beats the one in use.
 
@@ -42,6 +43,7 @@ def retrain_pipeline(
         featurize_options: JSON; python -m operations featurize --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
+        register_options: JSON; python -m operations register --help lists the options.
     """
     prepared = prepare(
         dataset=dataset,
@@ -51,6 +53,7 @@ def retrain_pipeline(
         featurize=featurize_options,
         train=train_options,
         evaluate=evaluate_options,
+        register=register_options,
     ).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     served = harvest(tables=prepared.outputs["tables"], log=log, workspace=workspace, options=harvest_options)
@@ -65,7 +68,7 @@ def retrain_pipeline(
         featurized.outputs["training"],
         tables,
         workspace,
-        options={"train": train_options, "evaluate": evaluate_options},
+        options={"train": train_options, "evaluate": evaluate_options, "register": register_options},
         ray_job=ray_job,
         canary=canary,
     )

@@ -22,6 +22,7 @@ def train_pipeline(
     featurize_options: dict = {},  # noqa: B006
     train_options: dict = {},  # noqa: B006
     evaluate_options: dict = {},  # noqa: B006
+    register_options: dict = {},  # noqa: B006
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
@@ -34,6 +35,7 @@ def train_pipeline(
         featurize_options: JSON; python -m operations featurize --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
+        register_options: JSON; python -m operations register --help lists the options.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(
@@ -43,6 +45,7 @@ def train_pipeline(
         featurize=featurize_options,
         train=train_options,
         evaluate=evaluate_options,
+        register=register_options,
     ).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
@@ -53,7 +56,7 @@ def train_pipeline(
         featurized.outputs["training"],
         tables,
         workspace,
-        options={"train": train_options, "evaluate": evaluate_options},
+        options={"train": train_options, "evaluate": evaluate_options, "register": register_options},
         ray_job=ray_job,
         tell_worth=True,
     )

@@ -23,6 +23,7 @@ def vouchers_pipeline(
     featurize_options: dict = {},  # noqa: B006
     train_options: dict = PARAMETERS["vouchers"].jobs["train"],
     evaluate_options: dict = {},  # noqa: B006
+    register_options: dict = {},  # noqa: B006
 ) -> None:
     """Train on voucher sessions, serve the curves if they pass the gate, and publish the first price.
 
@@ -36,6 +37,7 @@ def vouchers_pipeline(
         featurize_options: JSON; python -m operations featurize --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
+        register_options: JSON; python -m operations register --help lists the options.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(
@@ -45,6 +47,7 @@ def vouchers_pipeline(
         featurize=featurize_options,
         train=train_options,
         evaluate=evaluate_options,
+        register=register_options,
     ).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
@@ -55,6 +58,6 @@ def vouchers_pipeline(
         featurized.outputs["training"],
         tables,
         workspace,
-        options={"train": train_options, "evaluate": evaluate_options, "solve": {}},
+        options={"train": train_options, "evaluate": evaluate_options, "register": register_options, "solve": {}},
         ray_job=ray_job,
     )

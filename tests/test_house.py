@@ -68,6 +68,8 @@ MANY_PARAMETERS = {
     "components/solve.py: solve",
     # Options of a pipeline and of its steps.
     "pipelines/retrain.py: retrain_pipeline",
+    "pipelines/train.py: train_pipeline",
+    "pipelines/vouchers.py: vouchers_pipeline",
 }
 
 

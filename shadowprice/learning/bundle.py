@@ -61,6 +61,7 @@ def write_bundle(
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
+    data_sha256: str,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -71,7 +72,8 @@ def write_bundle(
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
-    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None.
+    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``data_sha256`` is
+    :meth:`~shadowprice.learning.training_set.TrainingSet.digest` of what it was trained on.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
@@ -89,6 +91,7 @@ def write_bundle(
         for side, embedding in embedded.items()
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
+    describe["data_sha256"] = data_sha256
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,
