@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,6 +159,9 @@ def test_a_sink_that_is_away_is_waited_for_up_to_a_limit_until_the_stream_ends(l
     assert stream(log, sink).send_new() == 495
     done = stream(log, sink)
     done.send_new()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text().partition("\n## Stream\n")[2]
+    exported = {family.name.removesuffix("_created") for family in done.registry.collect()}
+    assert {name.removesuffix("_total") for name in re.findall("^[|] `([a-z_]+)`", page, re.M)} == exported
     assert done.registry.get_sample_value("shadowprice_stream_behind_rows", {"campaign": "spring"}) == 0
     assert done.registry.get_sample_value("shadowprice_stream_lag_seconds", {"campaign": "spring"}) == 0
 
