@@ -143,8 +143,9 @@ def _start(job: PromoteJob, campaign: Campaign, canary: Canary | None, stage: St
     newest = PriceStore(job.workspace / PRICES).latest(campaign.name, verified_only=True)
     if newest is None:
         raise NotFound(f"campaign {campaign.name!r} has no price yet; solve one before a canary")
-    fields = {"model": job.model, "workspace": job.workspace, "evaluation": job.evaluation}
-    register(RegisterJob(**fields, serve=False, **job.publishing))
+    register(
+        RegisterJob(model=job.model, workspace=job.workspace, evaluation=job.evaluation, serve=False, **job.publishing)
+    )
     started = Canary(
         campaign=campaign.name,
         model_version=version,

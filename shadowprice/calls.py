@@ -6,8 +6,7 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError
@@ -33,7 +32,7 @@ class Answer:
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
         """Follow no redirect of a call with a body, which would be repeated without it and seem to succeed."""
         if req.data is not None:

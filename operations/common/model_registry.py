@@ -129,7 +129,8 @@ class ModelRegistry:
             )
         if not known:
             raise Unavailable(f"{method} {url}: is not an answer of a model registry; a page to sign in?")
-        return content
+        entry: dict[str, Any] = content
+        return entry
 
 
 def publish(job: Publishing, workspace: Path, version: str) -> None:
