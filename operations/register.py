@@ -95,7 +95,7 @@ def run(job: RegisterJob) -> str:
     job.check_publishing()
     model, workspace = job.model, job.workspace
     version = str(read_meta(model)["model_version"])
-    verdict = None if job.evaluation is None else _verdict(job.evaluation)
+    verdict, metrics = (None, {}) if job.evaluation is None else _judged(job.evaluation)
     if verdict is not None and not verdict.accepted:
         raise Conflict(f"the gate refuses model {version}: {'; '.join(verdict.reasons)}")
     more: dict[str, Any] = {}
@@ -103,14 +103,11 @@ def run(job: RegisterJob) -> str:
         override = None if verdict.override is None else asdict(verdict.override)
         more["gate"] = {"passed": verdict.passed, "broken": verdict.reasons, "override": override}
     if job.instead_of is not None:
-        refusal = None if job.refusal is None else _verdict(job.refusal)
+        refusal = None if job.refusal is None else _judged(job.refusal)[0]
         broken = () if refusal is None else refusal.reasons
         more["instead_of"] = {"model_version": str(read_meta(job.instead_of)["model_version"]), "broken": broken}
-    if job.evaluation is not None:
-        judged = [{"side": side["side"], "metrics": side["metrics"]} for side in read_json(job.evaluation)["sides"]]
-        more["evaluation"] = evaluation_metrics([from_json(SideReport, json.dumps(side)) for side in judged])
-    if job.pipeline_run:
-        more["pipeline_run"] = job.pipeline_run
+    more |= {"evaluation": metrics} if metrics else {}
+    more |= {"pipeline_run": job.pipeline_run} if job.pipeline_run else {}
     require_space(workspace, space_of(model), job.name)
     _keep(model, workspace / VERSIONS / version, more)
     folder = workspace / FEATURES
@@ -159,13 +156,16 @@ def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
     write_whole(population / COLUMNS, json.dumps(columns_of))
 
 
-def _verdict(evaluation: Path) -> GateResult | None:
-    """Return the gate's verdict in the JSON of an evaluation."""
+def _judged(evaluation: Path) -> tuple[GateResult | None, dict[str, float]]:
+    """Return the gate's verdict and the metrics in the JSON of an evaluation."""
     try:
-        gate = read_json(evaluation)["gate"]
+        content = read_json(evaluation)
+        gate = content["gate"]
+        sides = [{name: side[name] for name in ("side", "metrics")} for side in content["sides"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
-    return None if gate is None else from_json(GateResult, json.dumps(gate))
+    metrics = evaluation_metrics([from_json(SideReport, json.dumps(side)) for side in sides])
+    return None if gate is None else from_json(GateResult, json.dumps(gate)), metrics
 
 
 def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:

@@ -165,7 +165,7 @@ def _publish(job: Publishing, workspace: Path, version: str) -> dict[str, str]:
     _check(model, own, f"the registry has a model {campaign!r} that is not of this campaign; rename one")
     figures = {**meta.get("metrics", {}), **meta.get("evaluation", {})}
     facts = _properties({FILES: json.dumps(meta["files"], sort_keys=True)})
-    lineage = {name: meta[name] for name in LINEAGE if meta.get(name)}
+    lineage = {name: meta[name] for name in LINEAGE if meta.get(name)} | _gate(meta.get("gate"))
     body = {
         "name": version,
         "registeredModelId": model["id"],
@@ -188,6 +188,14 @@ def _publish(job: Publishing, workspace: Path, version: str) -> dict[str, str]:
         served = (workspace / MODEL).resolve().name == version
         labels["inference-service-id"] = _service(registry, job, model["id"], found["id"] if served else "")
     return {f"{LABEL}/{name}": str(value) for name, value in labels.items()}
+
+
+def _gate(verdict: Mapping[str, Any] | None) -> dict[str, str]:
+    """Verdict of the gate in words; a model that a person took against it says so."""
+    if verdict is None:
+        return {}
+    override = verdict["override"] or {}
+    return {"gate": "passed" if verdict["passed"] else f"overridden by {override.get('by')}: {override.get('reason')}"}
 
 
 def _service(registry: ModelRegistry, job: Publishing, model: str, version: str) -> str:

@@ -32,7 +32,7 @@ FACTS = {
     "metrics": {"validation_loss": 0.25, "unknown": float("nan")},
 }
 EVALUATION = {
-    "gate": None,
+    "gate": {"passed": False, "checks": [], "override": {"reason": "a pilot", "by": "Ada"}},
     "sides": [{"side": "customer", "metrics": {"hazard": {"auc": {"value": 0.7, "low": 0.6, "high": 0.8}}}}],
 }
 
@@ -96,10 +96,13 @@ def test_a_version_has_its_metrics_its_lineage_and_its_artifact_and_a_repeat_cre
     (artifact,), (service,) = server.entries["model_artifact"], server.entries["inference_service"]
     assert (campaign["name"], version["name"], version["parent"]) == ("spring", "m-1", campaign["id"])
     told = properties(version)
-    assert {name: told[name] for name in ("recipe", "trained_at", "data_sha256", "pipeline_run", "campaign")} == {
+    assert {
+        name: told[name] for name in ("recipe", "trained_at", "data_sha256", "pipeline_run", "campaign", "gate")
+    } == {
         **{name: FACTS[name] for name in ("recipe", "trained_at", "data_sha256")},
         "pipeline_run": "run-7",
         "campaign": "spring",
+        "gate": "overridden by Ada: a pilot",
     }
     figures = {"validation_loss": 0.25, "customer_auc": 0.7, "customer_auc_low": 0.6, "customer_auc_high": 0.8}
     assert {name: value for name, value in told.items() if isinstance(value, float)} == figures
