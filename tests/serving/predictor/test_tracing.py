@@ -52,7 +52,7 @@ def test_no_code_of_traces_is_loaded_without_them_and_missing_packages_are_named
     assert done.stdout.strip() == "[]"
     assert done.returncode == 2
     assert re.search(
-        r"^error: traces need opentelemetry\.sdk.*: pip install 'shadowprice\[traces\]'$", done.stderr, re.M
+        r"^error: traces need opentelemetry\.[a-z.]+: pip install 'shadowprice\[traces\]'$", done.stderr, re.M
     )
 
 
