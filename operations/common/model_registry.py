@@ -22,7 +22,7 @@ from operations.common.workspace import MODEL, PUBLISHED, VERSIONS, read_campaig
 from shadowprice.calls import call, read_line
 from shadowprice.checks import require
 from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
-from shadowprice.learning.bundle import read_meta
+from shadowprice.learning.bundle import META, read_meta
 
 API = "api/model_registry/v1alpha3"
 LABEL = "modelregistry.kubeflow.org"
@@ -133,6 +133,13 @@ class ModelRegistry:
         return entry
 
 
+def lineage_of(workspace: Path, version: str) -> dict[str, str]:
+    """Return recipe, time, data and run that a registered version comes from; empty where it is not registered."""
+    place = workspace / VERSIONS / version
+    meta = read_meta(place) if (place / META).exists() else {}
+    return {name: str(meta[name]) for name in LINEAGE if meta.get(name)}
+
+
 def publish(job: Publishing, workspace: Path, version: str) -> None:
     """Publish a version of the workspace, and tell in words what was done.
 
@@ -165,7 +172,7 @@ def _publish(job: Publishing, workspace: Path, version: str) -> dict[str, str]:
     _check(model, own, f"the registry has a model {campaign!r} that is not of this campaign; rename one")
     figures = {**meta.get("metrics", {}), **meta.get("evaluation", {})}
     facts = _properties({FILES: json.dumps(meta["files"], sort_keys=True)})
-    lineage = {name: meta[name] for name in LINEAGE if meta.get(name)} | _gate(meta.get("gate"))
+    lineage = lineage_of(workspace, version) | _gate(meta.get("gate"))
     body = {
         "name": version,
         "registeredModelId": model["id"],

@@ -17,6 +17,7 @@ from registry_server import Registry, registry
 
 from operations import __main__ as command
 from operations.common.journal import notes
+from operations.common.model_registry import lineage_of
 from operations.common.workspace import CAMPAIGN, MODEL, PUBLISHED
 from operations.register import RegisterJob, run
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -118,6 +119,10 @@ def test_a_version_has_its_metrics_its_lineage_and_its_artifact_and_a_repeat_cre
     out = capsys.readouterr().out
     assert all(f"{name}={value}" in out for name, value in labels.items())
     assert notes(workspace / PUBLISHED)[-1]["labels"] == labels
+    # The price that is solved for the version names the same run and data.
+    lineage = {name: FACTS[name] for name in ("recipe", "trained_at", "data_sha256")} | {"pipeline_run": "run-7"}
+    assert lineage_of(workspace, "m-1") == lineage
+    assert lineage_of(workspace, "m-2") == {}
     before = json.dumps(server.entries)
     server.calls.clear()
     run(job)
