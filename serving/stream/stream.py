@@ -20,6 +20,8 @@ from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, segments,
 
 logger = logging.getLogger("serving")
 REPORT_SECONDS = 30.0
+KEPT_EVENTS = 100
+"""Events after which the cursor is written: single events would wait for the disk."""
 
 
 @dataclass
@@ -69,18 +71,24 @@ class Stream:
         # The log has each decision before its outcome. Ends that are read in the other order keep that in the stream.
         ends = {kind: _end(self.log, kind) for kind in reversed(SCHEMAS)}
         check_cursor(self.cursor, rows, ends)
-        sent = 0
+        sent = kept = 0
         self._show(rows, ends)
-        for kind in SCHEMAS:
-            for batch in _batches(self.log, kind, rows[kind], ends[kind], self.batch):
-                self.oldest = batch[0][TIMES[kind]].timestamp()
-                if not self._deliver(kind, rows[kind], batch):
-                    return None
-                rows[kind] += len(batch)
+        try:
+            for kind in SCHEMAS:
+                for batch in _batches(self.log, kind, rows[kind], ends[kind], self.batch):
+                    self.oldest = batch[0][TIMES[kind]].timestamp()
+                    if not self._deliver(kind, rows[kind], batch):
+                        return None
+                    rows[kind] += len(batch)
+                    sent += len(batch)
+                    self._sent.inc(len(batch))
+                    self._show(rows, ends)
+                    if sent - kept >= KEPT_EVENTS:
+                        write_cursor(self.cursor, rows)
+                        kept = sent
+        finally:
+            if sent > kept:
                 write_cursor(self.cursor, rows)
-                sent += len(batch)
-                self._sent.inc(len(batch))
-                self._show(rows, ends)
         self.oldest = 0.0
         return sent
 
