@@ -17,6 +17,7 @@ def prepare(
     train: dict = {},  # noqa: B006
     evaluate: dict = {},  # noqa: B006
     solve: dict = {},  # noqa: B006
+    register: dict = {},  # noqa: B006
 ) -> None:
     """Run a :class:`operations.prepare.PrepareJob`, after a check of the options of later steps."""
     arguments = dict(locals())

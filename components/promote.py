@@ -13,6 +13,7 @@ def promote(
     model: Input[Model] = None,
     evaluation: Input[Artifact] = None,
     log: str = "",
+    pipeline_run: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> str:
     """Run a :class:`operations.promote.PromoteJob` and return its step."""

@@ -7,7 +7,13 @@ from components import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def register(model: Input[Model], workspace: str, evaluation: Input[Artifact] = None) -> str:
+def register(
+    model: Input[Model],
+    workspace: str,
+    evaluation: Input[Artifact] = None,
+    pipeline_run: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+) -> str:
     """Run a :class:`operations.register.RegisterJob` and return the version of the model."""
     arguments = dict(locals())
     from components.run import run_component

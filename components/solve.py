@@ -22,9 +22,11 @@ def solve(
     from pathlib import Path
 
     from components.run import run_component
+    from operations.common.model_registry import lineage_of
     from operations.common.workspace import PRICE
     from shadowprice.price import PriceRecord
 
     run_component("solve", arguments)
     record = PriceRecord.read(Path(price.path) / PRICE)
-    price.metadata.update({"campaign": record.campaign, "model_version": record.model_version})
+    lineage = lineage_of(Path(workspace), record.model_version)
+    price.metadata.update({"campaign": record.campaign, "model_version": record.model_version, **lineage})

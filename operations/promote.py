@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from operations.common.job import Job, option, reads, required, writes
+from operations.common.job import option, reads, required, writes
 from operations.common.journal import note, notes
 from operations.common.maturity import hours_of, maturity
+from operations.common.model_registry import Publishing
 from operations.common.workspace import (
     CANARY_LOG,
     MODEL,
@@ -47,7 +48,7 @@ STAGES = ((100, -0.2), (1000, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromoteJob(Job):
+class PromoteJob(Publishing):
     """Start a canary with ``model``, or take the next step of the one that runs: grow, wait, promote or roll back.
 
     Run it daily. The steps depend only on the log and the canary's file, so an additional run changes nothing.
@@ -106,7 +107,8 @@ def run(job: PromoteJob) -> str:
 
 def _promote(job: PromoteJob, campaign: Campaign, canary: Canary, verdict: StageVerdict | None, reason: str) -> str:
     """Register the model of a canary that decides for everybody, and record the step."""
-    register(RegisterJob(model=job.workspace / VERSIONS / canary.model_version, workspace=job.workspace))
+    model = job.workspace / VERSIONS / canary.model_version
+    register(RegisterJob(model=model, workspace=job.workspace, **job.publishing))
     return _log(job, campaign, "promote", canary, verdict, reason)
 
 
@@ -141,7 +143,9 @@ def _start(job: PromoteJob, campaign: Campaign, canary: Canary | None, stage: St
     newest = PriceStore(job.workspace / PRICES).latest(campaign.name, verified_only=True)
     if newest is None:
         raise NotFound(f"campaign {campaign.name!r} has no price yet; solve one before a canary")
-    register(RegisterJob(model=job.model, workspace=job.workspace, evaluation=job.evaluation, serve=False))
+    register(
+        RegisterJob(model=job.model, workspace=job.workspace, evaluation=job.evaluation, serve=False, **job.publishing)
+    )
     started = Canary(
         campaign=campaign.name,
         model_version=version,
@@ -183,7 +187,8 @@ def _back_to_incumbent(job: PromoteJob, campaign: Campaign) -> str:
     promoted = last is not None and (last["step"], last["model_version"]) == ("promote", version)
     if last is None or not promoted or not watch_alarms(job.workspace, campaign.name, version):
         return "none"
-    register(RegisterJob(model=job.workspace / VERSIONS / last["incumbent"], workspace=job.workspace))
+    model = job.workspace / VERSIONS / last["incumbent"]
+    register(RegisterJob(model=model, workspace=job.workspace, **job.publishing))
     names = ("model_version", "incumbent", "stage")
     ended = Canary(
         campaign=campaign.name, share=0, since=datetime.now(UTC), prices={}, **{name: last[name] for name in names}

@@ -26,8 +26,9 @@ from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import configured_online, create
 from operations.common.disk import require_space
-from operations.common.job import Job, option, reads, required
+from operations.common.job import option, reads, required
 from operations.common.journal import note
+from operations.common.model_registry import Publishing, publish
 from operations.common.workspace import (
     COLUMNS,
     FEATURES,
@@ -46,6 +47,8 @@ from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.history import FILE as TRAFFIC
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
+from shadowprice.reports.data import SideReport
+from shadowprice.reports.texts import evaluation_metrics
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.storage import from_json
@@ -57,13 +60,16 @@ COLUMNS_BYTES = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisterJob(Job):
+class RegisterJob(Publishing):
     """Publish the embeddings of a bundle and the newest features, and make the bundle the newest model.
 
     The bundle is copied to ``workspace``/models/<version>, whose content never changes, and the link
     ``workspace``/model is pointed to it last and at once: a server or solver that reads meanwhile finds
     the old model or the new one, whole, the embeddings it needs, and the curves that its prices are solved on. The
     next price is solved for the new model, and a running server takes both over together.
+
+    With ``registry_url`` the version is published in a model registry last. Without an answer of the registry the job
+    succeeds, and its warning says how to publish later.
     """
 
     model: Path = reads("folder of the bundle, such as WORKSPACE/models/<version>")
@@ -84,10 +90,12 @@ def run(job: RegisterJob) -> str:
 
     Raises:
         Conflict: there is another model of this version, or the verdict refuses the model and nobody overrides it.
+        InvalidInput: an evaluation, or an address or service of a registry, that cannot be.
     """
+    job.check_publishing()
     model, workspace = job.model, job.workspace
     version = str(read_meta(model)["model_version"])
-    verdict = None if job.evaluation is None else _verdict(job.evaluation)
+    verdict, metrics = (None, {}) if job.evaluation is None else _judged(job.evaluation)
     if verdict is not None and not verdict.accepted:
         raise Conflict(f"the gate refuses model {version}: {'; '.join(verdict.reasons)}")
     more: dict[str, Any] = {}
@@ -95,9 +103,11 @@ def run(job: RegisterJob) -> str:
         override = None if verdict.override is None else asdict(verdict.override)
         more["gate"] = {"passed": verdict.passed, "broken": verdict.reasons, "override": override}
     if job.instead_of is not None:
-        refusal = None if job.refusal is None else _verdict(job.refusal)
+        refusal = None if job.refusal is None else _judged(job.refusal)[0]
         broken = () if refusal is None else refusal.reasons
         more["instead_of"] = {"model_version": str(read_meta(job.instead_of)["model_version"]), "broken": broken}
+    more |= {"evaluation": metrics} if metrics else {}
+    more |= {"pipeline_run": job.pipeline_run} if job.pipeline_run else {}
     require_space(workspace, space_of(model), job.name)
     _keep(model, workspace / VERSIONS / version, more)
     folder = workspace / FEATURES
@@ -117,6 +127,7 @@ def run(job: RegisterJob) -> str:
         _point(link, Path(VERSIONS) / version)
         if before != version:
             note(workspace / SERVED_MODELS, model_version=version, before=before)
+    publish(job, workspace, version)
     return version
 
 
@@ -145,13 +156,16 @@ def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
     write_whole(population / COLUMNS, json.dumps(columns_of))
 
 
-def _verdict(evaluation: Path) -> GateResult | None:
-    """Return the gate's verdict in the JSON of an evaluation."""
+def _judged(evaluation: Path) -> tuple[GateResult | None, dict[str, float]]:
+    """Return the gate's verdict and the metrics in the JSON of an evaluation."""
     try:
-        gate = read_json(evaluation)["gate"]
+        content = read_json(evaluation)
+        gate = content["gate"]
+        sides = [{name: side[name] for name in ("side", "metrics")} for side in content["sides"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
-    return None if gate is None else from_json(GateResult, json.dumps(gate))
+    metrics = evaluation_metrics([from_json(SideReport, json.dumps(side)) for side in sides])
+    return None if gate is None else from_json(GateResult, json.dumps(gate)), metrics
 
 
 def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:

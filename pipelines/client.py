@@ -26,6 +26,7 @@ from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
 
 from pipelines.connection import Connection
+from shadowprice.calls import read_line
 from shadowprice.errors import InvalidInput, Unavailable
 
 ROLE = "kubeflow-pipelines-edit"
@@ -97,19 +98,9 @@ def _credentials(connection: Connection) -> dict[str, Any]:
     pods = os.environ.get(KF_PIPELINES_SA_TOKEN_ENV) or KF_PIPELINES_SA_TOKEN_PATH
     if connection.token_file or (not connection.cookie_file and Path(pods).exists()):
         path = connection.token_file or pods
-        _read(path, "token_file")
+        read_line(path, "token_file")
         return {"credentials": ServiceAccountTokenVolumeCredentials(path)}
-    return {"cookies": _read(connection.cookie_file, "cookie_file")} if connection.cookie_file else {}
-
-
-def _read(path: str, field: str) -> str:
-    try:
-        text = Path(path).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} cannot be read: {type(error).__name__}", field=field) from None
-    if not text or "\n" in text:
-        raise InvalidInput(f"{path} must hold one line", field=field)
-    return text
+    return {"cookies": read_line(connection.cookie_file, "cookie_file")} if connection.cookie_file else {}
 
 
 def _reason(error: Exception) -> str:

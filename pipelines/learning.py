@@ -33,6 +33,7 @@ Args:
     featurize_options: JSON; python -m operations featurize --help lists the options.
     train_options: JSON; python -m operations train --help lists the options.
     evaluate_options: JSON; python -m operations evaluate --help lists the options.
+    register_options: JSON; python -m operations register --help lists the options.
 """
 
 
@@ -55,12 +56,14 @@ def first_pipeline(name: str, shown: Mapping[str, str], datasets: str, **told: b
         featurize_options: dict = {},  # noqa: B006
         train_options: dict = train_defaults,
         evaluate_options: dict = {},  # noqa: B006
+        register_options: dict = {},  # noqa: B006
     ) -> None:
         options = {
             "prepare": prepare_options,
             "featurize": featurize_options,
             "train": train_options,
             "evaluate": evaluate_options,
+            "register": register_options,
         } | ({"solve": {}} if told.get("priced") else {})
         tables = tables_of(dataset, data, options)
         training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
@@ -127,20 +130,21 @@ def learn(
         **extra,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
-    evaluation = verdict.outputs["evaluation"]
+    judged = {"model": model, "workspace": workspace, "evaluation": verdict.outputs["evaluation"]}
+    run = {"pipeline_run": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "options": options["register"]}
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
         if canary is False:
-            registered = _served(register(model=model, workspace=workspace, evaluation=evaluation))
+            registered = _served(register(**judged, **run))
             if "solve" in options:
                 price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered, tables=tables)
         else:
             with dsl.If(canary == True, name="on-trial"):  # noqa: E712
-                _served(promote(model=model, workspace=workspace, evaluation=evaluation))
+                _served(promote(**judged, **run))
             with dsl.Else(name="at-once"):
-                _served(register(model=model, workspace=workspace, evaluation=evaluation))
+                _served(register(**judged, **run))
     with dsl.Else(name="gate-refused"):
         # The run fails, so that nobody takes it for one that registered a model.
-        refused = gate_refused(model=model, workspace=workspace, evaluation=evaluation, page=verdict.outputs["page"])
+        refused = gate_refused(**judged, page=verdict.outputs["page"])
         placed(refused.set_caching_options(False), cpu="1", memory="8Gi", minutes=60, retries=0)
 
 

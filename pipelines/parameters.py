@@ -22,19 +22,21 @@ class Parameters(NamedTuple):
 
 DATA = ("workspace", "dataset", "data")
 PARAMETERS: Mapping[str, Parameters] = {
-    "train": Parameters((*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {}, "evaluate": {}}),
+    "train": Parameters(
+        (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {}, "evaluate": {}, "register": {}}
+    ),
     "retrain": Parameters(
         (*DATA, "log", "canary", "ray_job"),
-        {"prepare": {}, "harvest": {}, "featurize": {}, "train": {}, "evaluate": {}},
+        {"prepare": {}, "harvest": {}, "featurize": {}, "train": {}, "evaluate": {}, "register": {}},
     ),
     "embed": Parameters(DATA, {"prepare": {}}),
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
     "delivery": Parameters(
-        (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {"workers": 0}, "evaluate": {}}
+        (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {"workers": 0}, "evaluate": {}, "register": {}}
     ),
     "vouchers": Parameters(
         (*DATA, "ray_job"),
-        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}},
+        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}, "register": {}},
     ),
 }
 

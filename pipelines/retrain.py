@@ -24,6 +24,7 @@ def retrain_pipeline(
     featurize_options: dict = {},  # noqa: B006
     train_options: dict = {},  # noqa: B006
     evaluate_options: dict = {},  # noqa: B006
+    register_options: dict = {},  # noqa: B006
 ) -> None:
     """Train a model on its data set and on what it was served with; serve it if it beats the one in use.
 
@@ -40,6 +41,7 @@ def retrain_pipeline(
         featurize_options: JSON; python -m operations featurize --help lists the options.
         train_options: JSON; python -m operations train --help lists the options.
         evaluate_options: JSON; python -m operations evaluate --help lists the options.
+        register_options: JSON; python -m operations register --help lists the options.
     """
     options = {
         "prepare": prepare_options,
@@ -47,6 +49,7 @@ def retrain_pipeline(
         "featurize": featurize_options,
         "train": train_options,
         "evaluate": evaluate_options,
+        "register": register_options,
     }
     given = tables_of(dataset, data, options)
     served = harvest(tables=given, log=log, workspace=workspace, options=harvest_options).set_caching_options(False)

@@ -67,6 +67,8 @@ MANY_PARAMETERS = {
     "components/prepare.py: prepare",
     # Options of a pipeline and of its steps.
     "pipelines/retrain.py: retrain_pipeline",
+    "pipelines/train.py: train_pipeline",
+    "pipelines/vouchers.py: vouchers_pipeline",
 }
 
 
@@ -111,6 +113,7 @@ def test_the_feature_repository_is_pure_feast() -> None:
         ("import operations.__main__", ["typer", "rich", "pandas", "torch"]),
         # What the images of the services leave out.
         ("import serving.resolve, serving.client.check", ["torch", "pandera", "ray", "kfp", "sklearn", "scipy"]),
+        ("import serving.stream.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),
         ("import serving.ledger.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),
     ],
 )

@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from operations.common.ledger_tokens import reading_token
+from shadowprice.calls import fetch
 from shadowprice.campaign import Campaign, PlaceLimit, place_limits
 from shadowprice.errors import Unavailable
 from shadowprice.limits import Cap, GroupBudget
 from shadowprice.limits.usage import Usage
-from shadowprice.pacing.spend import CapUse, fetch, hours_counted
+from shadowprice.pacing.spend import CapUse, hours_counted
 
 SAMPLE_ROWS = 4000
 """Newest requests that a state names, at most; those of the past are known to the solve."""

@@ -27,6 +27,8 @@ VERSIONS = "models"
 SERVED_MODELS = "models.jsonl"
 """Models in the order in which they became the newest, with the user who registered each
 (:mod:`operations.common.journal`)."""
+PUBLISHED = "published.jsonl"
+"""Versions in a model registry, with the labels that name them, likewise."""
 CANARY_LOG = "canary-log.jsonl"
 """Steps of all canaries, likewise."""
 POPULATION = "population"

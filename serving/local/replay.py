@@ -18,6 +18,7 @@ from operations.publish import add
 from operations.solve import Solver
 from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
 from serving.local.launch import Services
+from shadowprice.calls import fetch
 from shadowprice.campaign import Side
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.history import Traffic
@@ -25,7 +26,7 @@ from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
-from shadowprice.pacing.spend import SpendSource, fetch
+from shadowprice.pacing.spend import SpendSource
 
 SOURCE = "replay"
 ATTEMPTS = 5

@@ -7,9 +7,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
+from typing import Any
 
 from prometheus_client import REGISTRY
 
@@ -51,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         tokens = Tokens.of(config.token_file)
         check_exposed(config.host, tokens)
-        served = [_Served.of(config, workspace) for workspace in config.workspaces()]
+        kinds = _kinds(config)
+        served = [_Served.of(config, workspace, kinds) for workspace in config.workspaces()]
         if len(served) == 1:
             (only,) = served
             check_models(only.workspace.model_dir, only.campaign, PriceStore(only.workspace.prices_dir))
@@ -63,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
             seconds=config.request_seconds,
             name=config.model_name,
+            around=kinds.around,
         )
         for entry in served:
             Thread(target=_warm_up, args=(config, entry), name=f"warm-up {entry.campaign.name}", daemon=True).start()
@@ -72,6 +76,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Classes of the parts, and what is put around the application; those of traces where they are on."""
+
+    model: type[CampaignModel] = CampaignModel
+    predictor: type[Predictor] = Predictor
+    metrics: Callable[[Campaign], PredictorMetrics] = PredictorMetrics
+    around: Callable[[Any], Any] | None = None
+
+
+def _kinds(config: Config) -> _Kinds:
+    if config.traces == "off":
+        return _Kinds()
+    from serving.predictor import tracing
+
+    metrics = partial(tracing.TracedMetrics, provider=tracing.open_provider())
+    return _Kinds(tracing.TracedModel, tracing.TracedPredictor, metrics, tracing.TracedApplication)
 
 
 @dataclass(frozen=True)
@@ -85,16 +108,17 @@ class _Served:
     ledger: Authorizer
     model: CampaignModel
     metrics: PredictorMetrics
+    kinds: _Kinds
 
     @classmethod
-    def of(cls, config: Config, workspace: Workspace) -> _Served:
+    def of(cls, config: Config, workspace: Workspace, kinds: _Kinds) -> _Served:
         campaign = read_campaign(workspace.campaign_file)
         groups = read_groups(campaign, workspace.campaign_file)
         attributes = read_columns(campaign, workspace.campaign_file)
         ledger = Authorizer(config.ledger_url, campaign.name, ledger_tokens(os.environ))
-        model = CampaignModel(campaign.name, config.max_instances)
+        model = kinds.model(campaign.name, config.max_instances)
         # Here and not in the threads, which would make the same families at once.
-        return cls(workspace, campaign, groups, attributes, ledger, model, PredictorMetrics(campaign))
+        return cls(workspace, campaign, groups, attributes, ledger, model, kinds.metrics(campaign), kinds)
 
 
 def _warm_up(config: Config, served: _Served) -> None:
@@ -123,7 +147,7 @@ def _warm_up(config: Config, served: _Served) -> None:
         poll_seconds=config.poll_seconds,
         workspace=workspace.model_dir.parent,
     )
-    predictor = Predictor(
+    predictor = served.kinds.predictor(
         campaign=campaign,
         source=watcher,
         ledger=ledger,

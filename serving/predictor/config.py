@@ -58,6 +58,9 @@ class Config(Settings, program="serving.predictor"):
     window: Literal["on", "off"] = setting(
         "on: no incentive outside the campaign's window; off: decide at any time, to replay a past campaign", "on"
     )
+    traces: Literal["off", "on"] = setting(
+        "on: OpenTelemetry traces of decisions, to where the variables OTEL_… say; off: no code of it runs", "off"
+    )
     token_file: Path | None = setting("file with the bearer tokens callers must present; empty: none is needed", None)
     calls_per_second: float = setting("most calls of each caller; 0: no limit", 0.0)
     amount_per_hour: float = setting("minor units authorized for each caller at most; 0: no limit", 0.0)

@@ -109,7 +109,8 @@ def fit_bundle(
         # As on the page of evidence every row counts: the means by level need no held-out rows.
         data = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
     spec = recipe_of(how.recipe, data)
-    config = configured(spec, replace(config, stamp=" ".join([how.recipe, how.loss, data.digest()])))
+    digest = data.digest()
+    config = configured(spec, replace(config, stamp=" ".join([how.recipe, how.loss, digest])))
     steps = not isinstance(spec, Separate) or any(model_class(name).by_gradient for name in spec.models.values())
     with (
         ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device),
@@ -130,6 +131,7 @@ def fit_bundle(
             metrics=figures,
             label_rates=rates,
             amounts=amounts,
+            data_sha256=digest,
         )
     return version, result
 

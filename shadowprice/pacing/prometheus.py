@@ -7,9 +7,9 @@ import re
 import urllib.parse
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from shadowprice.calls import fetch, read_line
 from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.pacing.spend import (
     LABEL,
@@ -19,7 +19,6 @@ from shadowprice.pacing.spend import (
     REQUESTS,
     SPEND,
     SpendReport,
-    fetch,
     report_of,
 )
 
@@ -95,10 +94,7 @@ class PrometheusSpend:
     def _query(self, query: str, at: float | None = None) -> list[dict[str, Any]]:
         parameters = {"query": query} | ({} if at is None else {"time": repr(at)})
         url = f"{self.base_url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode(parameters)}"
-        try:
-            token = Path(self.token_file).read_text().strip() if self.token_file else ""
-        except OSError as error:
-            raise InvalidInput(f"cannot be read: {error}", field="prometheus_token_file") from error
+        token = read_line(self.token_file, "prometheus_token_file")
         body = fetch(url, self.timeout, token=token, ca_file=self.ca_file)
         try:
             answer = json.loads(body)

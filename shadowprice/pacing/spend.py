@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import ssl
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
+from shadowprice.calls import fetch
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import Unavailable
 from shadowprice.groups import hashes
@@ -188,24 +187,6 @@ class MetricsSpend:
 def _larger(one: float, other: float) -> float:
     """The larger of two; what is not a number stays, so that it is refused."""
     return one if math.isnan(one) or one > other else other
-
-
-def fetch(url: str, timeout: float, *, token: str = "", ca_file: str = "") -> bytes:
-    """Body of a page, read with a bearer token where one is given, or :class:`Unavailable` naming the page.
-
-    ``ca_file`` has the certificates of the trusted authorities, in place of the system's.
-    """
-    if not url.startswith(("http://", "https://")):
-        raise Unavailable(f"{url}: must be an http or https address")
-    try:
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        request, context = urllib.request.Request(url, headers=headers), None
-        if ca_file:
-            context = ssl.create_default_context(cafile=ca_file)
-        with urllib.request.urlopen(request, timeout=timeout, context=context) as response:
-            return bytes(response.read())
-    except OSError as error:
-        raise Unavailable(f"{url}: does not answer: {error}") from error
 
 
 def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_at: datetime) -> SpendReport:

@@ -168,8 +168,9 @@ def test_secrets_are_named_and_never_written(case: Path) -> None:
             plain = {"SHADOWPRICE_LEDGER_REDIS_DURABILITY", "SHADOWPRICE_LEDGER_REDIS_REPLICAS"}
             named = [e for e in environment if re.search("REDIS|PASSWORD|TOKEN", e["name"]) and e["name"] not in plain]
             assert all("secretKeyRef" in e.get("valueFrom", {}) or e.get("value") in files for e in named)
-            # A file that no setting names is one too many.
-            assert files <= {e.get("value") for e in environment}
+            # A file that no setting and no option names is one too many.
+            options = {word.partition("=")[2] for word in container.get("args", [])}
+            assert files <= {e.get("value") for e in environment} | options
 
 
 def test_one_sentence_names_all_values_that_are_missing(helm: str) -> None:

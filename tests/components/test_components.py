@@ -35,10 +35,12 @@ VALUES: dict[Any, Any] = {
 }
 GIVEN = {"workspace": "/workspace", "ray_job": "spring-ray-job", "dataset": "world"}
 WEIGHTING = {"weighting": "known"}
-LATER = {"harvest", "featurize", "train", "evaluate", "solve"}
+LATER = {"harvest", "featurize", "train", "evaluate", "solve", "register"}
 """Parameters of prepare with the options of later steps."""
 INPUTS = {"workspace", "dataset", "data", "log"}
-SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("register", "serve")}
+SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("register", "serve")} | {
+    (job, "pipeline_run") for job in ("register", "promote")
+}
 """Options that a pipeline or another job sets, and no user of the pipeline."""
 UNUSED: dict[str, dict[str, Any]] = {"offpolicy": {"arm": "", "price": -1.0, "budget": -1}}
 """Options of which a job takes exactly one: those that are not given."""

@@ -194,6 +194,30 @@ subPath: {{ . | quote }}
 {{- end }}
 {{- end }}
 
+{{/* Token and certificate for a service outside of the release, from a secret; call with (dict "name" "prometheus" "of" .Values.resolve.prometheus). */}}
+{{- define "shadowprice.peerVolume" -}}
+{{- with .of.existingSecret }}
+- name: {{ $.name }}
+  secret:
+    secretName: {{ . }}
+    # Read by the pod's group alone: 0440.
+    defaultMode: 288
+    items:
+      {{- with $.of.tokenKey }}
+      - {key: {{ . | quote }}, path: token}
+      {{- end }}
+      {{- with $.of.caKey }}
+      - {key: {{ . | quote }}, path: ca.crt}
+      {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "shadowprice.peerMount" -}}
+{{- if .of.existingSecret }}
+- {name: {{ .name }}, mountPath: /etc/shadowprice/{{ .name }}, readOnly: true}
+{{- end }}
+{{- end }}
+
 {{- define "shadowprice.tokenMount" -}}
 - {name: token, mountPath: /etc/shadowprice/auth, readOnly: true}
 {{- end }}

@@ -29,20 +29,3 @@ campaign={{ .campaign | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
-
-{{- define "shadowprice.prometheusVolume" -}}
-{{- with .prometheus.existingSecret }}
-- name: prometheus
-  secret:
-    secretName: {{ . }}
-    # Read by the pod's group alone: 0440.
-    defaultMode: 288
-    items:
-      {{- with $.prometheus.tokenKey }}
-      - {key: {{ . | quote }}, path: token}
-      {{- end }}
-      {{- with $.prometheus.caKey }}
-      - {key: {{ . | quote }}, path: ca.crt}
-      {{- end }}
-{{- end }}
-{{- end }}

@@ -8,7 +8,7 @@ written here, ahead of KServe's application with its data plane and health endpo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -81,10 +81,18 @@ class ContractServer(RESTServer):  # type: ignore[misc]
     access     check of every request before its body is read
     admission  bound of the bytes of all bodies
     seconds    for a body to arrive, and for an answer
+    around     returns an application around that of all requests; None for none
     """
 
     def __init__(
-        self, *arguments: Any, host: str, access: Access, admission: Admission, seconds: float, **options: Any
+        self,
+        *arguments: Any,
+        host: str,
+        access: Access,
+        admission: Admission,
+        seconds: float,
+        around: Callable[[Any], Any] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         # In place of KServe's server, whose connections are not bounded.
@@ -94,6 +102,7 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         self._access = access
         self._admission = admission
         self._seconds = seconds
+        self._around = around
 
     @property
     def beat(self) -> float:
@@ -151,7 +160,8 @@ class ContractServer(RESTServer):  # type: ignore[misc]
             handlers[f"/v1/models/{name}:explain"] = partial(explain_v1, model)
             handlers[f"/v2/models/{name}/infer"] = partial(infer_v2, model, self._access)
         application = import_from_string(self.config.app)
-        self.config.app = RequestHandler(application, handlers, self._access, self._seconds, self._admission)
+        handler = RequestHandler(application, handlers, self._access, self._seconds, self._admission)
+        self.config.app = handler if self._around is None else self._around(handler)
 
     def _add_exception_handlers(self, app: FastAPI) -> None:
         app.add_exception_handler(ModelNotFound, model_not_found_handler)
@@ -225,6 +235,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
     grpc_port  None: no gRPC
     access     check of every call
     name       further name of the first model: KServe's graphs and clients call it as its InferenceService is called
+    around     returns an application around that of all HTTP requests; None for none
     """
 
     def __init__(
@@ -237,6 +248,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         access: Access | None = None,
         seconds: float = REQUEST_SECONDS,
         name: str = "",
+        around: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
         for model in models:
@@ -255,6 +267,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
             access=access,
             admission=admission,
             seconds=seconds,
+            around=around,
         )
         self._grpc = None
         if grpc_port is not None:

@@ -8,7 +8,7 @@ of the same rows (:mod:`shadowprice.pacing.decision_log.compaction`), so the seg
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +45,8 @@ ADDED = {
     if column.earlier is not REQUIRED
 }
 """Columns that a segment from before its field existed may lack, and their values there."""
+ATTEMPTS = 5
+"""Number of listings of the folder to find a segment that was replaced meanwhile."""
 _NAME = re.compile(r"(decisions|outcomes|corrections)-(\d{12})-(\d{12})\.parquet")
 
 
@@ -91,3 +93,28 @@ def read_segment(segment: Segment, kind: RowKind, names: Sequence[str] | None = 
         place = table.schema.get_field_index(name)
         table = table.set_column(place, table.schema.field(place), pc.fill_null(table[name], ADDED[name]))
     return table
+
+
+def tables_after(folder: Path, kind: RowKind, read: int, names: Sequence[str] | None = None) -> Iterator[Any]:
+    """Yield the rows after number ``read`` in order, a table for each segment, each row once.
+
+    Raises:
+        InvalidTable: a segment is missing between others, is damaged, or holds other rows than its name states.
+    """
+    attempts = ATTEMPTS
+    while True:
+        try:
+            for segment in segments(folder, kind):
+                if segment.first > read + 1:
+                    missing = f"rows {read + 1} to {segment.first - 1} are in no segment"
+                    raise InvalidTable(missing, field=f"{folder}/{kind}")
+                if segment.last > read:
+                    table = read_segment(segment, kind, names).slice(read + 1 - segment.first)
+                    read, attempts = segment.last, ATTEMPTS
+                    yield table
+            return
+        except (FileNotFoundError, InvalidTable) as error:
+            # A listing of the folder is not of one moment: a hole may be a segment that is being replaced.
+            attempts -= 1
+            if not attempts:
+                raise InvalidTable(str(error)) from error

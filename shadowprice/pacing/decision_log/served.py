@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable, NotFound
-from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, read_segment, segments
+from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, tables_after
 
 FLAG: Final = "boolean"
 WHOLE: Final = "Int64"
@@ -35,8 +35,6 @@ TIMES: Final[Mapping[RowKind, str]] = {"decisions": "decided_at", "outcomes": "r
 """Columns with the time of the newest record of a log."""
 STATE: Final = ("response", "cost", "observed_at", "recorded_at", "misdated")
 """Columns of an outcome that a correction replaces."""
-ATTEMPTS = 5
-"""Number of listings of the folder to find a segment that was replaced meanwhile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,7 @@ def read_log(
             frames[kind] = schema.empty_table().to_pandas()
             continue
         names = schema.names if columns is None else list(dict.fromkeys((*KEYS[kind], *columns[kind])))
-        tables = _tables(place, kind, skipped.get(kind, 0), names)
+        tables = tables_after(place, kind, skipped.get(kind, 0), names)
         if where is not None:
             tables = _chosen(tables, rows, TIMES.get(kind), times)
         whole = pa.concat_tables([pa.schema(schema.field(name) for name in names).empty_table(), *tables])
@@ -131,7 +129,7 @@ def read_parts(folder: str | Path) -> Iterator[ServedLog]:
         raise NotFound(f"there is no decision log in {place}")
     empty = {kind: schema.empty_table().to_pandas() for kind, schema in SCHEMAS.items()}
     for kind in SCHEMAS:
-        for table in _tables(place, kind, 0):
+        for table in tables_after(place, kind, 0):
             yield ServedLog(**(empty | {kind: table.to_pandas()}))
 
 
@@ -213,24 +211,3 @@ def _once(frame: pd.DataFrame, kind: RowKind) -> pd.DataFrame:
     again = frame.duplicated(list(KEYS[kind]))
     # Nearly always there is none, and leaving rows out copies all others.
     return frame[~again].reset_index(drop=True) if again.any() else frame
-
-
-def _tables(folder: Path, kind: RowKind, read: int, names: Sequence[str] | None = None) -> Iterator[Any]:
-    """The rows after number ``read`` in order, a table for each segment."""
-    attempts = ATTEMPTS
-    while True:
-        try:
-            for segment in segments(folder, kind):
-                if segment.first > read + 1:
-                    missing = f"rows {read + 1} to {segment.first - 1} are in no segment"
-                    raise InvalidTable(missing, field=f"{folder}/{kind}")
-                if segment.last > read:
-                    table = read_segment(segment, kind, names).slice(read + 1 - segment.first)
-                    read, attempts = segment.last, ATTEMPTS
-                    yield table
-            return
-        except (FileNotFoundError, InvalidTable) as error:
-            # A listing of the folder is not of one moment: a hole may be a segment that is being replaced.
-            attempts -= 1
-            if not attempts:
-                raise InvalidTable(str(error)) from error

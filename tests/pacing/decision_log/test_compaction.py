@@ -140,7 +140,7 @@ def test_a_reader_that_is_overtaken_by_a_merge_finds_every_row(tmp_path, monkeyp
         pass
     answers = iter([listed])
     monkeypatch.setattr(
-        "shadowprice.pacing.decision_log.served.segments",
+        "shadowprice.pacing.decision_log.segments.segments",
         lambda folder, kind: next(answers, None) or segments(folder, kind) if kind == "outcomes" else [],
     )
     assert costs(tmp_path) == [1, 2, 3, 4, 5]
