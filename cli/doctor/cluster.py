@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -39,8 +39,7 @@ def release(target: Target) -> Findings:
     checks: Mapping[str, Callable[[], Findings]] = {
         "release": lambda: _there(cluster),
         "mesh": lambda: _mesh(cluster, space),
-        "queue": lambda: _queue(cluster),
-        "kuberay": lambda: _kuberay(cluster),
+        "jobs": lambda: _jobs(cluster),
         "monitoring": lambda: _monitoring(cluster),
     }
     for name, check in checks.items():
@@ -71,9 +70,18 @@ def _mesh(cluster: Kubectl, space: Object) -> Findings:
         yield Finding("mesh", fault, f"set networkPolicy.mesh to {found}")
 
 
-def _queue(cluster: Kubectl) -> Findings:
+def _jobs(cluster: Kubectl) -> Findings:
+    """Check what the jobs of a release need: a queue that is there, and a KubeRay that keeps tokens."""
+    own = cluster.objects("cronjobs.batch,configmaps")
+    # Steps fill in a template, which a ConfigMap has.
+    templates = [yaml.safe_load(each["data"][TEMPLATE_KEY]) for each in own if TEMPLATE_KEY in each.get("data", {})]
+    ray = [*cluster.objects("rayjobs.ray.io,rayclusters.ray.io"), *templates]
+    yield from _queue(cluster, [*own, *ray])
+    yield from _kuberay(cluster, ray)
+
+
+def _queue(cluster: Kubectl, jobs: Sequence[Object]) -> Findings:
     """Report queues in which jobs of the release would wait for ever."""
-    jobs = [*cluster.objects("cronjobs.batch"), *_ray(cluster)]
     asked = {queue for each in jobs for queue in _values(each, QUEUE)}
     queues = cluster.objects("localqueues.kueue.x-k8s.io", selector="") if asked else ()
     for queue in sorted(asked - {each["metadata"]["name"] for each in queues}):
@@ -81,16 +89,9 @@ def _queue(cluster: Kubectl) -> Findings:
         yield Finding("queue", fault, "make the queue, or set kueue.queue to one that is there")
 
 
-def _ray(cluster: Kubectl) -> list[Object]:
-    """Return the objects of KubeRay that a release has, and its template of those that steps make."""
-    templates = [each.get("data", {}).get(TEMPLATE_KEY) for each in cluster.objects("configmaps")]
-    made = [*cluster.objects("rayjobs.ray.io"), *cluster.objects("rayclusters.ray.io")]
-    return made + [yaml.safe_load(text) for text in templates if text]
-
-
-def _kuberay(cluster: Kubectl) -> Findings:
+def _kuberay(cluster: Kubectl, ray: Sequence[Object]) -> Findings:
     """Report a KubeRay that drops the token of the release's Ray clusters."""
-    modes = [next((auth["mode"] for auth in _values(each, "authOptions")), "dropped") for each in _ray(cluster)]
+    modes = [next((auth["mode"] for auth in _values(each, "authOptions")), "dropped") for each in ray]
     if set(modes) <= {"disabled"}:
         return
     oldest = ".".join(map(str, OLDEST_KUBERAY))
