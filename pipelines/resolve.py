@@ -17,7 +17,7 @@ def price(
     measured = measure(workspace=workspace, options=measure_options or {}).set_caching_options(False)
     if after is not None:
         measured.after(after)
-    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
+    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True, prometheus=True)
     solved = solve(state=measured.outputs["state"], workspace=workspace, options=solve_options or {}, ray_job=ray_job)
     solved.set_caching_options(False)
     placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
