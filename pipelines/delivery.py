@@ -40,7 +40,12 @@ def delivery_pipeline(
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(
-        dataset=dataset, data=data, options=prepare_options, train=train_options, evaluate=evaluate_options
+        dataset=dataset,
+        data=data,
+        workspace=workspace,
+        options=prepare_options,
+        train=train_options,
+        evaluate=evaluate_options,
     )
     placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]

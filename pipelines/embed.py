@@ -27,8 +27,8 @@ def embed_pipeline(
         data: folder of the files.
         prepare_options: JSON; python -m operations prepare --help lists the options.
     """
-    prepared = prepare(dataset=dataset, data=data, options=prepare_options).set_caching_options(False)
-    placed(prepared, cpu="1", memory="8Gi", minutes=60)
+    prepared = prepare(dataset=dataset, data=data, workspace=workspace, options=prepare_options)
+    placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     featurized = featurize(tables=prepared.outputs["tables"], workspace=workspace, keep_campaign=True)
     featurized.set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)

@@ -46,6 +46,7 @@ def retrain_pipeline(
     prepared = prepare(
         dataset=dataset,
         data=data,
+        workspace=workspace,
         options=prepare_options,
         harvest=harvest_options,
         featurize=featurize_options,

@@ -39,6 +39,7 @@ def train_pipeline(
     prepared = prepare(
         dataset=dataset,
         data=data,
+        workspace=workspace,
         options=prepare_options,
         featurize=featurize_options,
         train=train_options,

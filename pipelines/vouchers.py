@@ -41,6 +41,7 @@ def vouchers_pipeline(
     prepared = prepare(
         dataset=dataset,
         data=data,
+        workspace=workspace,
         options=prepare_options,
         featurize=featurize_options,
         train=train_options,
