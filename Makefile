@@ -32,6 +32,8 @@ PLAIN_HTTP ?=
 BASE ?=
 BUILDER ?=
 BEFORE ?=
+NAMESPACE ?=
+RELEASE ?=
 KEY ?=
 ADVISORIES ?=
 READER ?=
@@ -73,6 +75,25 @@ test: install ## The tests of every room but the whole runs [TESTS=path WORKERS=
 .PHONY: test-fast
 test-fast: install ## Short tests that start no service and no other program [TESTS=path] [WORKERS=3]
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fast -n $(WORKERS) --dist loadfile $(or $(TESTS),tests)
+
+# Every resolution is made anew: an output that is there would be kept to. Pins as constraints let a CPU build of torch
+# stand for its version.
+define test_with
+	@command -v $(PYTHON) >/dev/null || { echo "make $@: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
+	test -x build/$(1)/bin/uv || { $(PYTHON) -m venv build/$(1) && build/$(1)/bin/python -m pip install --quiet --disable-pip-version-check uv; }
+	build/$(1)/bin/uv pip compile pyproject.toml --extra dev --python build/$(1)/bin/python --resolution $(2) \
+		--upgrade --no-header --no-annotate --quiet --output-file build/$(1).txt
+	build/$(1)/bin/uv pip install --no-progress --python build/$(1)/bin/python --constraint build/$(1).txt --editable '.[dev]'
+	OMP_NUM_THREADS=1 build/$(1)/bin/python -m pytest -m fast -n $(WORKERS) --dist loadfile $(or $(TESTS),tests)
+endef
+
+.PHONY: test-oldest
+test-oldest: ## test-fast with the oldest versions that pyproject.toml admits, in build/oldest [TESTS=path WORKERS=3]
+	$(call test_with,oldest,lowest-direct)
+
+.PHONY: test-newest
+test-newest: ## test-fast with the newest versions that pyproject.toml admits, in build/newest [TESTS=path WORKERS=3]
+	$(call test_with,newest,highest)
 
 .PHONY: test-runs
 test-runs: install ## Whole runs: pipelines, quickstarts, training on Ray, killed steps, tutorials [WORKERS=3]
@@ -132,9 +153,9 @@ chart: install ## Lint and render the chart with both generations of Helm, and c
 	$(BIN)/python -m pytest tests/chart
 
 .PHONY: test-cluster
-test-cluster: install ## Install, upgrade and check the chart on an API server [KUBECONFIG=file BEFORE=tag]
+test-cluster: install ## Check the chart on an API server, and a release with its operators [KUBECONFIG=file BEFORE=tag NAMESPACE=growth RELEASE=spring]
 	@test -n '$(KUBECONFIG)' || { echo "make test-cluster: say which API server: KUBECONFIG=file"; exit 1; }
-	BEFORE='$(BEFORE)' SHADOWPRICE_TEST_CLUSTER='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest tests/cluster
+	BEFORE='$(BEFORE)' NAMESPACE='$(NAMESPACE)' RELEASE='$(RELEASE)' SHADOWPRICE_TEST_CLUSTER='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest tests/cluster
 
 .PHONY: images
 images: ## Container images and their lists of parts (build/*.cdx.json), with buildah or docker [ROLES="serving ledger pipeline" BASE=image BUILDER=image]

@@ -11,6 +11,7 @@ def prepare(
     tables: Output[Dataset],
     dataset: str,
     data: str,
+    workspace: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     harvest: dict = {},  # noqa: B006
     featurize: dict = {},  # noqa: B006
@@ -19,7 +20,7 @@ def prepare(
     solve: dict = {},  # noqa: B006
     register: dict = {},  # noqa: B006
 ) -> None:
-    """Run a :class:`operations.prepare.PrepareJob`, after a check of the options of later steps."""
+    """Run a :class:`operations.prepare.PrepareJob`, after a check of the workspace and the options of later steps."""
     arguments = dict(locals())
     from components.run import run_component
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -20,7 +21,8 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
         name: of the job.
         arguments: by field; an artifact stands for its path. ``metrics`` is the artifact of the figures, and
             ``ray_job`` the ConfigMap with the RayJob to run in, empty for this container. ``options`` holds further
-            fields. A dictionary with the name of another job holds that job's options, which are only checked.
+            fields. A dictionary with the name of another job holds that job's options, which are only checked, as is a
+            ``workspace`` that the job itself does without.
         options_of: another job whose ``options`` these are; those that this job lacks are left out.
 
     Returns:
@@ -47,6 +49,8 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
         options = {option: value for option, value in options.items() if option in kind.option_names()}
     if twice := sorted(options.keys() & fields.keys()):
         raise InvalidInput("is set by the step itself", field=twice[0])
+    if "workspace" not in {field.name for field in dataclasses.fields(kind)}:
+        fields.pop("workspace", None)
     job = kind(**fields, **options)
     for field in job.outputs:
         artifact = arguments["metrics" if field == "figures" and metrics is not None else field]
@@ -63,6 +67,6 @@ def _check_writable(workspace: Path) -> None:
     if workspace.is_dir() and not os.access(workspace, os.W_OK):
         raise StorageFailed(
             f"{workspace} belongs to user {workspace.stat().st_uid}, and user {os.getuid()} of this step may not write "
-            "there; install the chart on this claim first, whose pods give it their group, or for storage without "
-            f"groups, such as NFS, run once as root: chown -R {os.getuid()} {workspace}"
+            "there; install the chart on this claim first, whose pods give it their group (fsGroup), or for storage "
+            f"without groups, such as NFS, run once as root: chown -R {os.getuid()} {workspace}"
         )

@@ -29,6 +29,7 @@ class Cluster:
     redis_key: str = named("its key; connection by default", "connection")
     token_secret: str = named("secret with the ledger's bearer token")
     token_key: str = named("its key; token by default", "token")
+    prometheus_secret: str = named("secret with the token and the certificate of Prometheus")
     pull_secrets: str = named("secrets for pulling the image, joined by commas")
 
     @classmethod

@@ -26,7 +26,7 @@ def embed_pipeline(
         data: folder of the files.
         prepare_options: JSON; python -m operations prepare --help lists the options.
     """
-    tables = tables_of(dataset, data, {"prepare": prepare_options})
+    tables = tables_of(dataset, data, workspace, {"prepare": prepare_options})
     training = training_of(tables, workspace, keep_campaign=True)
     embedded = embed(training=training, workspace=workspace).set_caching_options(False)
     placed(embedded, cpu="1", memory="8Gi", minutes=60, online_store=True)

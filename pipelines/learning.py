@@ -65,7 +65,7 @@ def first_pipeline(name: str, shown: Mapping[str, str], datasets: str, **told: b
             "evaluate": evaluate_options,
             "register": register_options,
         } | ({"solve": {}} if told.get("priced") else {})
-        tables = tables_of(dataset, data, options)
+        tables = tables_of(dataset, data, workspace, options)
         training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
         worth = told.get("tell_worth", False)
         learn(training, tables, workspace, options=options, ray_job=ray_job, tell_worth=worth)
@@ -74,14 +74,15 @@ def first_pipeline(name: str, shown: Mapping[str, str], datasets: str, **told: b
     return dsl.pipeline(pipeline, name=f"shadowprice-{name}", **shown)
 
 
-def tables_of(dataset: Any, data: Any, options: Mapping[str, Any]) -> Any:
+def tables_of(dataset: Any, data: Any, workspace: Any, options: Mapping[str, Any]) -> Any:
     """Add prepare to the pipeline that calls it, and return its tables.
 
     ``options`` are the parameters of its steps, by step; prepare checks those of the later ones.
     """
     later = {step: given for step, given in options.items() if step not in ("prepare", "solve")}
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    step = prepare(dataset=dataset, data=data, options=options["prepare"], **later).set_caching_options(False)
+    step = prepare(dataset=dataset, data=data, workspace=workspace, options=options["prepare"], **later)
+    step.set_caching_options(False)
     return placed(step, cpu="1", memory="8Gi", minutes=60).outputs["tables"]
 
 

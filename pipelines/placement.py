@@ -17,6 +17,7 @@ from pipelines.cluster import Cluster
 
 LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"
+PROMETHEUS_MOUNT = "/etc/shadowprice/prometheus"
 RETRIES = 2
 FIRST_WAIT = 30
 """Seconds before the second try; each further wait is twice the one before."""
@@ -51,6 +52,7 @@ def placed(
     retries: int = RETRIES,
     online_store: bool = False,
     ledger: bool = False,
+    prometheus: bool = False,
 ) -> PipelineTask:
     """The task with its requests, its deadline, its mounts and the secrets that it needs.
 
@@ -61,6 +63,7 @@ def placed(
         retries: after a failure; every step may run twice without harm.
         online_store: whether it opens the feature store, and so gets Redis's connection string.
         ledger: whether it asks the ledger, and so gets its token and the label that the chart's policy admits.
+        prometheus: whether it asks Prometheus, and so gets the files of its secret.
     """
     cluster = Cluster.from_environment()
     # The second task of a component has a number.
@@ -87,6 +90,8 @@ def placed(
         # A secret as a volume would be mounted whole, with the tokens of other roles.
         keys = {cluster.token_key: TOKEN_TEXT}
         kubernetes.use_secret_as_env(task, secret_name=cluster.token_secret, secret_key_to_env=keys)
+    if prometheus and cluster.prometheus_secret:
+        kubernetes.use_secret_as_volume(task, secret_name=cluster.prometheus_secret, mount_path=PROMETHEUS_MOUNT)
     if cluster.pull_secrets:
         kubernetes.set_image_pull_secrets(task, cluster.pull_secrets.split(","))
     return task

@@ -26,7 +26,7 @@ def price(
     measured = measure(workspace=workspace, options=measure_options or {}).set_caching_options(False)
     if after is not None:
         measured.after(after)
-    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
+    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True, prometheus=True)
     told = {} if tables is None else {"tables": tables}
     state, options = measured.outputs["state"], solve_options or {}
     solved = solve(state=state, workspace=workspace, options=options, ray_job=ray_job, **told)

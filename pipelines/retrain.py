@@ -51,7 +51,7 @@ def retrain_pipeline(
         "evaluate": evaluate_options,
         "register": register_options,
     }
-    given = tables_of(dataset, data, options)
+    given = tables_of(dataset, data, workspace, options)
     served = harvest(tables=given, log=log, workspace=workspace, options=harvest_options).set_caching_options(False)
     tables = placed(served, cpu="1", memory="8Gi", minutes=60).outputs["harvested"]
     training = training_of(tables, workspace, keep_campaign=True, options=featurize_options, ray_job=ray_job)

@@ -176,16 +176,35 @@ def test_the_version_that_is_claimed_is_the_one_that_is_tested() -> None:
         assert f"python:{major}.{minor}." in file.read_text()
 
 
-def test_numpy_resolves_to_the_minor_version_that_is_tested() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (asked,) = (each for each in map(Requirement, project["project"]["dependencies"]) if each.name == "numpy")
-    (tested,) = (
-        Version(line.partition("==")[2])
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if line.startswith("numpy==")
-    )
-    assert asked.specifier.contains(tested)
-    assert not asked.specifier.contains(f"{tested.major}.{tested.minor + 1}.0")
+def pinned() -> dict[str, str]:
+    """Versions that were tested together."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return {name: version for name, _, version in (line.partition("==") for line in lines) if version}
+
+
+def asked() -> list[Requirement]:
+    """What the project and its extras require."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = [each for needs in project["optional-dependencies"].values() for each in needs]
+    found = [*map(Requirement, [*project["dependencies"], *texts])]
+    return [each for each in found if each.name not in ("shadowprice", "atheris")]
+
+
+def test_what_was_tested_together_is_what_the_project_admits() -> None:
+    tested = pinned()
+    assert [str(each) for each in asked() if not each.specifier.contains(tested[each.name])] == []
+    # A package has one range, whichever extra asks for it.
+    ranges = {(each.name, each.specifier) for each in asked()}
+    assert len(ranges) == len({name for name, _ in ranges})
+    [numpy] = [each for each in asked() if each.name == "numpy"]
+    minor = Version(tested["numpy"])
+    assert not numpy.specifier.contains(f"{minor.major}.{minor.minor + 1}.0")
+
+
+def test_the_packages_of_kubeflow_pipelines_have_one_version() -> None:
+    family = ("kfp", "kfp-kubernetes", "kfp-pipeline-spec", "kfp-server-api")
+    [version] = {pinned()[name] for name in family}
+    assert {str(each.specifier) for each in asked() if each.name in family} == {f"=={version}"}
 
 
 def test_an_image_is_built_from_every_folder_of_the_wheel(site: Path) -> None:

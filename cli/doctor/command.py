@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.doctor import bounds, files, machine, pipelines, services, workspace
+from cli.doctor import bounds, cluster, files, machine, pipelines, services, workspace
 from cli.doctor.finding import Finding, Findings, Target
 from shadowprice.command.options import AsJson, application, main_of, options_of, takes
 
@@ -34,6 +34,7 @@ CHECKS: Sequence[Callable[[Target], Findings]] = (
     services.prometheus,
     services.redis,
     pipelines.backend,
+    cluster.release,
 )
 """All checks, in the order of the report."""
 
@@ -56,7 +57,7 @@ def examine(target: Target) -> list[Finding]:
 
 @takes(
     options_of(Target, "predictor_url", "ledger_url", "prometheus_url", "redis", "free_gb"),
-    options_of(Target, "pipelines_url", "pipelines_namespace"),
+    options_of(Target, "pipelines_url", "namespace"),
 )
 def doctor(
     place: Annotated[Path | None, typer.Argument(help="workspace, or mapping.yaml")] = None,

@@ -25,7 +25,7 @@ class Target:
     prometheus_url: str = option("", "address of Prometheus")
     redis: str = option("", "address of Redis, host:port")
     pipelines_url: str = option("", "address of the Kubeflow Pipelines API")
-    pipelines_namespace: str = option("", "namespace of the release, whose runs pipelines start")
+    namespace: str = option("", "namespace of a release, read by kubectl, and of its pipelines")
     token_file: Path | None = None
     ports: tuple[int, ...] = ()
     free_gb: float = option(1.0, "least free space of the disk")

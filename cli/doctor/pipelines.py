@@ -14,7 +14,7 @@ def backend(target: Target) -> Findings:
     from pipelines.client import connected
 
     try:
-        with connected(Connection(host=target.pipelines_url, namespace=target.pipelines_namespace)) as (
+        with connected(Connection(host=target.pipelines_url, namespace=target.namespace)) as (
             client,
             namespace,
         ):

@@ -100,7 +100,8 @@ class ApiServer:
             # Helm's record of a release, which is not the chart's.
             return 201, {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": found["name"]}}
         if method == "GET" and found["name"] is None:
-            return 200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}
+            items = [each for at, each in self.kept.items() if at.startswith(f"{found['plural']}/{found['space']}/")]
+            return 200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
         entry = yaml.safe_load(body) if method != "GET" else {}
         name, space = found["name"] or entry.get("metadata", {}).get("name"), found["space"]
         place = f"{found['plural']}/{space}/{name}"

@@ -125,6 +125,24 @@ def test_pipelines_in_a_namespace_that_cannot_run_them_are_refused_in_one_senten
     assert told(alone, f"resolve.kfp.host=http://ml-pipeline.{NAMESPACE}:8888") == ""
 
 
+def test_two_releases_of_one_campaign_whose_series_one_prometheus_would_mix_are_refused(
+    run: Run, server: ApiServer
+) -> None:
+    rules = {"groups": [{"rules": [{"expr": f'spend{{campaign="spring",namespace="{NAMESPACE}"}}'}]}]}
+    other = entry("PrometheusRule", "may", spec=rules) | {"apiVersion": "monitoring.coreos.com/v1"}
+    other["metadata"]["labels"] = {"app.kubernetes.io/instance": "may"}
+    server.keep(other, NAMESPACE)
+    assert (
+        "set monitoring.selectors.app_kubernetes_io_instance to spring, because release may of this namespace has "
+        "campaign spring too and one Prometheus would mix their series"
+    ) in run("--dry-run=server").stderr
+    for own in ("monitoring.selectors.app_kubernetes_io_instance=spring", "campaign=sprin", "checks.objects=false"):
+        assert run("--dry-run=server", "--set", own).returncode == 0
+    # Of one's own release, at an upgrade.
+    other["metadata"]["labels"] = {"app.kubernetes.io/instance": "spring"}
+    assert run("--dry-run=server").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "gone"),
     [

@@ -167,6 +167,12 @@ def test_a_price_that_nobody_solves_again_is_said() -> None:
     assert "grows stale" not in notes(values)
 
 
+def test_a_release_that_nothing_tells_from_others_on_a_prometheus_is_told_so() -> None:
+    values = values_of(CHART / "ci" / "minimal-values.yaml")
+    assert "mixes the series" not in notes(values)
+    assert "mixes the series" in notes(merged(values, "monitoring.selectors", {"namespace": None}))
+
+
 KINDS = {"deploy": "Deployment", "cronjob": "CronJob"}
 PROGRAMS = ("kubectl", "helm")
 TEXT = {str(page.relative_to(ROOT)): page.read_text() for page in pages()}

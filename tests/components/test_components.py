@@ -200,15 +200,18 @@ def test_the_figures_of_a_plan_are_those_that_kubeflow_shows(tmp_path: Path) -> 
     assert (tmp_path / "page").read_text().startswith("# Trial of campaign spring")
 
 
-def test_a_volume_that_belongs_to_root_is_refused_with_what_to_do() -> None:
+@pytest.mark.parametrize(
+    ("name", "given"), [("publish", {"price": SimpleNamespace(path="p")}), ("prepare", {"dataset": "none", "data": ""})]
+)
+def test_a_volume_that_belongs_to_root_is_refused_with_what_to_do(name: str, given: dict[str, Any]) -> None:
     # Others may not enter pytest's own folder.
     with TemporaryDirectory() as folder:
         volume = Path(folder)
         volume.chmod(0o555)
-        told = _told_another_user(volume)
+        told = _told_another_user(volume, name, given | {"workspace": folder})
         volume.chmod(0o755)
     assert f"{volume} belongs to user {os.getuid()}, and user" in told
-    assert "install the chart on this claim first" in told
+    assert "install the chart on this claim first, whose pods give it their group (fsGroup)" in told
     assert "chown -R" in told
 
 
@@ -223,15 +226,14 @@ def test_a_step_without_a_workspace_may_start_in_a_folder_of_another_user() -> N
     assert "Permission" not in told
 
 
-def _told_another_user(volume: Path, name: str = "publish", arguments: Mapping[str, Any] | None = None) -> str:
+def _told_another_user(volume: Path, name: str, arguments: Mapping[str, Any]) -> str:
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
             if os.getuid() == 0:
                 os.setuid(10001)
             os.chdir(volume)
-            own = {"price": SimpleNamespace(path="p"), "workspace": str(volume)}
-            component.run_component(name, own if arguments is None else arguments)
+            component.run_component(name, arguments)
         except Exception as error:
             os.write(writing, str(error).encode())
         finally:

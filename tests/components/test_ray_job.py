@@ -351,7 +351,8 @@ def test_a_killed_step_leaves_a_job_that_ends_with_its_pods_and_at_its_deadline(
     os.killpg(child.pid, signal.SIGKILL)
     assert child.wait(timeout=30) == -signal.SIGKILL
     [job] = cluster.jobs.values()
-    assert 590 <= job["spec"]["activeDeadlineSeconds"] <= 600
+    # A busy machine takes its time to start the step.
+    assert 540 <= job["spec"]["activeDeadlineSeconds"] <= 600
     [owner] = job["metadata"]["ownerReferences"]
     assert owner == {"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "uid-first"}
     # The second try joins the job, which its own pod then keeps.

@@ -14,6 +14,8 @@ from kfp_backend import Backend, serving
 from kfp_users import Users
 from rendering import CHART, merged, parse, render, values_of
 
+from pipelines.placement import PROMETHEUS_MOUNT
+
 HOOKS = {"spring-schedule": "post-install,post-upgrade,post-rollback", "spring-unschedule": "pre-delete"}
 KUBEFLOW = values_of(CHART / "ci" / "kubeflow-values.yaml")
 
@@ -64,6 +66,8 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
         "features.online.redis": {"existingSecret": "online", "key": "address"},
         "auth": {"existingSecret": "callers", "key": "bearer"},
         "watch": {"enabled": False},
+        "resolve.prometheusUrl": "https://prometheus",
+        "resolve.prometheus": {"existingSecret": "monitoring", "tokenKey": "bearer", "caKey": "authority"},
     }.items():
         values = merged(values, path, value)
     found = container(values)
@@ -90,7 +94,13 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
         assert (run["no_catchup"], int(run["max_concurrency"])) == (True, 1)
         assert run["runtime_config"]["parameters"] == {
             "workspace": "/workspace",
-            "measure_options": {"ledger_url": "http://spring-ledger.growth.svc:8081"},
+            "measure_options": {
+                "ledger_url": "http://spring-ledger.growth.svc:8081",
+                "prometheus_url": "https://prometheus",
+                "prometheus_labels": "namespace=growth",
+                "prometheus_token_file": f"{PROMETHEUS_MOUNT}/bearer",
+                "prometheus_ca_file": f"{PROMETHEUS_MOUNT}/authority",
+            },
             "ray_job": "spring-ray-job",
         }
     spec, platform = backend.packages[run["pipeline_version_reference"]["pipeline_version_id"]]
@@ -106,13 +116,18 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
         assert (secret["secretName"], secret["keyToEnv"][0]["secretKey"]) == ("online", "address")
     [secret] = steps["exec-measure"]["secretAsEnv"]
     assert (secret["secretName"], secret["keyToEnv"][0]["secretKey"]) == ("callers", "bearer")
+    # The key of a secret is the name of its file.
+    mounted = {name: step["secretAsVolume"] for name, step in steps.items() if "secretAsVolume" in step}
+    [[volume]] = mounted.values()
+    assert [*mounted] == ["exec-measure"]
+    assert (volume["secretName"], volume["mountPath"]) == ("monitoring", PROMETHEUS_MOUNT)
 
 
 @pytest.mark.parametrize(
     ("path", "value", "without"),
     [
         ("features.online.store", "sqlite", {"--redis-secret", "--redis-key"}),
-        ("campaign", "spring", {"--sub-path", "--pull-secrets"}),
+        ("campaign", "spring", {"--sub-path", "--pull-secrets", "--prometheus-secret"}),
     ],
 )
 def test_a_schedule_names_no_secret_that_the_release_has_not(path: str, value: str, without: set[str]) -> None:
@@ -140,6 +155,21 @@ def test_a_kubeflow_of_one_user_gets_no_token_and_its_release_is_in_its_namespac
     assert [each["name"] for each in pod["volumes"]] == ["scratch"]
 
 
-def test_hooks_delete_the_schedules_before_the_release_ends() -> None:
-    hooks = {name: job(KUBEFLOW, name)["metadata"]["annotations"]["helm.sh/hook"] for name in HOOKS}
-    assert hooks == HOOKS
+def test_hooks_delete_the_schedules_before_the_release_ends_and_go_themselves() -> None:
+    objects = render(KUBEFLOW)
+    release = {(each["kind"], each["metadata"]["name"]) for each in objects if not hooks_of(each)}
+    for name, when in HOOKS.items():
+        made = job(KUBEFLOW, name)
+        notes = made["metadata"]["annotations"]
+        # A finished hook may be read; the next one of its name takes its place. Helm keeps hooks when a release goes.
+        assert (notes["helm.sh/hook"], notes["helm.sh/hook-delete-policy"]) == (when, "before-hook-creation")
+        assert made["spec"]["ttlSecondsAfterFinished"] == 86_400
+        # Helm waits so long for a hook by default, and the release's own objects are there meanwhile.
+        assert made["spec"]["activeDeadlineSeconds"] < 300
+        assert ("ServiceAccount", made["spec"]["template"]["spec"]["serviceAccountName"]) in release
+    assert ("RoleBinding", "spring-pipelines") in release
+    assert {hooks_of(each) for each in objects} == {"", "test", *HOOKS.values()}
+
+
+def hooks_of(entry: dict[str, Any]) -> str:
+    return str(entry["metadata"].get("annotations", {}).get("helm.sh/hook", ""))

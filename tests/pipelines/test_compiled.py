@@ -110,6 +110,18 @@ def test_pipelines_and_steps_are_named_in_words(pipelines, name: str) -> None:
 
 
 @each_pipeline
+def test_the_first_step_learns_whether_the_workspace_can_be_written(pipelines, name: str) -> None:
+    given = {task: entry["inputs"]["parameters"] for task, entry in tasks(pipelines[name][0])}
+    assert "workspace" in given.get("prepare", given.get("measure", {}))
+
+
+@each_pipeline
+def test_no_step_stands_in_a_queue(pipelines, name: str) -> None:
+    """The quota of a step that waits for its RayJob could be what the job waits for."""
+    assert "kueue" not in str(pipelines[name])
+
+
+@each_pipeline
 def test_only_what_nothing_but_its_inputs_decides_is_cached(pipelines, name: str) -> None:
     found = {task for task, entry in tasks(pipelines[name][0]) if entry["cachingOptions"].get("enableCache")}
     assert found == CACHED.get(name, set())

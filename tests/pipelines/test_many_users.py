@@ -245,7 +245,7 @@ def test_doctor_names_no_credentials_no_namespace_and_the_wrong_one_in_a_sentenc
     token(tmp_path, "good")
 
     def found(host: str, namespace: str) -> list[str]:
-        return [each.sentence for each in backend_of(Target(pipelines_url=host, pipelines_namespace=namespace))]
+        return [each.sentence for each in backend_of(Target(pipelines_url=host, namespace=namespace))]
 
     with serving(users) as backend:
         [told] = found(backend.url, "growth")

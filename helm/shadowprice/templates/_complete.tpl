@@ -124,6 +124,20 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and $cluster .Values.monitoring.rules.enabled (include "shadowprice.serves" (dict "root" . "api" "monitoring.coreos.com/v1" "kind" "PrometheusRule")) -}}
+{{- $selectors := include "shadowprice.selectors" . | fromJson -}}
+{{- range (lookup "monitoring.coreos.com/v1" "PrometheusRule" $space "").items -}}
+{{- $other := dig "metadata" "labels" "app.kubernetes.io/instance" "" . -}}
+{{- $rules := toJson (default dict .spec) -}}
+{{- if and (ne $other $.Release.Name) (empty (omit $selectors "namespace")) -}}
+{{- range (empty $names | ternary (list $.Values.campaign) $names) -}}
+{{- if contains (printf "campaign=\\\"%s\\\"" .) $rules -}}
+{{- $faults = append $faults (printf "set monitoring.selectors.app_kubernetes_io_instance to %s, because release %s of this namespace has campaign %s too and one Prometheus would mix their series" $.Release.Name $other .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if $cluster -}}
 {{- $by := .Values.predictor.autoscaling.by -}}
 {{- if and (eq $by "keda") (include "shadowprice.scaler" (dict "root" $ "api" "autoscaling/v2" "kind" "HorizontalPodAutoscaler")) -}}
