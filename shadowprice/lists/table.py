@@ -46,13 +46,14 @@ request_id  of the decision in the ledger, by which its outcome is reported
 authorized  whether the ledger holds the decision; False for an account that is given nothing, and in a mere plan
 """
 
-FORMATS = (".parquet", ".csv")
+FORMATS = (".parquet", ".csv", "")
+"""Extensions of lists; a file without one, as a step of a pipeline writes it, is parquet."""
 
 
 def check_format(path: Path, field: str) -> None:
     """Raise :class:`InvalidInput` for a file that is neither parquet nor CSV by its extension."""
     if path.suffix not in FORMATS:
-        raise InvalidInput(f"must end in {' or '.join(FORMATS)}, got {str(path)!r}", field=field)
+        raise InvalidInput(f"must end in .parquet or .csv, got {str(path)!r}", field=field)
 
 
 @contextmanager
