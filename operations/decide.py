@@ -24,10 +24,12 @@ from shadowprice.documents import read_json
 from shadowprice.errors import Conflict, InvalidInput, NotCertified
 from shadowprice.files import lock_file, whole_file, write_whole
 from shadowprice.limits.coverage import SideRequests
-from shadowprice.lists.accounts import Listed, read_listed
+from shadowprice.lists.accounts import read_listed
 from shadowprice.lists.answered import answered, items_of
 from shadowprice.lists.rows import PLAN
-from shadowprice.lists.solve import AccountList, InHand, SideList
+from shadowprice.lists.money import InHand
+from shadowprice.lists.parts import SideList
+from shadowprice.lists.solve import AccountList
 from shadowprice.lists.summary import Origin, Summary
 from shadowprice.lists.table import SCHEMA, check_format, list_file
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, in_hand_of_budgets, remaining_budget
@@ -164,11 +166,10 @@ def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Orig
         # A second has one list; prices of the campaign's window have small numbers.
         record = accounts.solve(int(now.timestamp()), solver.model_version, executor)
     unknown = sum(int((~mine.known).sum()) for mine in sides.values())
-    return accounts, Origin(name=name, record=record, by_hold=accounts.by_hold, **_counts(listed), unknown=unknown), solver
-
-
-def _counts(listed: Listed) -> Mapping[str, int]:
-    return {"repeated": listed.repeated}
+    origin = Origin(
+        name=name, record=record, by_hold=accounts.by_hold, repeated=listed.repeated, unknown=unknown
+    )
+    return accounts, origin, solver
 
 
 def _in_hand(job: DecideJob, solver: Solver, sides: Mapping[str, SideList], now: datetime) -> InHand:

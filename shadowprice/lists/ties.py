@@ -35,8 +35,12 @@ class Tied:
         self.steps.append(charges[:, dear, rows] - charges[:, cheap, rows])
 
 
-def share_that_fits(share: float, room: NDArray[np.float64], tied: Tied) -> float:
+def share_that_fits(
+    share: float, room: NDArray[np.float64], tied: Tied
+) -> tuple[float, NDArray[np.float64]]:
     """Return the tie share nearest to ``share`` at which as many accounts take the dearer level as the money pays for.
+
+    The second value is what they then take of each priced budget, (K,).
 
     Args:
         share: that uses the money in expectation.
@@ -53,4 +57,4 @@ def share_that_fits(share: float, room: NDArray[np.float64], tied: Tied) -> floa
     # An account takes the dearer level where its number is below the share.
     least = np.nextafter(drawn[order[fits - 1]], 1.0) if fits else 0.0
     most = drawn[order[fits]] if fits < drawn.size else 1.0
-    return float(min(max(share, least), most))
+    return float(min(max(share, least), most)), paid[:, fits - 1] if fits else np.zeros_like(room)
