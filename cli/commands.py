@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Command] = {
     "whatif": Command("cli.whatif", "Ask what another budget or other terms bring", "all"),
     "portfolio": Command("cli.portfolio", "Divide one sum of money between campaigns", "all"),
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
+    "decide": Command("cli.decide", "Decide a list of accounts at once", "all"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),
     "account": Command("cli.account", "Export what is held about an account, or erase it", "all"),
     "pipelines": Command("pipelines.__main__", "List, compile, run, upload or schedule pipelines", "all"),

@@ -53,7 +53,7 @@ class DecideJob(Job):
     summary: Path | None = writes("Markdown page: offers, money, price, and who gets nothing and why", optional=True)
     figures: Path | None = writes("file of the same as numbers", optional=True)
     workspace: Path = required("folder with campaign, model and population")
-    list_name: str = option("", "name of the list, which has one decision for each account; empty: that of the file out")
+    list_name: str = option("", "name of the list, which has one decision for each account; empty: that of the file of accounts")
     ledger_url: str = option("", "address of the ledger; empty: the list is a plan, and nothing is authorized")
     budget: int = option(-1, "most minor units that the list may use; -1: all that is left")
     workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
@@ -72,7 +72,7 @@ def run(job: DecideJob) -> dict[str, float]:
         Unavailable: the ledger or the online store does not answer; run the job again.
     """
     check_format(job.out, "out")
-    name = job.list_name or job.out.stem
+    name = job.list_name or job.accounts.stem
     if not re.fullmatch(NAME, name):
         raise InvalidInput(NAME_RULE, field="list_name")
     if job.budget < -1:

@@ -29,6 +29,7 @@ PARAMETERS: Mapping[str, Parameters] = {
     ),
     "embed": Parameters(DATA, {"prepare": {}}),
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
+    "decide": Parameters(("workspace", "data", "ray_job"), {"decide": {}}),
     "delivery": Parameters((*DATA, "ray_job"), {"prepare": {}, "train": {"workers": 0}, "evaluate": {}}),
     "vouchers": Parameters(
         (*DATA, "ray_job"),

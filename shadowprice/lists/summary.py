@@ -96,6 +96,9 @@ class Summary:
         else:
             yield f"{int(sums['accounts'].sum()):,} accounts. **This is a plan: nothing is authorized.**"
         yield ""
+        at = f"{record.solved_at:%Y-%m-%d %H:%M} UTC"
+        yield f"Solved {at} by model {record.model_version}, price version {record.version}."
+        yield ""
         counted = "the most that the incentives can cost" if self.origin.by_hold else "expected cost"
         yield (
             f"Budget {campaign.budget.name}: {money(record.remaining)} in hand, {money(record.plan[-1])} planned, "
