@@ -91,7 +91,24 @@ class Asked:
         return request_ids(*self.prefix, self.eligible.requests.side, self.names)
 
     @property
-    def asked_ids(self) -> list[str]:
-        """M request ids."""
-        rows = self.eligible.rows
-        return self.ids if rows.size == len(self.names) else [self.ids[row] for row in rows.tolist()]
+    def asked_ids(self) -> Sequence[str]:
+        """M request ids, each made where it is read; all at once where some explore, as the rule reads those all."""
+        if self.treated.exploration.any():
+            _ = self.ids
+        return _Ids(self)
+
+
+class _Ids(Sequence[str]):
+    """Ids of the requests of a part that may be given some level: the rule reads those that tie or explore alone."""
+
+    def __init__(self, part: Asked) -> None:
+        self._part = part
+
+    def __len__(self) -> int:
+        return int(self._part.eligible.rows.size)
+
+    def __getitem__(self, at: Any) -> Any:
+        part, row = self._part, int(self._part.eligible.rows[at])
+        if "ids" in part.__dict__:
+            return part.ids[row]
+        return request_ids(*part.prefix, part.eligible.requests.side, [part.names[row]])[0]
