@@ -32,10 +32,13 @@ def decide(
     no_ledger: Annotated[bool, typer.Option("--no-ledger", help="write a plan: nothing is authorized")] = False,
     list_name: Annotated[
         str,
-        typer.Option("--list", help="name of the list, which has one decision for each account; that of ACCOUNTS where left out"),
+        typer.Option(
+            "--list", help="name of the list, which has one decision for each account; that of ACCOUNTS where left out"
+        ),
     ] = "",
     budget: Annotated[
-        str, typer.Option(help="most that the list may use, in the campaign's currency; all that is left where left out")
+        str,
+        typer.Option(help="most that the list may use, in the campaign's currency; all that is left where left out"),
     ] = "",
     summary: Annotated[Path | None, typer.Option(help="file that gets the summary as Markdown")] = None,
     workers: Annotated[int, typer.Option(help="Ray actors that hold the accounts; 0 solves in this process")] = 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +26,9 @@ from shadowprice.files import lock_file, whole_file, write_whole
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.lists.accounts import read_listed
 from shadowprice.lists.answered import answered, items_of
-from shadowprice.lists.rows import PLAN
 from shadowprice.lists.money import InHand
 from shadowprice.lists.parts import SideList
+from shadowprice.lists.rows import PLAN
 from shadowprice.lists.solve import AccountList
 from shadowprice.lists.summary import Origin, Summary
 from shadowprice.lists.table import SCHEMA, check_format, list_file
@@ -53,7 +53,9 @@ class DecideJob(Job):
     summary: Path | None = writes("Markdown page: offers, money, price, and who gets nothing and why", optional=True)
     figures: Path | None = writes("file of the same as numbers", optional=True)
     workspace: Path = required("folder with campaign, model and population")
-    list_name: str = option("", "name of the list, which has one decision for each account; empty: that of the file of accounts")
+    list_name: str = option(
+        "", "name of the list, which has one decision for each account; empty: that of the file of accounts"
+    )
     ledger_url: str = option("", "address of the ledger; empty: the list is a plan, and nothing is authorized")
     budget: int = option(-1, "most minor units that the list may use; -1: all that is left")
     workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
@@ -137,17 +139,17 @@ def _authorized(job: DecideJob, name: str, stage: Stages) -> Summary:
 def _answers(job: DecideJob, campaign: Campaign, record: PriceRecord, folder: Path) -> Iterator[pa.Table]:
     """Yield the parts of a list as the ledger answered them; one that is kept already is not asked again."""
     versions = {"model_version": record.model_version, "price_version": record.version}
-    with BulkAuthorizer(job.ledger_url, {"campaign": campaign.name, **versions}) as ledger:
-        with pq.ParquetFile(folder / PLANNED) as planned:
-            for number in range(planned.num_row_groups):
-                part = folder / f"part-{number:05}.parquet"
-                if not part.exists():
-                    _check_window(campaign)
-                    rows = planned.read_row_group(number)
-                    decisions = ledger.authorize(items_of(campaign, rows))
-                    with whole_file(part, durable=True) as draft:
-                        pq.write_table(answered(campaign, rows, decisions), draft)
-                yield pq.read_table(part)
+    message = {"campaign": campaign.name, **versions}
+    with BulkAuthorizer(job.ledger_url, message) as ledger, pq.ParquetFile(folder / PLANNED) as planned:
+        for number in range(planned.num_row_groups):
+            part = folder / f"part-{number:05}.parquet"
+            if not part.exists():
+                _check_window(campaign)
+                rows = planned.read_row_group(number)
+                decisions = ledger.authorize(items_of(campaign, rows))
+                with whole_file(part, durable=True) as draft:
+                    pq.write_table(answered(campaign, rows, decisions), draft)
+            yield pq.read_table(part)
 
 
 def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Origin, Solver]:
@@ -158,7 +160,7 @@ def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Orig
     listed = read_listed(job.accounts, list(campaign.sides))
     sides = {side: SideList(names, *solver.listed(side, names)) for side, names in listed.account_id.items()}
     coverage = solver.coverage(SideRequests(side, names.to_pylist()) for side, names in listed.account_id.items())
-    money = _in_hand(job, solver, sides, now)
+    money = _in_hand(job, solver, now)
     groups = read_groups(campaign, job.workspace)
     accounts = AccountList(campaign, coverage, name, sides, money, now, groups)
     stage("solve the price")
@@ -166,13 +168,11 @@ def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Orig
         # A second has one list; prices of the campaign's window have small numbers.
         record = accounts.solve(int(now.timestamp()), solver.model_version, executor)
     unknown = sum(int((~mine.known).sum()) for mine in sides.values())
-    origin = Origin(
-        name=name, record=record, by_hold=accounts.by_hold, repeated=listed.repeated, unknown=unknown
-    )
+    origin = Origin(name=name, record=record, by_hold=accounts.by_hold, repeated=listed.repeated, unknown=unknown)
     return accounts, origin, solver
 
 
-def _in_hand(job: DecideJob, solver: Solver, sides: Mapping[str, SideList], now: datetime) -> InHand:
+def _in_hand(job: DecideJob, solver: Solver, now: datetime) -> InHand:
     """Money that is neither spent nor held, by the ledger; all of it without one."""
     campaign = solver.campaign
     if not job.ledger_url:

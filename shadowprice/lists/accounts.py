@@ -51,19 +51,20 @@ def read_listed(path: Path, sides: Collection[Side]) -> Listed:
     """
     table = _read(path)
     account = next(name for name in ACCOUNT if name in table.schema.names)
-    names = _identifiers(table[account], f"{path}.{account}")
-    if not len(names):
+    if not len(table):
         raise InvalidInput("has no account; give one row for each", field=str(path))
+    names = _identifiers(table[account], f"{path}.{account}")
     if SIDE not in table.schema.names:
         if len(sides) > 1:
             raise InvalidInput(f"has no column {SIDE!r}; the campaign has the sides {sorted(sides)}", field=str(path))
-        of_side = {side: names for side in sides}
+        of_side = dict.fromkeys(sides, names)
     else:
         given = table[SIDE].cast(pa.string()).combine_chunks()
         known = pc.is_in(given, value_set=pa.array(sorted(sides), pa.string()))
         wrong = np.flatnonzero(~np.asarray(known))
         InvalidInput.refuse_rows(
-            ~np.asarray(known), f"must be one of {sorted(sides)}, not {given[wrong[0]].as_py()!r}" if wrong.size else "",
+            ~np.asarray(known),
+            f"must be one of {sorted(sides)}, not {given[wrong[0]].as_py()!r}" if wrong.size else "",
             field=f"{path}.{SIDE}",
         )
         of_side = {side: names.filter(pc.equal(given, side)) for side in sides}

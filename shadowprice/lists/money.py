@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Budget, Campaign
+from shadowprice.limits import GroupBudget
 from shadowprice.pacing.spend import CapUse
 
 
@@ -35,7 +36,7 @@ def counted_by_hold(campaign: Campaign) -> Campaign:
     stays as it is where a budget is a mean, which counts expected costs alone, or where there is a least return of
     them: the ledger then has the last word.
     """
-    budgets = (campaign.budget, *campaign.group_budgets)
+    budgets: tuple[Budget | GroupBudget, ...] = (campaign.budget, *campaign.group_budgets)
     if campaign.least_return or any(budget.form != "total" for budget in budgets):
         return campaign
     if all(terms.cost_basis == "on_grant" for terms in campaign.sides.values()):

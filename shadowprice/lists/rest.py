@@ -1,10 +1,10 @@
-"""The rest of the money, too little for the next account at the price: one or two others take a dearer level for it."""
+"""The rest of the money, too little for the next account at the price: one or two others change their level for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,12 @@ Levels = Mapping[Side, Mapping[int, int]]
 
 
 class _Steps(NamedTuple):
-    """Steps to a dearer level of some accounts.
+    """Steps of some accounts to another level.
 
     place  int64 (n,), of the account among those of its side; ``level`` that it would get
     taken  (K, n), what the step takes of each priced budget
     gain   (n,), value of the step
-    loss   (n,), score that it loses for each unit of the budget
+    loss   (n,), score that it loses for each unit of the budget that it takes or gives back
     """
 
     place: NDArray[np.int64]
@@ -36,13 +36,17 @@ class _Steps(NamedTuple):
     gain: NDArray[np.float64]
     loss: NDArray[np.float64]
 
-    def take(self, rows: Any) -> _Steps:
-        return _Steps(*(column[..., rows] for column in self))
+    def take(self, rows: NDArray[np.intp]) -> _Steps:
+        return _Steps._make(column[..., rows] for column in self)
+
+    @classmethod
+    def joined(cls, parts: Iterable[_Steps]) -> _Steps:
+        return cls._make(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True))
 
 
 @dataclass
 class Rest:
-    """Steps that the rest of the money pays for, the best :data:`MOST` of each side.
+    """Steps that lose least at the price, :data:`MOST` of each side.
 
     room   (K,), minor units left of each priced budget; infinite where it is no upper limit
     least  value that a minor unit of the main budget must bring
@@ -69,26 +73,25 @@ class Rest:
         taken = charges - np.stack([pick(charge, level) for charge in charges])[:, None]
         gain = choices.value - pick(choices.value, level)
         own = taken[self.of]
-        fits = (own > 0) & free & (gain >= self.least * taken[0])
-        fits &= (taken <= self.room[:, None, None]).all(axis=0)
+        fits = (own != 0) & free
         if choices.allowed is not None:
             fits &= choices.allowed
         to, rows = np.nonzero(fits)
-        loss = (pick(scores, level)[rows] - scores[to, rows]) / own[to, rows]
+        loss = (pick(scores, level)[rows] - scores[to, rows]) / np.abs(own[to, rows])
         found = _Steps(start + places[rows], to, taken[:, to, rows], gain[to, rows], loss)
         if side in self.steps:
-            found = _Steps(*(np.concatenate(pair, axis=-1) for pair in zip(self.steps[side], found, strict=True)))
+            found = _Steps.joined([self.steps[side], found])
         self.steps[side] = found.take(np.argsort(found.loss, kind="stable")[:MOST])
 
     def levels(self) -> Levels:
-        """Return the levels of the one or two accounts whose steps leave least of the budget.
+        """Return the levels of the one or two accounts whose steps leave least of the budget, and bring enough for it.
 
         Of those that leave less than :data:`UNIT` the most valuable. O(MOST²).
         """
         sides = [side for side, steps in self.steps.items() for _ in steps.place]
         if not sides:
             return {}
-        every = _Steps(*(np.concatenate(columns, axis=-1) for columns in zip(*self.steps.values(), strict=True)))
+        every = _Steps.joined(self.steps.values())
         order = np.argsort(every.loss, kind="stable")[:MOST]
         steps, sides = every.take(order), [sides[row] for row in order.tolist()]
         n = len(sides)
@@ -98,11 +101,13 @@ class Rest:
         names = [f"{side} {place}" for side, place in zip(sides, steps.place.tolist(), strict=True)]
         account = np.append(np.unique(names, return_inverse=True)[1], -1)
         both = taken[:, :, None] + taken[:, None, :]
+        value = gain[:, None] + gain[None]
         fits = (both <= self.room[:, None, None]).all(axis=0) & (account[:, None] != account[None])
+        fits &= (both[self.of] > 0) & (value >= self.least * both[0]) & (value > 0)
         left = np.where(fits, self.room[self.of] - both[self.of], np.inf)
         if not fits.any():
             return {}
-        score = np.where(left < UNIT, gain[:, None] + gain[None], -np.inf)
+        score = np.where(left < UNIT, value, -np.inf)
         pair = np.unravel_index(score.argmax() if np.isfinite(score).any() else left.argmin(), left.shape)
         lifted: dict[Side, dict[int, int]] = {}
         for row in {int(at) for at in pair if at < n}:

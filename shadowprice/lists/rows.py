@@ -125,6 +125,5 @@ def _same(text: str, n: int) -> pa.StringArray:
     return pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int8), pa.array([text])).dictionary_decode()
 
 
-
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)

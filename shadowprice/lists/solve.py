@@ -112,7 +112,7 @@ class AccountList:
             certify(campaign, solved, left, lambda: least_cost(_plain(campaign), free, ahead))
             prices = {name: solution.prices[name] for name in campaign.priced}
             primal, dual, gap, violation = solution.primal, solution.dual, solved.gap, solved.violation
-            spend += float(solved.spend[0]) if whole else sum(solution.spend[side] * ahead[side] for side in free)
+            spend += float(solved.spend[0])
             caps = [row.in_hand if row.budget.sense == "at_most" else np.inf for row in rows]
             least = np.array([campaign.least_return, *[0.0] * len(rows)])
             if (binding := np.flatnonzero([prices[name] for name in campaign.priced] > least)).size:
@@ -216,7 +216,9 @@ class AccountList:
                 level = decided.decision.level
                 free = ~(decided.decision.explored | treated.held)
                 cost = self._counted.terms(side).cost(part.response)
-                fixed.add(decided.choices, level, pick(cost, level), ~free)
+                fixed.taken = fixed.taken + self._taken(decided.choices, level)[:, ~free].sum(axis=1)
+                fixed.cost += float(pick(cost, level)[~free].sum())
+                fixed.value += float(pick(decided.choices.value, level)[~free].sum())
             kept.append(part.rows.start + eligible.rows[free])
             if self._coverage.budgets:
                 bits.append(self._coverage.bits(eligible.requests)[free])
@@ -251,7 +253,7 @@ class AccountList:
                 choices = policy.choices(part.eligible, part.response, part.treated)
                 chosen = choices.decide(at, 0.0, part.asked_ids, part.treated.exploration)
                 free = ~(chosen.explored | part.treated.held)
-                spent += _taken(choices, chosen.level)[:, free].sum(axis=1)
+                spent += self._taken(choices, chosen.level)[:, free].sum(axis=1)
                 tied.add(choices, chosen, part.asked_ids, free)
         tie_share, paid = share_that_fits(share, limits - spent, tied)
         rest = Rest(limits - spent - paid, self._counted.least_return, of)
@@ -264,6 +266,15 @@ class AccountList:
         self._lifted = rest.levels()
         return tie_share
 
+    def _taken(self, choices: Choices, level: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(K, m): what the chosen levels take of each priced budget, less what an account earns of a mean."""
+        taken = np.stack([pick(charge, level) for charge in np.asarray(choices.charges)])
+        for place, budget in enumerate((self._counted.budget, *self._counted.group_budgets)):
+            if budget.form == "per_account":
+                counts = 1 if not place or choices.bits is None else choices.bits >> np.uint32(place - 1) & np.uint32(1)
+                taken[place] -= budget.limit * counts
+        return taken
+
 
 @dataclass
 class _Fixed:
@@ -273,20 +284,8 @@ class _Fixed:
     value: float = 0.0
     cost: float = 0.0
 
-    def add(
-        self, choices: Choices, level: NDArray[np.int32], cost: NDArray[np.float64], which: NDArray[np.bool_]
-    ) -> None:
-        self.taken = self.taken + _taken(choices, level)[:, which].sum(axis=1)
-        self.cost += float(cost[which].sum())
-        self.value += float(pick(choices.value, level)[which].sum())
-
 
 def _plain(campaign: Campaign) -> Campaign:
     """Return the campaign of the accounts that the price chooses for: nobody explores or has an arm."""
     limits = replace(campaign.limits, budgets=campaign.group_budgets)
     return replace(campaign, exploration=0.0, experiment=None, limits=limits)
-
-
-def _taken(choices: Choices, level: NDArray[np.int32]) -> NDArray[np.float64]:
-    """(K, m): what the chosen levels take of each priced budget."""
-    return np.stack([pick(charge, level) for charge in np.asarray(choices.charges)])

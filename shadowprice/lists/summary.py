@@ -110,7 +110,8 @@ class Summary:
         yield ""
         yield "| side | offer | accounts | expected responses | expected value | expected cost |"
         yield "|---|---|---|---|---|---|"
-        for (side, level), own in sums.groupby(["side", "level"])[list(SUMS)].sum().iterrows():
+        for own in sums.groupby(["side", "level"], as_index=False)[list(SUMS)].sum().to_dict("records"):
+            side, level = own["side"], own["level"]
             offer = "nothing" if level == NOTHING else campaign.terms(side).names(Currency.of(campaign.currency))[level]
             figures = f"{own['response']:,.1f} | {own['value'] * campaign.told_in:,.2f} | {money(own['expected_cost'])}"
             yield f"| {side} | {offer} | {int(own['accounts']):,} | {figures} |"

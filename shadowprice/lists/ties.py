@@ -35,9 +35,7 @@ class Tied:
         self.steps.append(charges[:, dear, rows] - charges[:, cheap, rows])
 
 
-def share_that_fits(
-    share: float, room: NDArray[np.float64], tied: Tied
-) -> tuple[float, NDArray[np.float64]]:
+def share_that_fits(share: float, room: NDArray[np.float64], tied: Tied) -> tuple[float, NDArray[np.float64]]:
     """Return the tie share nearest to ``share`` at which as many accounts take the dearer level as the money pays for.
 
     The second value is what they then take of each priced budget, (K,).

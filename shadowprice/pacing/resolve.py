@@ -307,6 +307,14 @@ def _sampled(
 
 
 def certify(campaign: Campaign, solved: Allocation, left: float, least: Callable[[], float]) -> None:
+    """Raise :class:`NotCertified` for a solution that is no price.
+
+    Args:
+        campaign: with its limits on gap and violation.
+        solved: the solution.
+        left: minor units in hand.
+        least: gives the net minor units of the cheapest levels, for the message.
+    """
     if solved.status == "infeasible":
         detail = ""
         if campaign.budget.form == "total":
