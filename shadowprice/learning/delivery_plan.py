@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ from shadowprice.currency import Currency
 from shadowprice.errors import Conflict, InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.lists.table import list_file
 from shadowprice.price import PriceRecord
 from shadowprice.responses.funds.delivered import NO_TOLERANCE, SIDE
 from shadowprice.responses.layers.heads import DeliveryHead, load_heads
@@ -29,6 +31,8 @@ from shadowprice.tables import Tables, tolerances
 
 PLAN, LIST = "plan.parquet", "plan.csv"
 REPORT = "plan.json"
+ROWS = pa.schema([("account_id", pa.string()), ("segment", pa.string()), ("value", pa.float64())])
+"""Columns of a plan as a list."""
 COMPARED = ("exact", "heuristic", "literal_heuristic", "priority")
 
 
@@ -240,9 +244,10 @@ def deliver(
         conversion=_conversion(tables, len(segments_of(rest))),
     )
     out.mkdir(parents=True, exist_ok=True)
-    table = plan.table()
-    table.to_parquet(out / PLAN, index=False)
-    table.to_csv(out / LIST, index=False)
+    rows = pa.Table.from_pandas(plan.table(), ROWS, preserve_index=False).replace_schema_metadata()
+    for name in (PLAN, LIST):
+        with list_file(out / name, ROWS) as write_rows:
+            write_rows(rows)
     write_whole(out / REPORT, json.dumps(plan.report(), indent=1))
     return plan, plan.price(campaign, version, datetime.now(UTC))
 

@@ -62,9 +62,9 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
 
 def test_a_list_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     rows = pa.table({"account_id": ["a"]})
-    with pytest.raises(RuntimeError), list_file(tmp_path / "list.csv", rows.schema) as write:
-        write(rows)
-        raise RuntimeError
+    other = pa.table({"side": ["customer"]})
+    with pytest.raises(ValueError, match="schema"), list_file(tmp_path / "list.parquet", rows.schema) as write:
+        [write(part) for part in (rows, other)]
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InvalidInput, match=r"\.parquet or \.csv"), list_file(tmp_path / "list.xlsx", rows.schema):
         pass

@@ -78,9 +78,7 @@ def test_accounts_that_the_model_does_not_have_are_decided_as_the_service_does(
     pd.DataFrame({"account_id": ["c1", "new", "stranger"], "side": "customer"}).to_csv(path, index=False)
     figures = run(DecideJob(accounts=path, workspace=workspace, out=tmp_path / "list.parquet", budget=10))
     rows = pd.read_parquet(tmp_path / "list.parquet").set_index("account_id")
-    assert rows["reason"].to_dict() == {"c1": "optimal", "new": "optimal", "stranger": "cold_start"} | {
-        name: "tie" for name in rows.index[rows["reason"] == "tie"]
-    }
+    assert (rows["reason"] == "cold_start").to_dict() == {"c1": False, "new": False, "stranger": True}
     assert figures["unknown_accounts"] == 1
     head = make_head(LEVELS["customer"], 0)
     curves = head.response(np.stack([np.ones(8), head.default_embedding]).astype(np.float32))
