@@ -266,11 +266,11 @@ class Solver:
             place = pc.index_in(account_id, value_set=stored.account_id.combine_chunks())
             known = np.array(place.is_valid())
             rows, new = np.asarray(place.fill_null(0)), np.flatnonzero(~known)
-            response = np.take(stored.curves.response, rows, axis=1) if len(stored.account_id) else np.empty(0)
+            response = np.take(stored.curves.response, rows, axis=1)
         for start in range(0, new.size, READ):
             some = new[start : start + READ]
             vectors, _, embedded = self._vectors(side, np.array(account_id.take(pa.array(some)).to_pylist()))
-            response[:, some] = head.response(embed_requests(self._towers.get(side), vectors, {}, np.zeros(0), None))
+            response[:, some] = head.response(embed_requests(self._towers.get(side), vectors, {}, np.zeros(some.size, dtype=np.bool_), None))
             known[some] = embedded
         return Curves(head.levels, response), known
 

@@ -14,10 +14,11 @@ from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.problem.solution import pick
 from shadowprice.allocation.sources.campaign import Part, Row
 from shadowprice.arms import treatment, units_of
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.groups import Groups
+from shadowprice.limits import GroupBudget
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.lists.caps import within_caps
 from shadowprice.lists.money import InHand, counted_by_hold
@@ -167,7 +168,7 @@ class AccountList:
         allowed = np.ones_like(part.beyond) if able.allowed is None else able.allowed
         without = policy.choices(able._replace(allowed=allowed | part.beyond), part.response, treated)
         wanted = without.decide(policy.prices, policy.tie_share, part.asked_ids, treated.exploration).level
-        capped = pick(part.beyond, wanted) > 0
+        capped = part.beyond[wanted, np.arange(wanted.size)]
         return replace(decided, reasons=np.where(capped & ~treated.held, "capped", decided.reasons))
 
     def _parts(self, side: Side) -> Iterator[Asked]:
@@ -178,11 +179,12 @@ class AccountList:
             names = Names(mine.account_id[rows])
             asked = SideRequests(side, names)
             within = within_caps(self.campaign, side, names, self._money.caps)
-            eligible, beyond, capped = policy.eligible(asked, within), None, np.zeros(len(names), dtype=np.bool_)
+            eligible, beyond = policy.eligible(asked, within), None
+            capped = np.zeros(len(names), dtype=np.bool_)
             if within is not None:
                 by_rule = self._coverage.allowed(asked)
                 beyond = ~within if by_rule is None else by_rule & ~within
-                capped = beyond.any(axis=0)
+                capped |= beyond.any(axis=0)
                 capped[eligible.rows] = False
                 beyond = beyond[:, eligible.rows]
             units = units_of(campaign.experiment, names, [""] * len(names), [self._at] * len(names), self._groups)
@@ -269,7 +271,8 @@ class AccountList:
     def _taken(self, choices: Choices, level: NDArray[np.int32]) -> NDArray[np.float64]:
         """(K, m): what the chosen levels take of each priced budget, less what an account earns of a mean."""
         taken = np.stack([pick(charge, level) for charge in np.asarray(choices.charges)])
-        for place, budget in enumerate((self._counted.budget, *self._counted.group_budgets)):
+        budgets: tuple[Budget | GroupBudget, ...] = (self._counted.budget, *self._counted.group_budgets)
+        for place, budget in enumerate(budgets):
             if budget.form == "per_account":
                 counts = 1 if not place or choices.bits is None else choices.bits >> np.uint32(place - 1) & np.uint32(1)
                 taken[place] -= budget.limit * counts
