@@ -12,16 +12,16 @@ from pipelines.placement import MOUNT, placed
     description="Decide each account of a list, and authorize each in the ledger.",
 )
 def decide_pipeline(
-    data: str,
     workspace: str = MOUNT,
+    data: str = f"{MOUNT}/accounts.csv",
     ray_job: str = "",
     decide_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Decide a list over exactly its accounts; a repeated run of the same list costs nothing.
 
     Args:
-        data: CSV or parquet file of accounts, on the workspace's volume.
         workspace: folder with campaign, model and population.
+        data: CSV or parquet file of accounts, on the workspace's volume.
         ray_job: ConfigMap with the RayJob that the step runs in; empty decides in the step's own container.
         decide_options: JSON; python -m operations decide --help lists the options.
     """

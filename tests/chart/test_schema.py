@@ -31,7 +31,7 @@ FREE = {
     ),
     *(
         f"{role}.extraEnv.[].valueFrom"
-        for role in ("predictor", "ledger", "resolve", "watch", "promote", "console", "training.ray")
+        for role in ("predictor", "ledger", "resolve", "watch", "promote", "decide", "console", "training.ray")
     ),
     "monitoring.podMonitor.tlsConfig",
     *(f"monitoring.podMonitor.{kind}.[]" for kind in ("relabelings", "metricRelabelings")),

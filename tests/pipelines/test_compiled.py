@@ -38,14 +38,16 @@ STORE = {
     "retrain": {"featurize", "register", "promote"},
     "embed": {"featurize", "embed"},
     "resolve": {"solve", "publish"},
+    "decide": {"decide"},
     "delivery": {"featurize", "register", "publish"},
     "vouchers": {"featurize", "register", "solve", "publish"},
 }
-LEDGER = {"resolve": {"measure"}, "vouchers": {"measure"}}
+LEDGER = {"resolve": {"measure"}, "decide": {"decide"}, "vouchers": {"measure"}}
 ON_RAY = {
     "train": {"featurize", "train"},
     "retrain": {"featurize", "train"},
     "resolve": {"solve"},
+    "decide": {"decide"},
     "delivery": {"train", "solve"},
     "vouchers": {"featurize", "train", "solve"},
 }
