@@ -270,7 +270,9 @@ class Solver:
         for start in range(0, new.size, READ):
             some = new[start : start + READ]
             vectors, _, embedded = self._vectors(side, np.array(account_id.take(pa.array(some)).to_pylist()))
-            response[:, some] = head.response(embed_requests(self._towers.get(side), vectors, {}, np.zeros(some.size, dtype=np.bool_), None))
+            response[:, some] = head.response(
+                embed_requests(self._towers.get(side), vectors, {}, np.zeros(some.size, dtype=np.bool_), None)
+            )
             known[some] = embedded
         return Curves(head.levels, response), known
 

@@ -35,7 +35,7 @@ class SideList:
 
     @property
     def slices(self) -> Iterator[slice]:
-        """At most :data:`ROWS` accounts each."""
+        """Slices of at most :data:`ROWS` accounts."""
         n = len(self.account_id)
         return (slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS))
 
