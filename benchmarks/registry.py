@@ -20,8 +20,9 @@ BENCHMARKS: dict[str, str] = {
     "hostile": "benchmarks.service.hostile",
     "scale": "benchmarks.scale",
     "check": "benchmarks.check",
+    "list": "benchmarks.lists",
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"check", "scale", "ledger_replicas", "latency"})
+ON_REQUEST = frozenset({"check", "list", "scale", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""

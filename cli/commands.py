@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Command] = {
     "diff": Command("cli.diff", "Say what a change of a campaign's terms will do", "all"),
     "portfolio": Command("cli.portfolio", "Divide one sum of money between campaigns", "all"),
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
+    "decide": Command("cli.decide", "Decide a list of accounts at once", "all"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),
     "account": Command("cli.account", "Export what is held about an account, or erase it", "all"),
     "pipelines": Command("pipelines.__main__", "List, compile, run, upload or schedule pipelines", "all"),

@@ -103,7 +103,13 @@ def state_of(
 
 def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
     """The state before the first request: nothing spent, and nobody asked yet."""
-    nothing = SpendReport(
+    remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
+    return PricingState(-1.0, nothing_spent(campaign), remaining, {})
+
+
+def nothing_spent(campaign: Campaign) -> SpendReport:
+    """The totals before the first request."""
+    return SpendReport(
         spent=0,
         responses=dict.fromkeys(campaign.sides, 0.0),
         requests=dict.fromkeys(campaign.sides, 0),
@@ -112,8 +118,6 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         caps={limit.name: CapUse.of({}, {}) for limit in (*campaign.limits.counted_by_owner, *place_limits(campaign))},
         observed_at=datetime.now(UTC),
     )
-    remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
-    return PricingState(-1.0, nothing, remaining, {})
 
 
 def recent_requests(

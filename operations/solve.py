@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from feature_repo.online import OnlineReader
@@ -53,6 +55,8 @@ from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
+READ = 10_000
+"""Accounts that are read from the online store at a time."""
 FIGURES = ("tie_share", "gap", "violation", "spent", "remaining", "sample_rows")
 """Fields of a price record that are figures of the step, beside its prices and what the window is planned to spend."""
 
@@ -225,13 +229,43 @@ class Solver:
         head, tower = self.heads[side], self._towers.get(side)
         partners = np.full(account_id.size, "") if partner_id is None else partner_id
         named = reads_partners(tower, side, self.heads, partners.tolist())
-        theirs = self._vectors(cast(Side, other_side(side)), partners[named]) if named.any() else None
+        theirs = self._vectors(cast(Side, other_side(side)), partners[named])[:2] if named.any() else None
         columns = {name: list(values) for name, values in (context or {}).items()}
         embedding = embed_requests(tower, self._vectors(side, account_id)[0], columns, named, theirs)
         return curves_of(head, embedding)
 
-    def _vectors(self, side: Side, account_id: NDArray[np.str_]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors of accounts, from the online store."""
+    @property
+    def samples(self) -> dict[Side, Curves]:
+        """Curves of the accounts of each side that the model was published with."""
+        return {side: stored.curves for side, stored in self._population.items()}
+
+    def listed(self, side: Side, account_id: pa.StringArray) -> tuple[Curves, NDArray[np.bool_]]:
+        """Curves (J, n) of accounts without partner and context, and whether the model has an embedding of each.
+
+        Accounts that came after the training are read from the online store.
+        """
+        head, stored = self.heads[side], self._population.get(side)
+        if stored is None:
+            response = np.empty((head.levels.size, len(account_id)), dtype=np.float32)
+            new, known = np.arange(len(account_id)), np.zeros(len(account_id), dtype=np.bool_)
+        else:
+            place = pc.index_in(account_id, value_set=stored.account_id.combine_chunks())
+            known = np.array(place.is_valid())
+            rows, new = np.asarray(place.fill_null(0)), np.flatnonzero(~known)
+            response = np.take(stored.curves.response, rows, axis=1)
+        for start in range(0, new.size, READ):
+            some = new[start : start + READ]
+            vectors, _, embedded = self._vectors(side, np.array(account_id.take(pa.array(some)).to_pylist()))
+            response[:, some] = head.response(
+                embed_requests(self._towers.get(side), vectors, {}, np.zeros(some.size, dtype=np.bool_), None)
+            )
+            known[some] = embedded
+        return Curves(head.levels, response), known
+
+    def _vectors(
+        self, side: Side, account_id: NDArray[np.str_]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the vectors of accounts, from the online store, which are no default, and which are embeddings."""
         names, place = np.unique(account_id, return_inverse=True)
         stored, _ = self._reader.embeddings(side, names.tolist())
         known, encoded = np.asarray(np.isfinite(stored).all(axis=1)), None
@@ -241,7 +275,7 @@ class Solver:
             encoded = encoder.stored(self._towers.get(side), profiles.columns, len(cold))
             encoded[~np.isfinite(profiles.snapshot_at)] = np.nan
         vectors, informed = account_vectors(stored, known, self._defaults[side], encoded)
-        return vectors[place], informed[place]
+        return vectors[place], informed[place], known[place]
 
     def solve(self, state: PricingState, *, executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.
@@ -278,12 +312,11 @@ class Solver:
             raise Conflict(f"pacer {self.campaign.pacer!r} keeps version {newest.version if newest else 0}")
         return resolution
 
-    def _complete(self, state: PricingState) -> Coverage:
-        """The coverage with the columns of accounts that came after the file of columns was written."""
+    def coverage(self, requests: Iterable[SideRequests]) -> Coverage:
+        """Return the coverage with the columns of accounts that came after the file of columns was written."""
         absent: dict[Side, dict[str, None]] = {}
-        for side, names in state.accounts.items():
-            partners = state.partners.get(side, np.zeros(0, str)).tolist()
-            for of, lacking, _ in self._coverage.lacking(SideRequests(side, names.tolist(), partners)):
+        for asked in requests if self._coverage.attributes else ():
+            for of, lacking, _ in self._coverage.lacking(asked):
                 absent.setdefault(of, {}).update(dict.fromkeys(lacking))
         newer = {}
         for of, accounts in absent.items():
@@ -300,8 +333,12 @@ class Solver:
 
         Accounts that the model did not serve get the curve that the predictor gives them.
         """
+        recent = (
+            SideRequests(side, names.tolist(), state.partners.get(side, np.zeros(0, str)).tolist())
+            for side, names in state.accounts.items()
+        )
         asked = requests_to_come(
-            self.campaign, self._workspace, self._complete(state), self._population, state, unknown=self.curves
+            self.campaign, self._workspace, self.coverage(recent), self._population, state, unknown=self.curves
         )
         if not asked and not self._population:
             missing = f"{POPULATION}/{self.model_version} holds no account to solve for; register the model again"

@@ -50,7 +50,7 @@ def compile_here(folder: Path, as_json: AsJson = False, **cluster: str) -> None:
 @app.command("list")
 def list_all(as_json: AsJson = False) -> None:
     """List the pipelines: inputs, and the jobs whose options they take."""
-    from pipelines.listing import lines, listed
+    from pipelines.local.listing import lines, listed
 
     print(json.dumps(listed()) if as_json else "\n".join(lines()))
 

@@ -31,6 +31,7 @@ PARAMETERS: Mapping[str, Parameters] = {
     ),
     "embed": Parameters(DATA, {"prepare": {}}),
     "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
+    "decide": Parameters(("workspace", "data", "ray_job"), {"decide": {}}),
     "delivery": Parameters(
         (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {"workers": 0}, "evaluate": {}, "register": {}}
     ),

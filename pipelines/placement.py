@@ -35,6 +35,7 @@ TITLES = {
     "promote": "Put the model on trial",
     "gate-refused": "Model refused",
     "embed": "Embed the accounts",
+    "decide": "Decide the list",
     "measure": "Read the spend",
     "solve": "Solve the price",
     "publish": "Publish the price",

@@ -1,7 +1,7 @@
 """The policy around the rule: levels that requests of a side may be given, their charges, the decision and its reasons.
 
-Predictor, replay, off-policy estimates, the gate's comparison, caps and console call this module, and nothing else
-calls :func:`shadowprice.decision.decide`. Pure, vectorized, numpy only.
+Predictor, replay, off-policy estimates, the gate's comparison, caps, lists and console call this module, and nothing
+else calls :func:`shadowprice.decision.decide`. Pure, vectorized, numpy only.
 """
 
 from __future__ import annotations

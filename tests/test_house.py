@@ -59,6 +59,7 @@ MANY_PARAMETERS = {
     "shadowprice/responses/tabular/dipn.py: __init__",
     "shadowprice/responses/tabular/gbdt.py: __init__",
     # Arguments of a command.
+    "cli/decide.py: decide",
     "cli/explain.py: explain",
     "cli/plan.py: plan",
     "cli/whatif.py: whatif",

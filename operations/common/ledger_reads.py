@@ -29,6 +29,11 @@ def read_traffic(ledger_url: str, campaign: str, since: datetime) -> dict[str, A
     return _read(ledger_url, "/v1/traffic", {"campaign": campaign, "limit": SAMPLE_ROWS, "since": since.isoformat()})
 
 
+def read_hard_stop(ledger_url: str, campaign: str) -> bool:
+    """Return whether the ledger refuses money beyond the limits."""
+    return bool(_read(ledger_url, "/v1/totals", {"campaign": campaign}).get("hard_stop", True))
+
+
 def read_cap_use(ledger_url: str, campaign: Campaign, now: datetime) -> dict[str, CapUse]:
     """Return name → use of each cap, shared budget and limit of places in its present period, here and elsewhere.
 

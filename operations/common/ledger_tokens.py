@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 from shadowprice.documents import parse_json, read_document
 from shadowprice.errors import InvalidInput, Unavailable
@@ -14,7 +15,12 @@ TOKEN_TEXT = "SHADOWPRICE_LEDGER_TOKEN"
 
 
 def reading_token() -> str:
-    """Return the first secret of the role ``read``, or the only secret; empty where neither file nor text is given.
+    """Return the token of the role ``read``; errors of :func:`token_of`."""
+    return token_of("read")
+
+
+def token_of(role: Literal["read", "authorize"]) -> str:
+    """Return the first secret of a role, or the only secret; empty where neither file nor text is given.
 
     Raises:
         InvalidInput: the file or the text cannot be read.
@@ -26,10 +32,10 @@ def reading_token() -> str:
     file = TOKEN_TEXT if token else file
     try:
         text = (token or read_document(file, 1 << 20).decode()).strip()
-        held = parse_json(text).get("read") if text.startswith("{") else text
+        held = parse_json(text).get(role) if text.startswith("{") else text
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None
     secrets = held if isinstance(held, list) else [held]
     if not secrets or not secrets[0]:
-        raise Unavailable(f"{file} has no token of the role 'read'; add one")
+        raise Unavailable(f"{file} has no token of the role {role!r}; add one")
     return str(secrets[0])

@@ -22,7 +22,7 @@ from shadowprice import errors
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child
 
-Pipeline = Literal["train", "retrain", "embed", "resolve", "delivery", "vouchers"]
+Pipeline = Literal["train", "retrain", "embed", "resolve", "decide", "delivery", "vouchers"]
 PIPELINES: tuple[str, ...] = get_args(Pipeline)
 PATHS = ("workspace", "data")
 """Arguments of pipelines that are folders."""

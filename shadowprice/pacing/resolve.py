@@ -206,7 +206,7 @@ class _Rest:
         if len(parts) > 1:
             curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
         solution = solve_window(campaign, curves, expected, money, parts, rows, executor=self.state.executor)
-        _certify(campaign, solution.allocation, self.in_hand, lambda: ratio * least_cost(campaign, curves, expected))
+        certify(campaign, solution.allocation, self.in_hand, lambda: ratio * least_cost(campaign, curves, expected))
         solved = {name: solution.prices.get(name, 0.0) for name in campaign.priced}
         bounded = self._bounded(solved)
         profile = {side: cap.sample(COLUMNS).profile(solved) for side, cap in caps.items()}
@@ -333,7 +333,15 @@ def _sampled(
     return {side: samples[side] for side in present}
 
 
-def _certify(campaign: Campaign, solved: Allocation, left: float, least: Callable[[], float]) -> None:
+def certify(campaign: Campaign, solved: Allocation, left: float, least: Callable[[], float]) -> None:
+    """Raise :class:`NotCertified` for a solution that is no price.
+
+    Args:
+        campaign: with its limits on gap and violation.
+        solved: the solution.
+        left: minor units in hand.
+        least: gives the net minor units of the cheapest levels, for the message.
+    """
     if solved.status == "infeasible":
         detail = ""
         if campaign.budget.form == "total":

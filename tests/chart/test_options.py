@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -49,6 +51,26 @@ def test_a_scheduled_job_gets_the_values_of_its_section(
     assert main(container["args"][3:]) == 0
     expected = options_in(given, set())
     assert {each: jobs[0].values()[each] for each in expected} == expected
+
+
+def test_a_scheduled_list_is_named_like_its_job_and_its_tries_are_one_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Any] = []
+    monkeypatch.setattr("operations.common.job_command.run_here", jobs.append)
+    base = values_of(CHART / "ci" / "minimal-values.yaml")
+    values = merged(base, "decide", {"enabled": True, "budget": 5_000_000, "accounts": "lists/all.parquet"})
+    [job] = [each for each in render(values) if each["metadata"]["name"] == "spring-decide"]
+    [pod] = pods(job)
+    [container] = pod["spec"]["containers"]
+    [source] = [each["valueFrom"] for each in container["env"] if each["name"] == "SHADOWPRICE_LIST"]
+    assert source == {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
+    name = "spring-decide-29386800"
+    assert main([word.replace("$(SHADOWPRICE_LIST)", name) for word in container["args"][3:]]) == 0
+    expected = {"list_name": name, "out": f"/workspace/outbox/{name}.csv", "budget": 5_000_000}
+    assert jobs[0].values().items() >= (expected | {"accounts": "/workspace/lists/all.parquet"}).items()
+    [token] = [each["secret"] for each in pod["spec"]["volumes"] if each["name"] == "token"]
+    [secret] = [each for each in render(values) if each["kind"] == "Secret"]
+    held = json.loads(b64decode(secret["data"][token["items"][0]["key"]]))
+    assert set(held) == {"read", "authorize"}
 
 
 def test_the_training_of_the_chart_is_a_run_of_its_pipeline() -> None:

@@ -31,7 +31,17 @@ FREE = {
     ),
     *(
         f"{role}.extraEnv.[].valueFrom"
-        for role in ("predictor", "ledger", "resolve", "watch", "promote", "console", "stream", "training.ray")
+        for role in (
+            "predictor",
+            "ledger",
+            "resolve",
+            "watch",
+            "promote",
+            "decide",
+            "console",
+            "stream",
+            "training.ray",
+        )
     ),
     "monitoring.podMonitor.tlsConfig",
     *(f"monitoring.podMonitor.{kind}.[]" for kind in ("relabelings", "metricRelabelings")),

@@ -63,6 +63,8 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[J
     arguments = {
         parameter: GIVEN[parameter]
         if parameter in GIVEN
+        else str(tmp_path / parameter)
+        if parameter == "accounts"
         else {}
         if parameter == "options" or (parameter in LATER and name == "prepare")
         else VALUES[kind.annotation]
@@ -101,7 +103,7 @@ def test_a_component_hands_every_argument_to_the_field_of_its_name(
     for field in job.outputs:
         artifact = arguments["metrics" if field == "figures" else field]
         assert artifact.metadata["description"] == job.meaning(field) != ""
-    assert how == {"ray_job": "spring-ray-job" if name in ("featurize", "train", "solve") else ""}
+    assert how == {"ray_job": "spring-ray-job" if name in ("decide", "featurize", "train", "solve") else ""}
     if how["ray_job"]:
         # The pods of a Ray job see the workspace and nothing else: every other path is declared.
         paths = {field for field, value in vars(job).items() if isinstance(value, Path)}

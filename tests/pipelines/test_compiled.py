@@ -39,14 +39,16 @@ STORE = {
     "retrain": {"featurize", "register", "promote"},
     "embed": {"featurize", "embed"},
     "resolve": {"solve", "publish"},
+    "decide": {"decide"},
     "delivery": {"featurize", "register", "solve", "publish"},
     "vouchers": {"featurize", "register", "solve", "publish"},
 }
-LEDGER = {"resolve": {"measure"}, "delivery": {"measure"}, "vouchers": {"measure"}}
+LEDGER = {"resolve": {"measure"}, "decide": {"decide"}, "delivery": {"measure"}, "vouchers": {"measure"}}
 ON_RAY = {
     "train": {"featurize", "train"},
     "retrain": {"featurize", "train"},
     "resolve": {"solve"},
+    "decide": {"decide"},
     "delivery": {"featurize", "train", "solve"},
     "vouchers": {"featurize", "train", "solve"},
 }
@@ -184,11 +186,11 @@ def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: st
     assert labeled == LEDGER.get(name, set())
     assert with_secret(placed, "secretAsEnv") == STORE.get(name, set()) | labeled
     for step in STORE.get(name, set()):
-        [secret] = placed[f"exec-{step}"]["secretAsEnv"]
-        assert secret["secretName"] == "redis"
-        assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_REDIS", "secretKey": "address"}]
+        secrets = {each["secretName"]: each for each in placed[f"exec-{step}"]["secretAsEnv"]}
+        assert set(secrets) == ({"redis", "callers"} if step in labeled else {"redis"})
+        assert secrets["redis"]["keyToEnv"] == [{"envVar": "SHADOWPRICE_REDIS", "secretKey": "address"}]
     for step in labeled:
-        [secret] = placed[f"exec-{step}"]["secretAsEnv"]
+        *_, secret = sorted(placed[f"exec-{step}"]["secretAsEnv"], key=lambda each: each["secretName"] == "callers")
         assert secret["secretName"] == "callers"
         assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_LEDGER_TOKEN", "secretKey": "bearer"}]
         assert "env" not in spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]

@@ -21,6 +21,7 @@ AFTER = re.compile(r"after\s+(?:`([^`]+)`|the run of \[[^]]+\]\(([\w-]+\.md)\))"
 FOLLOWED = (
     "ask-what-another-budget-brings",
     "check-what-a-log-identifies",
+    "decide-a-list",
     "erase-an-account",
     "estimate-another-policy",
     "fill-segments-of-exact-sizes",

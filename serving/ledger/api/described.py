@@ -45,6 +45,7 @@ class Authorized(Answer):
 class TotalsNow(Answer):
     """Sums over the campaign since its first request; money in minor units.
 
+    hard_stop           whether money beyond the limits is refused
     net_spent           spent and not taken back
     overridden_by_side  booked by overrides, whatever the limit
     outstanding         held for open authorizations
@@ -57,6 +58,7 @@ class TotalsNow(Answer):
     campaign: str
     observed_at: datetime
     budget: Budget
+    hard_stop: bool
     spent: int
     spent_by_side: dict[Side, int]
     refunded_by_side: dict[Side, int]

@@ -115,6 +115,7 @@ class Ledger:
             "campaign": self.campaign.name,
             "observed_at": now,
             "budget": self.campaign.to_dict()["budget"],
+            "hard_stop": self._ceiling is not None,
             "spent": sum(totals.spent.values()),
             "spent_by_side": totals.spent,
             "refunded_by_side": totals.refunded,

@@ -17,7 +17,7 @@ KUBEFLOW = values_of(CHART / "ci" / "kubeflow-values.yaml")
 def queued(queue: str) -> dict[str, Any]:
     """Every job that the chart has, in a queue."""
     values = merged(KUBEFLOW, "kueue", {"queue": queue, "priorityClass": "hourly"})
-    for path in ("training.rayJob.enabled", "training.rayCluster.enabled", "promote.enabled"):
+    for path in ("training.rayJob.enabled", "training.rayCluster.enabled", "promote.enabled", "decide.enabled"):
         values = merged(values, path, True)
     return values
 

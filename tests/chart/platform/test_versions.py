@@ -37,6 +37,7 @@ def combined(mesh: str, queue: str, by: str, exposed: bool) -> dict[str, Any]:
         "training.rayCluster.enabled": True,
         "console.enabled": True,
         "promote.enabled": True,
+        "decide.enabled": True,
         "resolve.by": "kfp" if exposed else "cronjob",
         "resolve.kfp.onRay": exposed,
     }.items():

@@ -1,0 +1,29 @@
+"""The pipeline of a list: decide each account of a file."""
+
+from kfp import dsl
+
+from components.decide import decide
+from pipelines.placement import MOUNT, placed
+
+
+@dsl.pipeline(
+    name="shadowprice-decide",
+    display_name="Decide a list",
+    description="Decide each account of a list, and authorize each in the ledger.",
+)
+def decide_pipeline(
+    workspace: str = MOUNT,
+    data: str = f"{MOUNT}/accounts.csv",
+    ray_job: str = "",
+    decide_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+) -> None:
+    """Decide a list over exactly its accounts; a repeated run of the same list costs nothing.
+
+    Args:
+        workspace: folder with campaign, model and population.
+        data: CSV or parquet file of accounts, on the workspace's volume.
+        ray_job: ConfigMap with the RayJob that the step runs in; empty decides in the step's own container.
+        decide_options: JSON; python -m operations decide --help lists the options.
+    """
+    step = decide(accounts=data, workspace=workspace, options=decide_options, ray_job=ray_job)
+    placed(step.set_caching_options(False), cpu="2", memory="4Gi", minutes=60, online_store=True, ledger=True)

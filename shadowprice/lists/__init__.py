@@ -1,0 +1,1 @@
+"""Lists: one decision for each of many accounts, in a file for an e-mail or push tool."""
