@@ -49,9 +49,10 @@ def codes(
         left = None
         if rest is not None:
             left = opened.hand_back()
-            columns = ("code", opened.matched_by) if opened.matched_by else ("code",)
-            parts = zip(*(row[: len(columns)] for row in left), strict=True) if left else ([] for _ in columns)
-            table = pa.table({name: pa.array(list(part), pa.string()) for name, part in zip(columns, parts)})
+            columns = {"code": [code for code, _ in left]}
+            if opened.matched_by:
+                columns[opened.matched_by] = [offer for _, offer in left]
+            table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
             with list_file(rest, table.schema) as write:
                 write(table)
     with_code = coded.filter(pc.not_equal(coded["code"], ""))

@@ -213,7 +213,8 @@ class CodePool:
         known = self._about("matched_by")
         if known not in (None, matched_by):
             raise Conflict(f"{self.file}: codes were matched by {known or 'nothing'} before; keep the column")
-        rows = ((line, code, code_key(code), offer) for line, (code, offer) in enumerate(zip(codes, offers), 2))
+        lines = enumerate(zip(codes, offers, strict=True), 2)
+        rows = ((line, code, code_key(code), offer) for line, (code, offer) in lines)
         self.db.executemany("INSERT INTO incoming VALUES (?, ?, ?, ?)", rows)
         twice = self.db.execute(
             "SELECT min(code), group_concat(line, ' and ') FROM incoming GROUP BY key HAVING count(*) > 1 LIMIT 1"

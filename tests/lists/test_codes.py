@@ -179,7 +179,8 @@ def test_codes_are_unique_under_kills(tmp_path):
                     if code:
                         seen.setdefault(request, set()).add(code)
     assert kills >= 7
-    assert len(seen) == 8000 and all(len(codes) == 1 for codes in seen.values())
+    assert len(seen) == 8000
+    assert all(len(codes) == 1 for codes in seen.values())
     assert max(Counter(code for codes in seen.values() for code in codes).values()) == 1
 
 
@@ -216,7 +217,8 @@ def test_the_command_writes_a_list_a_file_of_a_tool_and_the_rest(file, tmp_path,
     assert pq.read_table(out)["code"].to_pylist() == ["F0", "", "T0"]
     assert main([*same, "--out", str(tool), "--template", "braze", "--rest", str(rest)]) == 0
     printed = capsys.readouterr().out
-    assert "2 codes for 3 accounts (five 1, ten 1)" in printed and "4 codes that no account has" in printed
+    assert "2 codes for 3 accounts (five 1, ten 1)" in printed
+    assert "4 codes that no account has" in printed
     assert pa.csv.read_csv(tool).to_pylist() == [
         {"external_id": "account0@shop.example", "coupon_code": "F0", "coupon_offer": "five"},
         {"external_id": "account2@shop.example", "coupon_code": "T0", "coupon_offer": "ten"},
