@@ -34,6 +34,8 @@ COMMANDS: Mapping[str, Command] = {
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
     "decide": Command("cli.decide", "Decide a list of accounts at once", "all"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),
+    "codes": Command("cli.codes", "Give the rows of a list their codes, for an e-mail or push tool", "all"),
+    "settle": Command("cli.settle", "Book the redemptions of an order export in the ledger", "all"),
     "account": Command("cli.account", "Export what is held about an account, or erase it", "all"),
     "pipelines": Command("pipelines.__main__", "List, compile, run, upload or schedule pipelines", "all"),
     "job": Command("operations.__main__", "Run one job: its name and its fields as JSON", "all"),

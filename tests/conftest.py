@@ -72,10 +72,12 @@ SLOW = {
     ),
     *("test_devices.py", "test_network_models.py", "test_offers.py", "test_separate.py"),
     *("test_eom.py", "test_interim.py", "test_logged_policy.py", "test_mix.py", "test_report.py", "test_spillover.py"),
+    "test_codes_are_unique_under_kills",
     "test_the_proximal_step_leaves_weights_that_change_at_the_planted_points_and_nowhere_else",
     "test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators",
 }
-"""Files and tests, wherever they stand, that fit many models, simulate days, draw many trials or read many files."""
+"""Files and tests, wherever they stand, that fit many models, simulate days, draw many trials, read many files or
+kill processes."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

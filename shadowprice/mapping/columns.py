@@ -19,7 +19,12 @@ from shadowprice.mapping.sources import table_of
 from shadowprice.mapping.texts import matches, refused, trimmed
 from shadowprice.tables.schema import FLAG, REAL, TIME, WHOLE
 
-MONEY = frozenset(("face_value", "cost", "min_spend", "cost_paid", "amount", "budget_limit", "late_reserve"))
+MONEY = frozenset(
+    (
+        *("face_value", "cost", "min_spend", "cost_paid", "amount", "budget_limit", "late_reserve"),
+        *("discount", "total", "refunded"),
+    )
+)
 """Columns that hold amounts."""
 YES_NO = frozenset(("redeemed", "clicked"))
 """Columns of 0 and 1, which may be written as false and true."""

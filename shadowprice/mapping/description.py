@@ -144,7 +144,8 @@ def read_mapping(path: str | Path) -> Mapping:
     document = read_yaml(file)
     reject_unknown(document, KEYS, file.name)
     sources = {
-        name: _source(name, source) for name, source in Kinds.mapping(document.get("sources"), "sources").items()
+        name: source_of(name, source, f"sources.{name}")
+        for name, source in Kinds.mapping(document.get("sources"), "sources").items()
     }
     if not sources:
         raise InvalidInput("names no file; add one, such as log: {file: offers.csv}", field="sources")
@@ -182,8 +183,8 @@ def _parts(table: str, entry: Any) -> list[tuple[str, Any]]:
     return [(place, entry)]
 
 
-def _source(name: str, given: Any) -> Source:
-    place = f"sources.{name}"
+def source_of(name: str, given: Any, place: str) -> Source:
+    """Return a source, or raise :class:`InvalidInput` that names its place in the mapping."""
     entry = {"file": given} if isinstance(given, str) else Kinds.mapping(given, place)
     reject_unknown(entry, [key for key in Source.__dataclass_fields__ if key != "name"], place)
     null = entry.pop("null", [""])
@@ -222,7 +223,7 @@ def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str)
     if name not in sources:
         raise InvalidInput(f"must be one of the sources {', '.join(sources)}; got {name!r}", field=f"{place}.from")
     columns = {
-        column: _column(origin, f"{place}.columns.{column}")
+        column: column_of(origin, f"{place}.columns.{column}")
         for column, origin in Kinds.mapping(entry.get("columns", {}), f"{place}.columns").items()
     }
     columns |= _features(entry.get("features", {}), f"{place}.features")
@@ -230,7 +231,8 @@ def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str)
     return Table(source=sources[name], columns=columns, where=Kinds.text(entry.get("where", ""), f"{place}.where"))
 
 
-def _column(given: Any, place: str) -> Column:
+def column_of(given: Any, place: str) -> Column:
+    """Return the origin of a column, or raise :class:`InvalidInput` that names its place in the mapping."""
     if isinstance(given, str):
         return Column(column=given)
     entry = Kinds.mapping(given, place)

@@ -1,0 +1,147 @@
+"""Bring the ledger to what an order export states about the codes of a pool."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from serving.client.client import Correction, LedgerClient, Outcome
+from shadowprice.errors import Conflict, InvalidInput, NotFound
+from shadowprice.files import lock_file
+from shadowprice.lists.bookings import Bookings
+from shadowprice.lists.codes import CodePool
+from shadowprice.lists.redemptions import Booking, Unmatched, by_order, judge
+from shadowprice.mapping.redemptions import Redemptions
+
+SOURCE = "shadowprice-settle"
+EVENTS = 500
+"""Events of one call to the ledger."""
+REFUSED = "refused by the ledger"
+Event = TypeVar("Event", Outcome, Correction)
+_PLACE = re.compile(r"\[(\d+)\][\w.]*: ")
+
+
+@dataclass
+class Settlement:
+    """Result of settling a file; money in minor units.
+
+    lines       with a code; without, number of lines without one
+    orders      uses of a code, one for each order and code
+    captured    outcomes that were booked, and their money; refunded likewise the corrections and what they took back
+    unchanged   uses that were booked before
+    unmatched   uses that were not booked, or differ from what was booked
+    """
+
+    lines: int
+    without: int
+    orders: int
+    captured: int = 0
+    captured_money: int = 0
+    refunded: int = 0
+    refunded_money: int = 0
+    unchanged: int = 0
+    unmatched: list[Unmatched] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of unmatched uses by their reason."""
+        return dict(sorted(Counter(each.reason for each in self.unmatched).items()))
+
+
+def settle(read: Redemptions, pool: CodePool, ledger: LedgerClient, currency: str) -> Settlement:
+    """Book the redemptions of a file: outcomes of codes, and corrections where an order was refunded since.
+
+    Every booking is written to the pool before it is sent, so a run that was interrupted is finished by the next one.
+    The same file twice books nothing.
+
+    Args:
+        read: lines of the file.
+        pool: whose codes were given.
+        ledger: of the campaign.
+        currency: of the campaign.
+
+    Raises:
+        InvalidInput: the file is in another currency, or its lines do not combine.
+        Conflict: another process settles codes of the pool.
+        Unavailable: the ledger does not answer; run it again.
+    """
+    if read.currency != currency:
+        raise InvalidInput(f"is {read.currency}, and the campaign is in {currency}", field="currency")
+    redemptions = by_order(read)
+    lock = lock_file(pool.file.with_name(f"{pool.file.name}.lock"))
+    if lock is None:
+        raise Conflict(f"another process settles codes of {pool.file}; wait for its end")
+    with open(lock):
+        bookings = Bookings(pool)
+        for part in _parts(bookings.pending()):
+            _send(part, bookings, ledger)
+        standing = bookings.standing()
+        found = judge(
+            redemptions, pool.find([each.code for each in redemptions]), standing, currency, datetime.now(UTC)
+        )
+        result = Settlement(len(read.lines), read.without, len(redemptions), unchanged=found.unchanged)
+        result.unmatched = found.unmatched
+        for part in _parts(found.bookings):
+            bookings.note(part)
+            refused = _send(part, bookings, ledger)
+            result.unmatched += [Unmatched(found.of[each.request_id], REFUSED, why) for each, why in refused.items()]
+            for each in part:
+                if each not in refused and each.number == 0:
+                    result.captured += 1
+                    result.captured_money += each.cost
+                elif each not in refused:
+                    result.refunded += 1
+                    result.refunded_money += standing[each.request_id].cost - each.cost
+    result.unmatched.sort(key=lambda each: each.redemption.line)
+    return result
+
+
+def _parts(bookings: Sequence[Booking]) -> Iterator[Sequence[Booking]]:
+    return (bookings[start : start + EVENTS] for start in range(0, len(bookings), EVENTS))
+
+
+def _send(part: Sequence[Booking], bookings: Bookings, ledger: LedgerClient) -> dict[Booking, str]:
+    """Send bookings, keep the answer, and return the refused ones with the ledger's reason."""
+    refused = _isolate([each for each in part if not each.number], _outcome, ledger.settle)
+    refused |= _isolate([each for each in part if each.number], _correction, ledger.correct)
+    bookings.answer([each for each in part if each not in refused], refused)
+    return refused
+
+
+def _isolate(
+    rest: list[Booking], event: Callable[[Booking], Event], call: Callable[[Sequence[Event], str], tuple[int, int]]
+) -> dict[Booking, str]:
+    """Send the bookings that the ledger accepts: it refuses a call whole, and names the event."""
+    refused: dict[Booking, str] = {}
+    while rest:
+        try:
+            call([event(each) for each in rest], SOURCE)
+            break
+        except (Conflict, InvalidInput, NotFound) as error:
+            place = _PLACE.match(str(error))
+            if place is None:
+                raise
+            refused[rest.pop(int(place[1]))] = str(error)[place.end() :]
+    return refused
+
+
+def _outcome(booking: Booking) -> Outcome:
+    customer = booking.side == "customer"
+    return Outcome(
+        request_id=booking.request_id,
+        cost=booking.cost,
+        observed_at=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=booking.observed_at),
+        redeemed=booking.stands if customer else None,
+        response=None if customer else float(booking.stands),
+    )
+
+
+def _correction(booking: Booking) -> Correction:
+    # A request id may have the length of an identifier, so that nothing fits behind it.
+    of = hashlib.sha256(booking.request_id.encode()).hexdigest()[:32]
+    return Correction(**vars(_outcome(booking)), event_id=f"{of}-{booking.number}", kind="refund")
