@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -79,12 +80,12 @@ def _bonus(rng: np.random.Generator, accounts: int, effect: float) -> TrialFiles
     level, response = _drawn(rng, truth, shares)
     person = np.array([f"{100_000 + k}" for k in range(n)])
     people = pd.DataFrame({"person_id": person, "age": age, "weeks_of_benefit": weeks, "region": region, "sex": gender})
-    day = pd.Timestamp("2025-03-03") + pd.to_timedelta(rng.integers(0, 60 * 24, n), unit="h")
+    hour = rng.integers(0, 60 * 24, n)
     offers = pd.DataFrame(
         {
             "person_id": person,
-            "interview": day.strftime("%Y-%m-%d %H:%M"),
-            "bonus": [f"${levels[k]:,.2f}" for k in level],
+            "interview": _written("2025-03-03", "h", "%Y-%m-%d %H:%M")[hour],
+            "bonus": np.array([f"${each:,.2f}" for each in levels], dtype=object)[level],
             "found_work": np.where(response == 1, "yes", "no"),
         }
     )
@@ -103,10 +104,8 @@ def _gift(rng: np.random.Generator, accounts: int, effect: float) -> TrialFiles:
     level, response = _drawn(rng, truth, shares)
     donor = np.array([f"D{k:06d}" for k in range(n)])
     people = pd.DataFrame({"donor": donor, "last_gift": last, "years_since_first": years, "state": state})
-    day = pd.Timestamp("2025-08-01") + pd.to_timedelta(rng.integers(0, 28, n), unit="D")
-    offers = pd.DataFrame(
-        {"donor": donor, "mailed": day.strftime("%m/%d/%Y"), "match_ratio": level, "gave": response.astype(int)}
-    )
+    mailed = _written("2025-08-01", "D", "%m/%d/%Y")[rng.integers(0, 28, n)]
+    offers = pd.DataFrame({"donor": donor, "mailed": mailed, "match_ratio": level, "gave": response.astype(int)})
     return TrialFiles(people, offers, truth, level, response, levels, shares)
 
 
@@ -133,11 +132,16 @@ def _email(rng: np.random.Generator, accounts: int, effect: float) -> TrialFiles
         }
     )
     arms = np.array(["No E-Mail", "Mens E-Mail", "Womens E-Mail"])
-    day = pd.Timestamp("2025-05-05") + pd.to_timedelta(rng.integers(0, 7, n), unit="D")
-    offers = pd.DataFrame(
-        {"customer": customer, "sent": day.strftime("%Y-%m-%d"), "segment": arms[level], "visit": response.astype(int)}
-    )
+    sent = _written("2025-05-05", "D", "%Y-%m-%d")[rng.integers(0, 7, n)]
+    offers = pd.DataFrame({"customer": customer, "sent": sent, "segment": arms[level], "visit": response.astype(int)})
     return TrialFiles(people, offers, truth, level, response, (), shares)
+
+
+@cache
+def _written(first: str, unit: Literal["h", "D"], form: str) -> NDArray[np.object_]:
+    """Return the texts of two months of instants from the first one on; to write each row's own takes far longer."""
+    instants = pd.Timestamp(first) + pd.to_timedelta(np.arange(60 * (24 if unit == "h" else 1)), unit=unit)
+    return np.array(instants.strftime(form), dtype=object)
 
 
 def _drawn(

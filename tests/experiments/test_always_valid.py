@@ -10,7 +10,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.experiments import always_valid as module
 from shadowprice.experiments.always_valid import always_valid
 
-TRIALS = 2000
+TRIALS = 1200
 
 
 def test_the_limits_are_those_where_the_mixture_likelihood_ratio_reaches_its_bound() -> None:

@@ -15,7 +15,7 @@ from shadowprice.experiments import assign
 from shadowprice.experiments.analysis import analyze
 from shadowprice.experiments.columns import Columns
 
-RUNS, EFFECT, ASKS = 150, 0.06, 4
+RUNS, EFFECT, ASKS = 80, 0.06, 4
 
 
 def experiment(salt: str) -> Experiment:
@@ -61,8 +61,8 @@ def test_the_lift_of_seven_day_runs_covers_the_truth_at_the_stated_rate() -> Non
         per_day = EFFECT * ASKS / 7
         ever_missed.append(bool(((daily.value.low > per_day) | (daily.value.high < per_day)).any()))
         assert not found.mismatch
-    # 150 runs at 95 %: a binomial share outside of this has a probability below 0.2 %.
-    assert 0.90 <= np.mean(covered) <= 0.99
+    # 80 runs at 95 %: a binomial share below this has a probability of 1 %.
+    assert 0.88 <= np.mean(covered) <= 0.99
     assert np.mean(ever_missed) <= 0.05
 
 
@@ -140,7 +140,7 @@ def test_an_account_that_was_raised_into_an_arm_counts_from_then_on() -> None:
 def test_a_raised_share_does_not_bias_the_lift() -> None:
     """Responses rise from day to day, and most of the policy's accounts come late."""
     values, truth = [], 0.02
-    for seed in range(30):
+    for seed in range(12):
         rng, before = np.random.default_rng(seed), experiment(f"raise-{seed}")
         before = replace(before, arms=(before.arms[0], replace(before.arms[1], share=500)))
         after = before.raised("policy", 7000)
@@ -154,7 +154,7 @@ def test_a_raised_share_does_not_bias_the_lift() -> None:
     error = np.std(values, axis=0) / np.sqrt(len(values))
     assert (np.abs(np.mean(values, axis=0) - truth) < 3.5 * error).all()
     # Pooled days give 0.06 more.
-    assert (error < 0.006).all()
+    assert (error < 0.01).all()
 
 
 def test_another_experiment_than_the_one_that_was_served_is_refused() -> None:

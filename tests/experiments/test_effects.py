@@ -14,7 +14,7 @@ from shadowprice.experiments import effects
 from shadowprice.experiments.covariates import adjusted, predicted, with_missing
 from shadowprice.experiments.effects import Cells, Contrast
 
-TRIALS = 2000
+TRIALS = 1200
 COVERED = (0.93, 0.97)
 
 

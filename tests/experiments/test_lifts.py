@@ -141,8 +141,8 @@ def test_an_account_that_is_not_in_the_list_counts_in_the_sum_of_its_arm() -> No
 @pytest.mark.parametrize(
     ("scenario", "trials", "sound", "faulty"),
     [
-        (simulated.raised, 150, (simulated.RAISED, simulated.RAISED_REQUEST), simulated.POOLED),
-        (simulated.visiting, 250, (simulated.VISITS,), simulated.VISITS_REQUEST),
+        (simulated.raised, 60, (simulated.RAISED, simulated.RAISED_REQUEST), simulated.POOLED),
+        (simulated.visiting, 120, (simulated.VISITS,), simulated.VISITS_REQUEST),
         (simulated.grouped, 400, (simulated.CLUSTERS,), ""),
         (simulated.narrowed, 600, (simulated.FEW_COVARIATES,), ""),
     ],

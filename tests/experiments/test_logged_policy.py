@@ -44,15 +44,15 @@ def test_intervals_cover_the_truth_of_a_policy_that_was_not_served(estimator: st
     value = (JUDGED * TRUTH).sum(axis=0).mean()
     cost = (JUDGED * TRUTH * PAID[:, None]).sum(axis=0).mean()
     covered = np.zeros(2)
-    logs = 400
+    logs = 250
     for seed in range(logs):
         rows, kind = draw(seed)
         expense = PAID[:, None] * MODEL[:, kind]
         target = Target(JUDGED[:, kind], MODEL[:, kind], expense)
         found = rows.estimate(lambda _, target=target: target, estimator, replications=200)
         covered += [found.value.low <= value <= found.value.high, found.cost.low <= cost <= found.cost.high]
-    # Three standard errors of a share of 0.95 among the logs are 0.033.
-    assert (np.abs(covered / logs - 0.95) < 0.033).all(), covered / logs
+    # Three standard errors of a share of 0.95 among the logs are 0.041.
+    assert (np.abs(covered / logs - 0.95) < 0.041).all(), covered / logs
 
 
 def test_a_level_that_the_log_could_not_give_is_refused_with_its_share() -> None:
@@ -67,7 +67,7 @@ def test_a_level_that_the_log_could_not_give_is_refused_with_its_share() -> None
 @pytest.mark.parametrize("estimator", ["hajek", "dr"])
 def test_requests_that_could_not_get_a_level_are_left_out_and_the_rest_covers_its_truth(estimator: str) -> None:
     # Near the end of a budget the dearest level did not fit: the log had no chance of it for some of one kind.
-    logs, left = 400, np.array([500, 496])
+    logs, left = 250, np.array([500, 496])
     truth = (left * (JUDGED * TRUTH).sum(axis=0)).sum() / left.sum()
     covered = 0
     for seed in range(logs):
@@ -86,8 +86,8 @@ def test_requests_that_could_not_get_a_level_are_left_out_and_the_rest_covers_it
         assert (found.outside, found.requests) == (stopped.size, kind.size - stopped.size)
         assert found.outside_value == pytest.approx(expected[stopped].sum() / expected.sum())
         covered += found.value.low <= truth <= found.value.high
-    # Three standard errors of a share of 0.95 among the logs are 0.033.
-    assert abs(covered / logs - 0.95) < 0.033, covered / logs
+    # Three standard errors of a share of 0.95 among the logs are 0.041.
+    assert abs(covered / logs - 0.95) < 0.041, covered / logs
 
 
 def test_few_requests_with_most_of_the_value_are_refused() -> None:

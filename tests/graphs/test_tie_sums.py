@@ -17,7 +17,7 @@ ACCOUNTS = np.array(["a", "b", "c", "d", "e", "f"])
 DAYS = [AT + timedelta(days=day) for day in (-300, -40, -39, -1, 0, 5)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tables() -> Tables:
     random = np.random.default_rng(0)
     events = 400
@@ -33,16 +33,17 @@ def tables() -> Tables:
     return Tables({"edge": pd.DataFrame(table)})
 
 
-def daily(tables: Tables, folder: Path) -> list[TieSums]:
+@pytest.fixture(scope="module")
+def daily(tables: Tables, tmp_path_factory: pytest.TempPathFactory) -> list[TieSums]:
     """Sums of successive days; each reads the events after the one before."""
-    made: list[TieSums] = []
+    folder, made = tmp_path_factory.mktemp("sums"), list[TieSums]()
     for at in DAYS:
         made.append(TieSums.until(tables, at, folder / f"{len(made)}.parquet", latest(made, at)))
     return made
 
 
-def test_the_ties_of_each_day_are_bitwise_those_of_all_events(tables: Tables, tmp_path: Path) -> None:
-    for sums in daily(tables, tmp_path):
+def test_the_ties_of_each_day_are_bitwise_those_of_all_events(tables: Tables, daily: list[TieSums]) -> None:
+    for sums in daily:
         found, expected = pairs_of(sums, ACCOUNTS), pairs_until(tables, ACCOUNTS, sums.at)
         assert found.names == expected.names
         np.testing.assert_array_equal(found.ends, expected.ends)
@@ -50,17 +51,21 @@ def test_the_ties_of_each_day_are_bitwise_those_of_all_events(tables: Tables, tm
     assert expected.ends.shape[1] > 8
 
 
-def test_a_day_reads_only_its_own_events(tables: Tables, tmp_path: Path) -> None:
+def test_a_day_reads_only_its_own_events(tables: Tables, daily: list[TieSums], tmp_path: Path) -> None:
     """Earlier events that are gone are still in the sums."""
-    before = daily(tables, tmp_path)[2]
+    before = daily[2]
     rest = Tables({"edge": tables.edge[tables.edge["ts"] > before.at]})
     found = pairs_of(TieSums.until(rest, AT, tmp_path / "day.parquet", before), ACCOUNTS)
     np.testing.assert_array_equal(found.features, pairs_until(tables, ACCOUNTS, AT).features)
 
 
-def test_kept_sums_are_taken_while_their_events_and_files_are_the_same(tables: Tables, tmp_path: Path) -> None:
+def test_kept_sums_are_taken_while_their_events_and_files_are_the_same(
+    tables: Tables, daily: list[TieSums], tmp_path: Path
+) -> None:
     folder = tmp_path / "kept"
-    keep(daily(tables, tmp_path), folder, tables)
+    found = keep(daily, folder, tables)
+    assert [each.at for each in found] == DAYS
+    assert all(each.path.parent == folder and each.path.exists() for each in found)
     edge = tables.edge
     shuffled = Tables({"edge": edge.sample(frac=1.0, random_state=0)})
     assert [each.at for each in kept(folder, shuffled)] == DAYS
@@ -78,7 +83,7 @@ def test_kept_sums_are_taken_while_their_events_and_files_are_the_same(tables: T
     assert latest([], AT) is None
 
 
-def test_aggregates_of_each_day_are_those_of_all_events(tables: Tables, tmp_path: Path) -> None:
+def test_aggregates_of_each_day_are_those_of_all_events(tables: Tables, daily: list[TieSums]) -> None:
     profiles = [
         {"account_id": name, "side": side, "snapshot_ts": pd.Timestamp(AT) - pd.Timedelta(days=day), "x_size": day * k}
         for k, name in enumerate(ACCOUNTS)
@@ -87,7 +92,7 @@ def test_aggregates_of_each_day_are_those_of_all_events(tables: Tables, tmp_path
         for day in (30, 90, 400)
     ]
     both = Tables({"edge": tables.edge, "account": pd.DataFrame(profiles)})
-    for sums in daily(both, tmp_path):
+    for sums in daily:
         pd.testing.assert_frame_equal(interactions(both, sums.at, sums), interactions(both, sums.at), rtol=1e-14)
     assert interactions(both, AT)["h_events"].sum() > 100
 
@@ -99,9 +104,3 @@ def test_aggregates_with_sums_read_no_event(tables: Tables, tmp_path: Path) -> N
     gone = Tables({"edge": tables.edge.iloc[:0], "account": profile})
     expected = interactions(Tables({"edge": tables.edge, "account": profile}), AT)
     pd.testing.assert_frame_equal(interactions(gone, AT, sums), expected)
-
-
-def test_kept_sums_are_returned_where_they_are_kept(tables: Tables, tmp_path: Path) -> None:
-    found = keep(daily(tables, tmp_path), tmp_path / "kept", tables)
-    assert [each.at for each in found] == DAYS
-    assert all(each.path.parent == tmp_path / "kept" and each.path.exists() for each in found)

@@ -9,7 +9,7 @@ from shadowprice.responses.training import TrainingConfig
 
 SEEDS = range(1)
 """The results page ``s0_graph`` has more seeds, with intervals."""
-SIZE = {"customers": 4000, "merchants": 1000, "both": 100}
+SIZE = {"customers": 2500, "merchants": 600, "both": 60}
 
 
 def judge(make_set, recipe: str, seed: int, **options) -> Evaluation:

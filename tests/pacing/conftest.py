@@ -74,6 +74,6 @@ def make_setting(
     )
 
 
-@pytest.fixture(name="make_setting")
+@pytest.fixture(name="make_setting", scope="session")
 def _make_setting() -> Callable[..., Setting]:
     return make_setting

@@ -82,11 +82,15 @@ def test_what_exploration_and_arms_take_is_set_aside_exactly(
     assert found.dual == pytest.approx(found.primal, rel=1e-6)
 
 
-def test_a_day_with_exploration_ends_on_budget_and_its_propensities_are_true(
-    make_setting: Callable[..., Setting],
-) -> None:
+@pytest.fixture(scope="module")
+def day(make_setting: Callable[..., Setting]) -> tuple[Setting, Replay]:
+    """A day with exploration, played once."""
     setting = exploring(make_setting(requests=20_000), SHARE)
-    played = run(setting)
+    return setting, run(setting)
+
+
+def test_a_day_with_exploration_ends_on_budget_and_its_propensities_are_true(day: tuple[Setting, Replay]) -> None:
+    setting, played = day
     assert played.outcomes.cost.sum() == pytest.approx(setting.campaign.budget.limit, rel=0.01)
     tried = played.answers.reason == "explored"
     assert tried.mean() == pytest.approx(SHARE, abs=4 * np.sqrt(SHARE * (1 - SHARE) / tried.size))
@@ -125,9 +129,8 @@ def test_a_day_with_arms_ends_on_budget_and_each_arm_is_answered_by_its_rule(
     assert outcomes.cost.sum() == pytest.approx(campaign.budget.limit, rel=0.03)
 
 
-def test_the_effective_rows_are_those_of_the_closed_form(make_setting: Callable[..., Setting]) -> None:
-    setting = exploring(make_setting(requests=20_000), SHARE)
-    played = run(setting)
+def test_the_effective_rows_are_those_of_the_closed_form(day: tuple[Setting, Replay]) -> None:
+    setting, played = day
     found = effective_rows_by_level(setting.campaign, played.outcomes, played.answers.propensity)
     without = effective_rows_by_level(setting.campaign, played.outcomes, np.ones(len(played.outcomes)))
     for side, terms in setting.campaign.sides.items():
@@ -161,9 +164,8 @@ def test_exploration_that_costs_more_than_is_left_is_not_priced(make_setting: Ca
         solve_window(setting.campaign, curves, {"customer": 1000.0, "merchant": 500.0}, 100.0)
 
 
-def test_the_report_counts_what_explored_and_what_it_took(make_setting: Callable[..., Setting]) -> None:
-    setting = exploring(make_setting(requests=3000), SHARE)
-    played = run(setting)
+def test_the_report_counts_what_explored_and_what_it_took(day: tuple[Setting, Replay]) -> None:
+    setting, played = day
     found = explored(setting, played)
     tried = played.answers.reason == "explored"
     assert (found.requests, found.spend) == (int(tried.sum()), int(played.outcomes.cost[tried].sum()))

@@ -111,10 +111,10 @@ def test_an_unsealed_record_is_not_published(store: PriceStore) -> None:
     assert store.versions("spring") == []
 
 
-def solvers(tmp_path: Path, count: int, until: int) -> list[subprocess.Popen[str]]:
+def solvers(tmp_path: Path, count: int, until: int, code: str = SOLVER) -> list[subprocess.Popen[str]]:
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", SOLVER, str(tmp_path), str(me), str(until)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code, str(tmp_path), str(me), str(until)], stdout=subprocess.PIPE, text=True
         )
         for me in range(count)
     ]
@@ -318,19 +318,9 @@ while version < until:
 
 def test_two_processes_that_price_the_same_slots_leave_exactly_one_record_of_each(tmp_path: Path) -> None:
     slots = 40
-    solvers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACERS, str(tmp_path), str(me), str(slots)], stdout=subprocess.PIPE, text=True
-        )
-        for me in (1, 2)
-    ]
-    deadline = time.monotonic() + 60
-    while not all((tmp_path / f"ready-{me}").exists() for me in (1, 2)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    (tmp_path / "go").touch()
-    published = [solver.communicate(timeout=120)[0].split() for solver in solvers]
-    assert [solver.returncode for solver in solvers] == [0, 0]
+    started = solvers(tmp_path, 2, slots, RACERS)
+    published = [solver.communicate(timeout=120)[0].split() for solver in started]
+    assert [solver.returncode for solver in started] == [0, 0]
     store = PriceStore(tmp_path / "store")
     records = [store.read("spring", version) for version in store.versions("spring")]
     assert [one.slot for one in records] == list(range(slots))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ from shadowprice.allocation import solve
 from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
-from shadowprice.errors import Conflict, InvalidInput, NotCertified
-from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
-from shadowprice.pacing.price_store import PriceStore
+from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.resolve import CampaignState, Resolution
 from shadowprice.pacing.spend import SpendReport
@@ -140,13 +138,6 @@ def test_a_ratio_carries_over_what_was_saved_so_far(case: Callable[..., Case]) -
         assert found.record.remaining == 70 * 100 - spent
 
 
-def test_money_left_is_what_was_earned_and_not_spent(case: Callable[..., Case]) -> None:
-    spend = report(5000)
-    assert remaining_budget(case("total", 30_000.0).campaign, spend) == 25_000
-    assert remaining_budget(case("per_account", 35.0).campaign, spend) == 35 * 160 - 5000
-    assert remaining_budget(case("per_response", 70.0).campaign, spend) == 70 * (40 + 60) - 5000
-
-
 def test_promises_of_merchants_are_expected_to_cost_their_units_and_never_more_than_is_reserved(
     case: Callable[..., Case],
 ) -> None:
@@ -257,23 +248,3 @@ def test_a_certificate_above_the_campaigns_limit_is_not_certified(
 def test_a_forecast_that_is_no_forecast_is_refused(case: Callable[..., Case], ahead: Mapping[Side, Any]) -> None:
     with pytest.raises(InvalidInput, match="remaining"):
         case().resolve(report(), ahead)
-
-
-def test_an_uncertified_solve_is_not_published_and_the_last_good_price_stays(
-    case: Callable[..., Case], tmp_path: Path
-) -> None:
-    one, store = case(), PriceStore(tmp_path)
-    good = store.publish(one.resolve(report(), version=1).record)
-    with pytest.raises(NotCertified):
-        store.publish(one.resolve(report(29_000), version=2).record)
-    assert store.latest("spring") == good
-    assert store.versions("spring") == [1]
-
-
-def test_of_two_solvers_of_one_slot_the_second_is_told(case: Callable[..., Case], tmp_path: Path) -> None:
-    one, store = case(), PriceStore(tmp_path)
-    first, second = one.resolve(report(), version=1), one.resolve(report(10), version=1)
-    store.publish(first.record)
-    with pytest.raises(Conflict):
-        store.publish(second.record)
-    assert store.latest("spring") == first.record

@@ -20,7 +20,7 @@ from research.primary import Primary
 from research.registry import TABLES
 from research.summary import Summary
 from research.took import Took
-from research.write import markdown
+from research.write import markdown, write
 from shadowprice.errors import InvalidInput
 
 MODULE = """
@@ -100,12 +100,17 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert cache.read("efficiency", 102, False, stale=True) is not None
 
 
-def test_figures_of_the_first_seed_are_kept_with_it_and_shown_on_the_page(module, tmp_path) -> None:
+def test_figures_of_the_first_seed_are_kept_and_shown_and_several_tables_are_timed(module, tmp_path, capsys) -> None:
     drawing = "lambda seed, quick: {'spread': f'<svg>{seed} {quick}</svg>'}"
     module.write_text(MODULE.replace("seeds=3", f"seeds=2, figures={drawing}"))
     cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    tables = {"efficiency": module.stem, "other": module.stem}
     for again in range(2):
-        assert reproduce({"efficiency": module.stem}, cache, out) == []
+        assert reproduce(tables, cache, out) == []
+        lines = capsys.readouterr().out.strip().splitlines()[-3:]
+        seconds = [re.fullmatch(r"(\w+) +(\d+) s \((\d+) s of processor\)", line) for line in lines]
+        assert [each[1] for each in seconds] == [*tables, "total"]
+        assert all(abs(int(seconds[0][k]) + int(seconds[1][k]) - int(seconds[2][k])) <= 1 for k in (2, 3))
         assert (out / "efficiency_spread.svg").read_text() == "<svg>100 False</svg>", again
         assert "![efficiency spread](efficiency_spread.svg)" in (out / "efficiency.md").read_text()
         assert json.loads((out / "efficiency.json").read_text())["figures"] == ["efficiency_spread.svg"]
@@ -214,8 +219,9 @@ def test_a_table_is_measured_on_seeds_that_nothing_was_chosen_on(module) -> None
 
 def test_the_page_opens_with_the_primary_verdict_and_the_index_shows_no_other(module, tmp_path) -> None:
     module.write_text(MODULE.replace("    seeds=3,\n", ""))
-    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
-    assert reproduce({"efficiency": module.stem}, cache, out) == []
+    table, out = import_module(module.stem).TABLE, tmp_path / "results"
+    summary = table.summary([table.run(seed, False) for seed in table.seed_numbers()])
+    write(out, "efficiency", table, summary, Took(1.0), False, {})
     page = (out / "efficiency.md").read_text().splitlines()
     assert page[2].startswith("**Verdict.** median is worse than mean on variance (+0.")
     assert "10 seeds detect 0.5" in page[2]
@@ -314,15 +320,6 @@ def test_a_reading_of_more_than_three_sentences_is_refused(module) -> None:
     assert "**Reading.** It is 1. 5 % more. Two. Three." in markdown(table, summary, Took(1.0), False)
     with pytest.raises(InvalidInput, match="at most 3 sentences"):
         markdown(replace(table, reading=lambda found: "One. Two. Three. Four."), summary, Took(1.0), False)
-
-
-def test_several_tables_are_timed_one_by_one_and_together(module, tmp_path, capsys) -> None:
-    tables = {"one": module.stem, "two": module.stem}
-    assert reproduce(tables, Cache(tmp_path / "cache"), tmp_path / "results", seeds=1) == []
-    lines = capsys.readouterr().out.strip().splitlines()[-3:]
-    seconds = [re.fullmatch(r"(\w+) +(\d+) s \((\d+) s of processor\)", line) for line in lines]
-    assert [each[1] for each in seconds] == ["one", "two", "total"]
-    assert all(abs(int(seconds[0][k]) + int(seconds[1][k]) - int(seconds[2][k])) <= 1 for k in (2, 3))
 
 
 def test_time_that_was_not_taken_is_not_made_up() -> None:

@@ -1,4 +1,4 @@
-"""One budget against HiGHS: 520 random and adversarial instances, through the exact finish and through the pass."""
+"""One budget against HiGHS: 598 random and adversarial instances, through the exact finish and through the pass."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ KINDS = (
     "one ulp apart",
     "float64",
     "without an order",
+    "some on grant",
+    "carry",
 )
 PER_KIND = 26
 BLOCKS = 10
@@ -90,16 +92,13 @@ def draw(kind: str, seed: int) -> Instance:
     members = rng.random(accounts) < 0.5 if kind == "few count" else np.ones(accounts, dtype=bool)
     exact = response.astype(np.float64)
     on_grant = rng.random() < 0.5
-    paid = (
-        np.repeat(levels[:, None].astype(float), accounts, axis=1) if on_grant else levels[:, None] * exact
-    ) * members
     form = FORMS[seed % 3]
-    measure = {"total": np.zeros_like(exact), "per_account": np.ones_like(exact), "per_response": exact}[form] * members
     if kind == "all infeasible" and form != "total":
         levels = levels + 5
-        paid = (
-            np.repeat(levels[:, None].astype(float), accounts, axis=1) if on_grant else levels[:, None] * exact
-        ) * members
+    granted = rng.random(accounts) < 0.5 if kind == "some on grant" else np.full(accounts, on_grant)
+    paid = np.where(granted, levels[:, None].astype(float), levels[:, None] * exact) * members
+    answered = np.where(granted, 1.0, exact) if kind == "some on grant" else exact
+    measure = {"total": 0.0, "per_account": 1.0, "per_response": answered}[form] * members * np.ones_like(exact)
     least = np.where(allowed, paid, np.inf).min(axis=0).sum()
     most = np.where(allowed, paid, -np.inf).max(axis=0).sum()
     share = {"tiny budget": 1e-9, "huge budget": 1e15}.get(kind, rng.uniform(0, 1.1))
@@ -108,16 +107,19 @@ def draw(kind: str, seed: int) -> Instance:
         limit = least * 0.5 if form == "total" else 1e-3
     if kind == "tiny budget" and form != "total":
         limit = levels[0] * (1 + 1e-9)
-    cost = levels if on_grant else on_response(levels, response)
-    given = None if members.all() else members
+    cost: object = levels if on_grant else on_response(levels, response)
+    if kind == "some on grant":
+        cost = paid
+    given = None if members.all() else np.flatnonzero(members) if seed % 2 else members
+    carry = float(rng.normal() * 20) if kind == "carry" else 0.0
     if form == "total":
-        resource = Resource.total("money", cost, limit, given)
+        resource = Resource.total("money", cost, limit, given, carry=carry)
     elif form == "per_account":
-        resource = Resource.per_account("money", cost, limit, given)
+        resource = Resource.per_account("money", cost, limit, given, carry=carry)
     else:
-        resource = Resource.per_response("money", cost, limit, response, given)
+        resource = Resource.per_response("money", cost, limit, answered.astype(dtype), given, carry=carry)
     problem = Problem(value, [resource], None if allowed.all() else allowed)
-    capacity = limit if form == "total" else 0.0
+    capacity = (limit if form == "total" else 0.0) + carry
     return Instance(
         problem, value.astype(np.float64), paid - (0.0 if form == "total" else limit) * measure, capacity, allowed
     )
@@ -168,11 +170,17 @@ def test_every_kind_of_instance_agrees_with_highs(kind: str, exact: int, monkeyp
         solved = solve(instance.problem)
         if reference is None:
             assert solved.status == "infeasible", seed
+            assert np.isnan(solved.prices).all(), seed
+            # The cheapest allowed levels come back instead, which do exceed the budget.
             cheapest = np.where(instance.allowed, instance.net, np.inf).min(axis=0)
+            np.testing.assert_array_equal(at(instance.net, solved.level), cheapest, err_msg=str(seed))
             assert cheapest.sum() > instance.capacity, seed
             continue
         primal, dual = reference
         assert solved.status == "optimal", seed
+        assert np.isfinite(solved.prices).all(), seed
+        assert solved.prices[0] >= 0, seed
+        assert 0 <= solved.tie_share <= 1, seed
         scale = float(np.abs(instance.value).max()) * 1e-3 + abs(primal)
         assert abs(solved.primal - primal) <= 1e-9 * scale, (seed, solved.primal, primal)
         # Two certificates that bound each other: HiGHS's dual is no lower than ours, ours no lower than its primal.
@@ -198,3 +206,65 @@ def test_there_are_enough_instances_of_every_outcome() -> None:
             outcome = solved.status if solved.status == "infeasible" else "binding" if solved.prices[0] > 0 else "slack"
             seen[FORMS[seed % 3]].add(outcome)
     assert all(outcomes == {"infeasible", "binding", "slack"} for outcomes in seen.values()), seen
+
+
+def test_the_dual_bounds_the_optimum_at_every_price_and_is_lowest_at_the_solution() -> None:
+    for kind in ("plain", "ties", "not monotone", "some on grant", "carry"):
+        for seed in range(12):
+            instance = draw(kind, seed)
+            solved = solve(instance.problem)
+            if solved.status == "infeasible":
+                continue  # its dual is unbounded
+
+            def dual(price: float, instance: Instance = instance) -> float:
+                score = np.where(instance.allowed, instance.value - price * instance.net, -np.inf)
+                return float(price * instance.capacity + score.max(axis=0).sum())
+
+            lowest = dual(float(solved.prices[0]))
+            assert lowest == pytest.approx(solved.dual, rel=1e-9, abs=1e-9), seed
+            for factor in (0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, 10.0):
+                assert dual(float(solved.prices[0]) * factor) >= lowest - 1e-9 * max(1.0, abs(lowest)), seed
+
+
+def test_an_optimum_of_zero_has_no_gap() -> None:
+    solved = solve(Problem(np.array([[0.0], [0.5]]), [Resource.total("money", np.array([0, 10]), 0.0)]))
+    assert solved.primal == 0
+    assert solved.prices[0] > 0
+    assert solved.gap == 0
+
+
+def test_at_most_one_account_is_fractional_where_no_two_accounts_are_alike() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        value = np.sort(rng.random((6, 300)), axis=0)
+        cost = np.array([0, 10, 20, 50, 80, 120])
+        solved = solve(Problem(value, [Resource.per_account("money", cost, 35.0)]))
+        assert solved.tied <= 1
+        # The a-priori bound of the rounding: one account gives up at most its whole range.
+        assert solved.primal - solved.rounded <= np.ptp(value, axis=0).max()
+
+
+def test_an_impossible_budget_is_reported_and_has_no_price() -> None:
+    value = np.array([[0.1, 0.2], [0.3, 0.4]])
+    solved = solve(Problem(value, [Resource.total("money", np.array([5, 9]), 9.0)]))
+    assert solved.status == "infeasible"
+    assert np.isnan(solved.prices).all()
+    assert solved.violation == pytest.approx(10 / 9 - 1)
+    assert solved.rounded_violation == pytest.approx(10 / 9 - 1)
+
+
+def test_a_zero_denominator_is_never_divided_by() -> None:
+    nobody = np.zeros((3, 4), dtype=np.float32)
+    cost = on_response(np.array([10, 20, 30]), nobody)
+    solved = solve(Problem(nobody, [Resource.per_response("money", cost, 15.0, nobody)]))
+    assert (solved.status, solved.primal, solved.dual) == ("optimal", 0.0, 0.0)
+    assert solved.violation <= 0
+    assert solved.gap == 0
+
+
+def test_a_slack_budget_costs_nothing_and_gives_everyone_the_best_level() -> None:
+    value = np.array([[0.1, 0.5, 0.2], [0.4, 0.3, 0.2]])
+    solved = solve(Problem(value, [Resource.total("money", np.array([1, 2]), 100.0)]))
+    assert solved.prices[0] == 0
+    assert solved.primal == pytest.approx(0.4 + 0.5 + 0.2)
+    np.testing.assert_array_equal(solved.level, [1, 0, 0])  # what is worth the same goes to the cheaper

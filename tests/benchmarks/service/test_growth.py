@@ -14,7 +14,7 @@ ALARM = 0.1
 def test_the_default_claim_holds_a_year_and_a_backup_copy_without_an_alarm() -> None:
     size = yaml.safe_load(VALUES.read_text())["ledger"]["storage"]["size"]
     assert size.endswith("Gi")
-    found = measure(20_000)
+    found = measure(5_000)
     assert 300 < found["store"] < 600
     assert 20 < found["log"] < 150
     # The file, a copy of it while it is backed up, and the log.

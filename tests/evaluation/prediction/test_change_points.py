@@ -37,10 +37,10 @@ def test_planted_change_points_at_80_and_100_are_found_among_accounts_that_diffe
 
 def test_a_constant_hazard_rarely_shows_a_change_point():
     found = 0
-    for seed in range(100):
+    for seed in range(50):
         y, level, offset = trial(seed, 2000, np.full(10, 0.005))
         found += find_change_points(y, level, LEVELS, offset).at.size > 0
-    assert found <= 6
+    assert found <= 3
 
 
 def test_the_segmentation_found_is_the_one_that_a_search_of_all_finds():

@@ -79,11 +79,12 @@ def test_two_way_intervals_cover_the_truth_where_rows_of_one_partner_are_depende
     for seed in range(400):
         y, account, partner = shared_partners(seed)
         same = (y, np.ones(y.size), np.ones(y.size))
-        for name, second in (("one", None), ("two", partner)):
+        # A hundred trials tell a coverage of a half from 85 %.
+        for name, second in (("one", None), ("two", partner)) if seed < 100 else (("two", partner),):
             how = Interval(replications=250, cluster=account, partner=second, seed=seed)
             found = metrics.ips_value(*same, interval=how)
             covered[name] += found.low <= 0 <= found.high
-    assert covered["one"] < 0.85 * 400
+    assert covered["one"] < 0.85 * 100
     assert 0.93 * 400 <= covered["two"] <= 0.97 * 400, covered
 
 

@@ -29,7 +29,7 @@ def test_the_intervals_cover_the_truth_in_93_to_97_percent_of_trials(
     shape: Shape, accounts: int, effect: float
 ) -> None:
     hits: dict[str, list[bool]] = {}
-    for seed in range(400):
+    for seed in range(300):
         trial = draw(shape, seed=seed, accounts=accounts, effect=effect)
         for name, each in covered(trial, evidence_in(trial)).items():
             hits.setdefault(name, []).extend(each)

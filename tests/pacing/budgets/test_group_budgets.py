@@ -212,7 +212,7 @@ def test_groups_periods_floors_means_and_rules_are_the_linear_program(make_setti
     assert sum(found.prices[name] != 0 for name in named) >= 5
 
 
-@pytest.fixture(name="days")
+@pytest.fixture(name="days", scope="module")
 def _days(make_setting: Callable[..., Setting]) -> tuple[Setting, np.ndarray, np.ndarray]:
     """A day with overlapping budgets, a cap and a rule; and which of its requests are northern, or at the shops."""
     free = with_regions(make_setting(1, requests=8_000))

@@ -112,18 +112,16 @@ def _sample(setting: Setting):
     return curves, {"customer": 900.0, "merchant": 600.0}
 
 
-KEPT: list[tuple[Setting, tuple[dict[str, float], float], tuple[dict[str, float], float]]] = []
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def days(make_setting: Callable[..., Setting]):
-    """Days whose customers may cost 70 % of what they would, with the spend and value of each pacer; run once."""
-    for seed in SEEDS if not KEPT else ():
-        free = make_setting(seed, requests=30_000)
+    """Days whose customers may cost 70 % of what they would, with the spend and value of each pacer."""
+    found = []
+    for seed in SEEDS:
+        free = make_setting(seed, requests=20_000)
         spent, _ = paid(free, make_pacer("hourly"))
         setting = replace(free, campaign=with_limits(free.campaign, customer=round(0.7 * spent["customer"])))
-        KEPT.append((setting, paid(setting, make_pacer("hourly")), paid(setting, Blind(make_pacer("hourly")))))
-    return KEPT
+        found.append((setting, paid(setting, make_pacer("hourly")), paid(setting, Blind(make_pacer("hourly")))))
+    return found
 
 
 def test_the_hourly_price_keeps_every_budget_to_its_plan_and_near_the_optimum_under_the_same_limits(days) -> None:

@@ -23,7 +23,7 @@ from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel, Outcom
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.tables import campaign_from_tables
 
-SEEDS = 200
+SEEDS = 120
 REQUESTS = 600
 
 
@@ -58,7 +58,7 @@ def a_day(world: tuple[Campaign, dict[str, NamedCurves]], seed: int) -> Setting:
     )
 
 
-def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_seeds(
+def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_many_days(
     world: tuple[Campaign, dict[str, NamedCurves]],
 ) -> None:
     covered: dict[str, list[bool]] = {"lowest": [], "flat": [], "customer": [], "merchant": [], "cost": []}
@@ -85,8 +85,8 @@ def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_se
         each = (run.expected_cost.sum() - cheapest) / judged.incremental(value)
         covered["cost"].append(lowest.whole.cost_each.low <= each <= lowest.whole.cost_each.high)
     shares = {name: float(np.mean(each)) for name, each in covered.items()}
-    # Within three standard errors of 95 % in 200 seeds.
-    assert min(shares.values()) >= 0.904, shares
+    # Three standard errors below 95 %, and not all.
+    assert min(shares.values()) >= 0.89, shares
     assert max(shares.values()) <= 0.996, shares
 
 
@@ -99,7 +99,7 @@ def test_explored_requests_correct_the_curves_of_a_wrong_model(world: tuple[Camp
         for side, each in truth.items()
     }
     corrected, alone = [], []
-    for seed in range(100):
+    for seed in range(60):
         setting = a_day((replace(campaign, exploration=0.5), truth), seed)
         played = run_pacer(setting, make_pacer("static"))
         run = played.outcomes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from sklearn.isotonic import IsotonicRegression
 from statsmodels.stats.multitest import multipletests
 
 from benchmarks.trials import draw
-from shadowprice.responses import load, make
+from shadowprice.responses import make
 
 LEVELS = (0, 33_200, 66_500, 99_700)
 
@@ -147,12 +145,3 @@ def test_of_a_log_whose_levels_had_reasons_only_the_slope_within_cells_counts() 
         assert found.mean() == pytest.approx(response.mean(), abs=0.05)
         if rising:
             assert np.diff(found) == pytest.approx(effect, abs=0.02)
-
-
-def test_the_model_is_read_back_as_it_was(tmp_path: Path) -> None:
-    frame = bonus(0, 1500, 8)
-    model = make("flat", levels=LEVELS, side="customer").fit(frame)
-    model.save(tmp_path)
-    again = load(tmp_path)
-    np.testing.assert_array_equal(again.curve(frame).response, model.curve(frame).response)
-    assert not again.personal

@@ -131,11 +131,3 @@ def test_the_first_stages_of_the_baseline_report_their_epochs() -> None:
 def test_one_fold_is_refused() -> None:
     with pytest.raises(InvalidInput, match="folds"):
         make("end_to_end", levels=LEVELS, folds=1)
-
-
-def test_the_folds_of_a_seed_are_reproducible() -> None:
-    frame = World(2).trial(80).frame
-    first, again = (
-        row_baselines(frame, LEVELS, network="s_learner", hidden=4, training=QUICK, folds=3, seed=5) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first, again)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -46,15 +45,6 @@ def gate_after(truthful: bool) -> float:
 
 def test_it_listens_to_a_teacher_that_knows_and_not_to_one_that_misleads() -> None:
     assert gate_after(truthful=True) < gate_after(truthful=False) - 0.1
-
-
-def test_observational_rows_without_propensity_are_learned_from() -> None:
-    world = World(1, nuisance=0.0)
-    both = pd.concat([world.trial(200).frame, world.logged(400).frame], ignore_index=True)
-    quick = TrainingConfig(epochs=5)
-    model = make("bi_dfcl", levels=LEVELS, hidden=4, training=quick, fine_tuning=TrainingConfig(epochs=2))
-    curves = model.fit(both).curve(both)
-    assert np.isfinite(curves.response).all()
 
 
 @pytest.mark.parametrize("option", ["inner_steps", "solver_steps"])

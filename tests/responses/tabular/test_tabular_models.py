@@ -7,9 +7,8 @@ import torch
 from scipy.optimize import approx_fprime
 from sklearn.isotonic import IsotonicRegression
 
-from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.responses import load, make
+from shadowprice.responses import make
 from shadowprice.responses.tabular.network import weighted_logloss
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training import TrainingConfig
@@ -57,18 +56,11 @@ def test_the_curves_follow_the_features_and_the_level(name: str, fitted) -> None
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_saved_and_loaded_it_gives_the_same_curves(name: str, fitted, tmp_path) -> None:
-    fitted[name].save(tmp_path)
-    np.testing.assert_array_equal(load(tmp_path).curve(frame(50)).response, fitted[name].curve(frame(50)).response)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_same_seed_gives_the_same_curves_and_leaves_the_callers_random_numbers_alone(name: str, fitted) -> None:
+def test_training_leaves_the_callers_random_numbers_alone(name: str) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    again = make(name, levels=LEVELS, seed=1, **options(name)).fit(frame())
+    make(name, levels=LEVELS, seed=1, **options(name)).fit(frame(100))
     assert torch.equal(before, torch.get_rng_state())
-    np.testing.assert_array_equal(again.curve(frame(50)).response, fitted[name].curve(frame(50)).response)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -114,14 +106,6 @@ def test_a_row_of_weight_two_counts_as_two_rows() -> None:
     weighted = float(weighted_logloss(network, model._rows(rows, weight.astype(float))).detach())
     copied = float(weighted_logloss(network, model._rows(doubled, np.ones(len(doubled)))).detach())
     assert weighted == pytest.approx(copied, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_response_that_is_no_probability_is_refused(name: str) -> None:
-    rows = frame(30)
-    rows.loc[4, "response"] = 1.5
-    with pytest.raises(InvalidInput, match=r"response.*rows: 4"):
-        make(name, levels=LEVELS).fit(rows)
 
 
 def test_training_stops_when_patience_ends_and_keeps_the_best_epoch() -> None:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 
 import httpx
 import pytest
+from asking import Down, ask
 
 from serving.console.app import Console, create_app
 from serving.http.tokens import ROLES, Tokens
-from shadowprice.errors import Unavailable
 from shadowprice.pacing.price_store import PriceStore
 
 SECRETS = {role: f"an-example-to-{role}" for role in ROLES}
-
-
-class Down:
-    """A ledger that does not answer."""
-
-    def totals(self):
-        raise Unavailable("http://ledger does not answer")
 
 
 @pytest.fixture
@@ -29,16 +21,11 @@ def get(tmp_path, kit):
     file = tmp_path / "tokens"
     file.write_text(json.dumps(SECRETS))
 
-    def ask(path: str, **headers: str) -> httpx.Response:
+    def read(path: str, **headers: str) -> httpx.Response:
         app = create_app(Console(kit.campaign(), Down(), PriceStore(tmp_path / "prices")), tokens=Tokens(file))
+        return ask(app, path, headers=headers)
 
-        async def once() -> httpx.Response:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-                return await client.get(path, headers=headers)
-
-        return asyncio.run(once())
-
-    return ask
+    return read
 
 
 def basic(password: str) -> str:

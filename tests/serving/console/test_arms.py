@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -16,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from asking import Down, ask
 from looking import LOOKS, browser, faults, show
 
 from operations.lift import LiftJob, run
 from serving.console.app import Console, create_app
 from shadowprice.arms import Arm, Experiment, treatment
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.errors import Unavailable
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
 from shadowprice.pacing.price_store import PriceStore
 
@@ -36,11 +35,6 @@ CAMPAIGN = Campaign(
     hours=240,
     experiment=Experiment(arms=ARMS, salt="spring"),
 )
-
-
-class Down:
-    def totals(self):
-        raise Unavailable("http://ledger does not answer")
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +85,8 @@ def _blank(kind: pa.DataType) -> list[object]:
 
 
 def page(log: Path, lift: Path, tmp_path: Path, campaign: Campaign = CAMPAIGN) -> httpx.Response:
-    app = create_app(Console(campaign, Down(), PriceStore(tmp_path / "prices"), log=log, lift=lift))
-
-    async def once() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return await client.get("/campaigns/spring/arms")
-
-    return asyncio.run(once())
+    console = Console(campaign, Down(), PriceStore(tmp_path / "prices"), log=log, lift=lift)
+    return ask(create_app(console), "/campaigns/spring/arms")
 
 
 def test_the_page_has_the_sums_of_the_log_and_the_lift_of_the_job(log: Path, tmp_path: Path) -> None:

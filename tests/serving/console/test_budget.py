@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
+from asking import Down, ask
 from looking import LOOKS, browser, faults, show, yen_faults
 
 from operations.whatif import Question
@@ -31,13 +31,6 @@ from shadowprice.pacing.what_if import Change, WhatIf
 
 LEVELS = np.array([50, 100, 200])
 ACCOUNTS = 6000
-
-
-class Down:
-    """A ledger that does not answer."""
-
-    def totals(self):
-        raise Unavailable("http://ledger does not answer")
 
 
 @pytest.fixture(scope="module")
@@ -58,18 +51,10 @@ def asked() -> SimpleNamespace:
     return SimpleNamespace(campaign=campaign, question=Question(campaign, people, sample), whole=whole)
 
 
-def page_of(app, page: str, form: dict[str, object]) -> httpx.Response:
-    async def once() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return await client.get(f"/campaigns/spring/{page}", params=form)
-
-    return asyncio.run(once())
-
-
 def budget_page(campaign, question, folder, **form: object):
     questions = Questions(lambda: question, lambda: "model-1")
     console = Console(campaign, Down(), PriceStore(folder / "prices"), questions=questions)
-    return page_of(create_app(console), "budget", form)
+    return ask(create_app(console), "/campaigns/spring/budget", params=form)
 
 
 @pytest.fixture
@@ -78,7 +63,7 @@ def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
     questions = Questions(lambda: asked.question, lambda: "model-1")
     campaign = replace(asked.campaign, currency=getattr(request, "param", "USD"))
     app = create_app(Console(campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions))
-    return lambda page="budget", **form: page_of(app, page, form)
+    return lambda page="budget", **form: ask(app, f"/campaigns/spring/{page}", params=form)
 
 
 def row(page: str, name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import os
@@ -13,9 +12,9 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
+from asking import ask
 
 from operations.common.workspace import LIFT
 from serving.console.app import Console, create_app
@@ -118,16 +117,9 @@ def pages(folder: Path, age: float, reported: Campaign | None = None) -> dict[st
     (folder / LIFT).write_text(json.dumps(lift))
     os.utime(folder / LIFT, (before.timestamp(), before.timestamp()))
     app = create_app(Console(campaign, Ledger(), store, lift=folder / LIFT, log=folder))
-
-    async def read() -> dict[str, str]:
-        found = {}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            for path in ("", "/mix", "/arms", "/changes", "/requests"):
-                found[path] = words((await client.get(f"/campaigns/spring{path}")).text)
-            found["all"] = words((await client.get("/")).text)
-        return found
-
-    return asyncio.run(read())
+    asked = ("", "/mix", "/arms", "/changes", "/requests")
+    found = {path: words(ask(app, f"/campaigns/spring{path}").text) for path in asked}
+    return {**found, "all": words(ask(app, "/").text)}
 
 
 def words(page: str) -> str:
@@ -160,26 +152,19 @@ def test_each_page_has_the_figures_of_this_window_alone(tmp_path: Path, age: flo
 def test_before_the_first_price_of_a_window_that_of_the_last_one_is_no_plan(tmp_path: Path) -> None:
     store = PriceStore(tmp_path / "prices")
     store.publish(price(1, NOW - timedelta(days=1), 23, 719_200, 0.007777))
-    app = create_app(Console(CAMPAIGN, Ledger(), store))
-
-    async def read() -> str:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return words((await client.get("/campaigns/spring")).text)
-
-    shown = asyncio.run(read())
+    shown = words(ask(create_app(Console(CAMPAIGN, Ledger(), store)), "/campaigns/spring").text)
     assert "Planned by now –" in shown
     assert "There is no price of this window" in shown
     assert "$7,192.00" not in shown
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        dataclasses.replace(CAMPAIGN, budget=Budget(limit=360_000)),
-        dataclasses.replace(CAMPAIGN, sides={"customer": Terms(levels=(0, 200))}),
-        dataclasses.replace(CAMPAIGN, name="summer"),
-    ],
-)
-def test_the_worth_of_other_terms_is_not_shown(tmp_path: Path, other: Campaign) -> None:
+def test_the_worth_of_other_terms_is_not_shown(tmp_path: Path) -> None:
     assert WORTH in pages(tmp_path / "own", 1.0)[""]
-    assert "What personalizing is worth" not in pages(tmp_path / "other", 1.0, other)[""]
+    others = (
+        {"budget": Budget(limit=360_000)},
+        {"sides": {"customer": Terms(levels=(0, 200))}},
+        {"name": "summer"},
+    )
+    for place, other in enumerate(others):
+        shown = pages(tmp_path / f"{place}", 1.0, dataclasses.replace(CAMPAIGN, **other))  # type: ignore[arg-type]
+        assert "What personalizing is worth" not in shown[""], other

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 
 import httpx
+from asking import ask
 
 from serving.console.app import Console, create_app
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
@@ -32,13 +32,7 @@ class Ledger:
 
 
 def read(tmp_path: Path, path: str) -> httpx.Response:
-    app = create_app(Console(CAMPAIGN, Ledger(), PriceStore(tmp_path / "prices")))
-
-    async def once() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return await client.get(path)
-
-    return asyncio.run(once())
+    return ask(create_app(Console(CAMPAIGN, Ledger(), PriceStore(tmp_path / "prices"))), path)
 
 
 def test_the_page_of_a_delivery_has_its_places_with_prices_in_money(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 import uvicorn
+from asking import Down
 from looking import browser
 
 from serving.console.app import Console, create_app
 from serving.console.login import COOKIE, Provider
 from serving.http.tokens import ROLES, Tokens
-from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.errors import InvalidInput
 from shadowprice.pacing.price_store import PriceStore
 
 SECRETS = {role: f"an-example-to-{role}" for role in ROLES}
@@ -26,11 +27,6 @@ PEOPLE = [
     {"sub": "bob", "email": "bob@example.com", "groups": ["shops"]},
 ]
 HTML = {"accept": "text/html"}
-
-
-class Down:
-    def totals(self):
-        raise Unavailable("http://ledger does not answer")
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from asking import answer, ask
 from looking import yen_faults
 
 from serving.console.app import Console, create_app
@@ -62,12 +63,7 @@ class Ledger:
     app: Application
 
     def totals(self):
-        return asyncio.run(ask(self.app, "/v1/totals")).json()
-
-
-async def ask(app: Application, path: str) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", timeout=60) as client:
-        return await client.get(path)
+        return ask(self.app, "/v1/totals").json()
 
 
 def write_log(folder: Path) -> None:
@@ -133,7 +129,7 @@ def test_the_first_page_and_one_request_take_less_than_a_second(million: Callabl
         ("/", "spring"),
     ):
         since = time.process_time()
-        page = asyncio.run(ask(app, path))
+        page = ask(app, path)
         assert time.process_time() - since < 1.0, path
         assert shown in page.text, path
 
@@ -141,7 +137,7 @@ def test_the_first_page_and_one_request_take_less_than_a_second(million: Callabl
 def test_no_page_of_a_campaign_in_yen_has_decimals_or_dollars(million: Callable[[], Application]) -> None:
     app = million()
     for path in ("", "/mix", "/changes", "/requests?request_id=r377777"):
-        page = asyncio.run(ask(app, f"/campaigns/spring{path}"))
+        page = ask(app, f"/campaigns/spring{path}")
         assert "¥" in page.text, path
         assert yen_faults(page.text) == [], path
 
@@ -164,7 +160,7 @@ def test_who_got_what_is_drawn_before_somebody_asks(
         await sent.get()
         await asyncio.to_thread(eventually, lambda: len(drawn) == 2)
         since = time.process_time()
-        page = await ask(app, "/campaigns/spring/mix")
+        page = await answer(app, "/campaigns/spring/mix")
         took = time.process_time() - since
         messages.put_nowait({"type": "lifespan.shutdown"})
         await living
