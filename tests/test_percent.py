@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import pickle
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize
 
+from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.campaign import Budget, Campaign, Percent, Terms
 from shadowprice.campaign.percent import expected_payment
 from shadowprice.currency import Currency
@@ -203,3 +206,24 @@ def test_the_solve_is_the_linear_program_of_expected_payments() -> None:
     # The rule that serves decides by the same costs.
     level = Choices.marked(campaign, "customer", curves).decide(solved.prices, solved.tie_share, range(n)).level
     assert np.sum(np.argmax(response - solved.prices[0] * cost, axis=0) != level) <= 1
+
+
+def test_shards_of_accounts_have_the_costs_of_the_whole(tmp_path: Path) -> None:
+    dice, n = np.random.default_rng(8), 300
+    response = dice.uniform(0.02, 0.5, (3, n)).astype(np.float32)
+    amounts = np.stack([dice.uniform(7.5, 9.5, n), dice.uniform(0.1, 1.2, n)]).astype(np.float32)
+    np.save(tmp_path / "response.npy", response)
+    mapped = np.load(tmp_path / "response.npy", mmap_mode="r")
+    total = Budget(name="b", limit=100)
+    start = datetime(2026, 5, 1, tzinfo=UTC)
+    campaign = Campaign(name="percent", sides={"customer": terms()}, budget=total, starts_at=start)
+    expected = terms().cost(response, amounts)
+    for path in (None, tmp_path / "response.npy"):
+        curves = Curves(np.array([0, 1, 2]), mapped, path=path, amounts=amounts)
+        problem = CampaignProblem(campaign, {"customer": curves})
+        # Another process is sent a part, and cuts it again.
+        parts = [pickle.loads(pickle.dumps(part)) for part in problem.shards(3)]
+        found = [part.arrays(np.s_[:], ["cost"])["cost"] for part in parts]
+        np.testing.assert_array_equal(np.concatenate(found, axis=1), expected)
+        held = parts[1].held()
+        np.testing.assert_array_equal(held.arrays(np.array([2, 0]), ["cost"])["cost"], found[1][:, [2, 0]])
