@@ -115,6 +115,14 @@ class Curves:
             amounts=None if self.amounts is None else self.amounts[..., chosen],
         )
 
+    def between(self, rows: slice) -> Curves:
+        """Return the curves of accounts beside each other; their responses alone are copied."""
+        parts = {
+            name: None if (values := getattr(self, name)) is None else values[..., rows]
+            for name in ("response", "weight", "bits", "allowed", "owners", "granted", "worth", "amounts")
+        }
+        return Curves(self.levels, **parts)
+
     def mean(self) -> Curves:
         """Return one account that responds, and is worth at each level, as all do in the mean.
 

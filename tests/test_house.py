@@ -67,9 +67,8 @@ MANY_PARAMETERS = {
     "components/evaluate.py: evaluate",
     "components/prepare.py: prepare",
     # Options of a pipeline and of its steps.
+    "pipelines/learning.py: pipeline",
     "pipelines/retrain.py: retrain_pipeline",
-    "pipelines/train.py: train_pipeline",
-    "pipelines/vouchers.py: vouchers_pipeline",
 }
 
 

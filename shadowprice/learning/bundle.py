@@ -62,7 +62,6 @@ def write_bundle(
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
     amounts: Mapping[Side, NDArray[np.float32]] | None = None,
-    data_sha256: str,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -74,8 +73,7 @@ def write_bundle(
                                                 and with towers ``own``, that of the account alone
 
     ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``amounts`` those of
-    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none; ``data_sha256`` is
-    :meth:`~shadowprice.learning.training_set.TrainingSet.digest` of what it was trained on.
+    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
@@ -94,7 +92,7 @@ def write_bundle(
         for side, embedding in embedded.items()
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
-    describe["data_sha256"] = data_sha256
+    describe["data_sha256"] = data.digest()
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,

@@ -131,7 +131,6 @@ def fit_bundle(
             metrics=figures,
             label_rates=rates,
             amounts=amounts,
-            data_sha256=digest,
         )
     return version, result
 

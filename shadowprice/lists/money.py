@@ -42,7 +42,7 @@ def counted_by_hold(campaign: Campaign) -> Campaign:
     if all(terms.cost_basis == "on_grant" for terms in campaign.sides.values()):
         return campaign
     sides = {
-        side: replace(terms, cost_basis="on_grant", most_units=1, costs=terms.reserved)
+        side: replace(terms, cost_basis="on_grant", most_units=1, costs=terms.reserved, percent=())
         for side, terms in campaign.sides.items()
     }
     return replace(campaign, sides=sides)

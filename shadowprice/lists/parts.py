@@ -71,7 +71,7 @@ class Asked:
     beyond    bool (J, m), levels that rules allow and caps do not; None without caps
     arm       (n,)
     treated   of the m
-    response  float32 (J, m)
+    curves    of the m
     prefix    campaign and list, of which ids are made
     """
 
@@ -82,7 +82,7 @@ class Asked:
     beyond: NDArray[np.bool_] | None
     arm: NDArray[np.str_]
     treated: Treatment
-    response: NDArray[np.float32]
+    curves: Curves
     prefix: tuple[str, str]
 
     @cached_property

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING
 from shadowprice.lists.table import SCHEMA
 from shadowprice.policy import Decided, Eligible
@@ -48,7 +49,7 @@ def rows_of(
     account_id: pa.StringArray,
     request_id: Sequence[str],
     asked: Eligible,
-    response: NDArray[np.floating[Any]],
+    curves: Curves,
     decided: Decided,
     refused: tuple[NDArray[np.str_], NDArray[np.bool_]],
     versions: tuple[int, str],
@@ -60,7 +61,7 @@ def rows_of(
         account_id: n accounts.
         request_id: n ids.
         asked: m of the accounts, those that may be given some level.
-        response: (J, m), their curves.
+        curves: theirs.
         decided: their decisions.
         refused: arm of each of the n accounts, and whether caps alone leave it no level.
         versions: of price and model.
@@ -70,7 +71,7 @@ def rows_of(
     terms, rows = campaign.terms(side), asked.rows
     level, columns = decided.decision.level, np.arange(rows.size)
     offers = pa.array([*campaign.offer_ids[side], ""], pa.string())
-    own = response[level, columns].astype(np.float64)
+    own = curves.response[level, columns].astype(np.float64)
     value = np.asarray(decided.choices.value)[level, columns]
     worth = np.divide(value, own, where=own > 0, out=np.zeros_like(own))
     free = terms.unit_costs[0] == 0
@@ -102,7 +103,7 @@ def rows_of(
         "code": _same("", n),
         "response": placed(own, 0.0),
         "value": placed(value, 0.0),
-        "expected_cost": placed(terms.cost(response)[level, columns], 0.0),
+        "expected_cost": placed(terms.cost(curves.response, curves.amounts)[level, columns], 0.0),
         "propensity": placed(decided.decision.propensity, 1.0),
         "arm": arm,
         "reason": reasons,
@@ -114,7 +115,7 @@ def rows_of(
         "propensities": pa.ListArray.from_arrays(
             pa.array(np.arange(0, chances.size + 1, chances.shape[1]), pa.int32()), pa.array(chances.ravel())
         ),
-        "response_unpaid": placed(np.where(decided.unpaid & free, response[0], 0.0).astype(np.float64), 0.0),
+        "response_unpaid": placed(np.where(decided.unpaid & free, curves.response[0], 0.0).astype(np.float64), 0.0),
         "unpaid_allowed": placed(decided.unpaid | (not free), False),
         "worth": placed(worth, 0.0),
     }

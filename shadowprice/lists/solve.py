@@ -148,13 +148,13 @@ class AccountList:
         for side, mine in self._sides.items():
             for part in self._parts(side):
                 known = mine.known[part.rows][part.eligible.rows]
-                decided = policy.answer(part.eligible, part.response, part.asked_ids, part.treated, known)
+                decided = policy.answer(part.eligible, part.curves, part.asked_ids, part.treated, known)
                 yield rows_of(
                     self.campaign,
                     mine.account_id[part.rows],
                     part.ids,
                     part.eligible,
-                    part.response,
+                    part.curves,
                     self._with_capped(policy, part, decided),
                     (part.arm, part.capped),
                     (record.version, record.model_version),
@@ -166,7 +166,7 @@ class AccountList:
             return decided
         able, treated = part.eligible, part.treated
         allowed = np.ones_like(part.beyond) if able.allowed is None else able.allowed
-        without = policy.choices(able._replace(allowed=allowed | part.beyond), part.response, treated)
+        without = policy.choices(able._replace(allowed=allowed | part.beyond), part.curves, treated)
         wanted = without.decide(policy.prices, policy.tie_share, part.asked_ids, treated.exploration).level
         capped = part.beyond[wanted, np.arange(wanted.size)]
         return replace(decided, reasons=np.where(capped & ~treated.held, "capped", decided.reasons))
@@ -189,16 +189,18 @@ class AccountList:
                 beyond = beyond[:, eligible.rows]
             units = units_of(campaign.experiment, names, [""] * len(names), [self._at] * len(names), self._groups)
             treated = treatment(campaign.experiment, units, campaign.exploration)
-            response, arm = mine.curves.response[:, rows], treated.arm
+            curves, arm = mine.curves.between(rows), treated.arm
             if len(eligible.rows) < len(names):
-                response, treated = response[:, eligible.rows], treated.take(eligible.rows)
+                curves, treated = curves.take(eligible.rows), treated.take(eligible.rows)
             for place, level in lifted.items():
                 # No other level is allowed to it, so that the rule chooses this one.
                 if rows.start <= place < rows.stop:
-                    only = np.ones(response.shape, dtype=np.bool_) if eligible.allowed is None else eligible.allowed
+                    only = (
+                        np.ones(curves.response.shape, dtype=np.bool_) if eligible.allowed is None else eligible.allowed
+                    )
                     only[:, np.searchsorted(eligible.rows, place - rows.start)] = np.arange(len(only)) == level
                     eligible = eligible._replace(allowed=only)
-            yield Asked(rows, names, eligible, capped, beyond, arm, treated, response, (campaign.name, self.name))
+            yield Asked(rows, names, eligible, capped, beyond, arm, treated, curves, (campaign.name, self.name))
 
     def _free(self, side: Side, fixed: _Fixed) -> Curves:
         """Return the marked curves of the accounts whose level the price chooses; ``fixed`` gets what the others take.
@@ -214,10 +216,10 @@ class AccountList:
             eligible, treated = part.eligible, part.treated
             free = np.ones(len(eligible.rows), dtype=np.bool_)
             if treated.held.any() or treated.exploration.any():
-                decided = policy.answer(eligible, part.response, part.asked_ids, treated)
+                decided = policy.answer(eligible, part.curves, part.asked_ids, treated)
                 level = decided.decision.level
                 free = ~(decided.decision.explored | treated.held)
-                cost = self._counted.terms(side).cost(part.response)
+                cost = self._counted.terms(side).cost(part.curves.response, part.curves.amounts)
                 fixed.taken = fixed.taken + self._taken(decided.choices, level)[:, ~free].sum(axis=1)
                 fixed.cost += float(pick(cost, level)[~free].sum())
                 fixed.value += float(pick(decided.choices.value, level)[~free].sum())
@@ -237,6 +239,7 @@ class AccountList:
             bits=np.concatenate(bits) if bits else None,
             allowed=np.concatenate(allowed, axis=1) if masks else None,
             worth=np.concatenate(worth) if worth else None,
+            amounts=None if curves.amounts is None else curves.amounts[..., index],
         )
 
     def _round(self, prices: Mapping[str, float], share: float, limits: NDArray[np.float64], of: int) -> float:
@@ -252,7 +255,7 @@ class AccountList:
         policy = Policy(self._counted, self._coverage, at, 0.0)
         for side in self._sides:
             for part in self._parts(side):
-                choices = policy.choices(part.eligible, part.response, part.treated)
+                choices = policy.choices(part.eligible, part.curves, part.treated)
                 chosen = choices.decide(at, 0.0, part.asked_ids, part.treated.exploration)
                 free = ~(chosen.explored | part.treated.held)
                 spent += self._taken(choices, chosen.level)[:, free].sum(axis=1)
@@ -261,7 +264,7 @@ class AccountList:
         rest = Rest(limits - spent - paid, self._counted.least_return, of)
         for side in self._sides:
             for part, _ in zip(self._parts(side), range(SEARCHED), strict=False):
-                choices = policy.choices(part.eligible, part.response, part.treated)
+                choices = policy.choices(part.eligible, part.curves, part.treated)
                 chosen = choices.decide(at, tie_share, part.asked_ids, part.treated.exploration)
                 free = ~(chosen.explored | chosen.tied | part.treated.held)
                 rest.add(side, part.rows.start, choices, at, chosen.level, part.eligible.rows, free)
