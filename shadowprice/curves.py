@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -117,7 +118,7 @@ class Curves:
 
     def between(self, rows: slice) -> Curves:
         """Return the curves of accounts beside each other; their responses alone are copied."""
-        parts = {
+        parts: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[..., rows]
             for name in ("response", "weight", "bits", "allowed", "owners", "granted", "worth", "amounts")
         }
