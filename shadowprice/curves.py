@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
