@@ -45,10 +45,10 @@ class Head(Protocol):
         """Expected response (J, N) of N accounts from their embeddings (N, D)."""
 
 
-Rule = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
+Allows = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
 
 
-def rule_of(head: Head) -> Rule | None:
+def rule_of(head: Head) -> Allows | None:
     """Return the rule of a head, embeddings (N, D) → bool (J, N), the levels that may be given; None without one."""
     return getattr(head, "allowed", None)
 
