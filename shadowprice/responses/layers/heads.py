@@ -72,10 +72,10 @@ def curves_of(head: Head, embedding: NDArray[np.float32]) -> Curves:
     return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding))
 
 
-Rule = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
+Allows = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
 
 
-def rule_of(head: Head) -> Rule | None:
+def rule_of(head: Head) -> Allows | None:
     """Return the rule of a head, embeddings (N, D) → bool (J, N), the levels that may be given; None without one."""
     return getattr(head, "allowed", None)
 
