@@ -62,7 +62,7 @@ def redemptions(
     console = Console()
     console.print(table)
     console.print(f"{result.orders:,} orders with a code, {result.without:,} lines without one", soft_wrap=True)
-    console.print(f"{len(result.unmatched):,} orders do not match: {out}", soft_wrap=True, markup=False)
+    console.print(f"not booked: {len(result.unmatched):,}, listed in {out}", soft_wrap=True, markup=False)
 
 
 def _as_csv(result: Settlement) -> str:

@@ -294,7 +294,7 @@ class CodePool:
             total = sum(number for _, number in missing)
             named = ", ".join(f"{number:,} of {self.matched_by} {offer!r}" for offer, number in missing if offer)
             raise InvalidInput(
-                f"{total:,} codes are missing{f': {named}' if named else ''}; add them to the file; nothing was "
+                f"too few codes, {total:,} missing{f': {named}' if named else ''}; add them to the file; nothing was "
                 "assigned",
                 field=str(self.file),
             )

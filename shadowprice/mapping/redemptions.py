@@ -155,7 +155,8 @@ def _checked(frame: pd.DataFrame, columns: MappingABC[str, Column], opened: Open
 
     for name, kind in COLUMNS.items():
         if name not in frame:
-            known[name] = pd.Series(None, index=frame.index, dtype=object if kind == TEXT else WHOLE)
+            absent = pa.nulls(len(frame)).to_pylist()  # a lone None would become NaN
+            known[name] = pd.Series(absent, index=frame.index, dtype=object if kind == TEXT else WHOLE)
             continue
         own, refused = split_refused(frame[name])
         for reason, cells in refused.items():

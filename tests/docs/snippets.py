@@ -113,6 +113,16 @@ def masked(text: str) -> list[str]:
     return re.sub(r"[^\w#→.:,;%λ]+", " ", text).split()
 
 
+def printed(text: str) -> str:
+    """Output that a block of the console shows below its commands."""
+    found, command, before = "", False, ""
+    for line in text.splitlines(keepends=True):
+        command = line.startswith("$ ") or (command and before.endswith("\\\n"))
+        before = line
+        found += "" if command else line
+    return found
+
+
 def _whole(command: str) -> bool:
     try:
         shlex.split(command, comments=True)

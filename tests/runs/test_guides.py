@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from snippets import ROOT, blocks, masked, shell_of
+from snippets import ROOT, blocks, masked, printed, shell_of
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -119,13 +119,3 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
             continue
         followed += 1
     assert followed
-
-
-def printed(text: str) -> str:
-    """Output that a block of the console shows below its commands."""
-    found, command, before = "", False, ""
-    for line in text.splitlines(keepends=True):
-        command = line.startswith("$ ") or (command and before.endswith("\\\n"))
-        before = line
-        found += "" if command else line
-    return found

@@ -6,7 +6,9 @@ Figures are masked, because a fit differs in its last digits between machines.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from snippets import masked
+from snippets import blocks, masked, printed, shell_of
 
 from serving.local.launch import free_port
 from shadowprice.currency import Currency
@@ -59,6 +61,13 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
             served.terminate()
 
 
+@pytest.fixture
+def ledger_url(followed: Followed) -> str:
+    """Address of the ledger that the services have."""
+    predictor, _, port = followed.url.rpartition(":")
+    return f"{predictor}:{int(port) + 1}"
+
+
 def test_the_run_prints_the_steps_and_the_end_that_the_page_shows(followed: Followed) -> None:
     lines = [line for line in followed.printed.splitlines() if " so far" not in line and not line.endswith("…")]
     assert [masked(line) for line in shown("run")[1].splitlines()] == [masked(line) for line in lines]
@@ -88,3 +97,33 @@ def test_the_answer_and_its_explanation_look_as_the_page_shows(followed: Followe
         [line for line in text.splitlines() if not line.startswith(mine["reason"])] for text in (done.stdout, told)
     )
     assert [set(masked(line)) - {"→", "#"} for line in page_lines] == [set(masked(line)) - {"→", "#"} for line in lines]
+
+
+def test_a_list_goes_out_and_comes_back_as_the_tutorial_shows(
+    followed: Followed, ledger_url: str, tmp_path: Path
+) -> None:
+    """Every command of the page runs, in a folder with the run, and prints what the page shows."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "runs").symlink_to(followed.folder.parent)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "shadowprice").write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    (programs / "shadowprice").chmod(0o755)
+    known = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "79"}
+    mine = [block for block in blocks() if block.page == "docs/tutorials/a-list-and-back.md"]
+    shown = 0
+    for block in sorted(mine, key=lambda each: each.line):
+        commands = shell_of(block).replace("http://127.0.0.1:8081", ledger_url)
+        if commands.startswith("export "):
+            name, _, value = commands.removeprefix("export ").strip().partition("=")
+            known[name] = value
+            continue
+        done = subprocess.run(
+            ["bash", "-e", "-c", commands], cwd=tmp_path, env=os.environ | known, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+        assert masked(done.stdout) == masked(printed(block.text)), str(block)
+        shown += bool(done.stdout)
+    assert shown == 3
+    totals = httpx.get(f"{ledger_url}/v1/totals").json()
+    assert (totals["net_spent"], totals["outcomes"]["customer"]) == (500, 2)

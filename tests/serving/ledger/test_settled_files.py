@@ -249,6 +249,13 @@ def test_an_older_export_and_a_changed_amount_are_reported_and_change_nothing(sh
     assert shop.ledger.store.totals().responses["customer"] - shop.ledger.store.totals().withdrawn["customer"] == 0
 
 
+def test_an_export_without_currency_total_and_refunds_is_settled(shop):
+    shop.give(3)
+    shop.write({"name": "#1", "code": "C1", "discount": 50})
+    shop.mapping.write_text("\n".join(MAPPING.splitlines()[:-3]))
+    assert (shop.settle().captured_money, shop.sums()) == (50, (50, 50))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
