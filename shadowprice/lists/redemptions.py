@@ -36,12 +36,12 @@ class Redemption(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Part of the discount that stands: a refund takes back the share that it is of the total, rounded down."""
+        """Return the part of the discount that stands: a refund takes back the share that it is of the total, rounded down."""
         return self.discount - (self.discount * self.refunded // self.total if self.refunded else 0)
 
     @property
     def stands(self) -> bool:
-        """Whether the order was not refunded whole."""
+        """Return whether any of the order was kept."""
         return not self.refunded or self.refunded < self.total
 
 
