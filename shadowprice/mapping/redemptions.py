@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any, get_args
 
@@ -72,7 +73,10 @@ def read_redemptions(file: Path, mapping: Path) -> Redemptions:
     """
     document = read_yaml(mapping)
     reject_unknown(document, KEYS, mapping.name)
-    source = source_of("redemptions", Kinds.mapping(document.get("source"), "source") | {"file": file.name}, "source")
+    form = Kinds.mapping(document.get("source"), "source")
+    if "file" in form:
+        raise InvalidInput("is named by the command; remove it", field="source.file")
+    source = source_of("redemptions", form | {"file": escape(file.name)}, "source")
     columns = _columns(document)
     where = Kinds.text(document.get("where", ""), "where")
     described = Mapping(
