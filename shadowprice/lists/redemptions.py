@@ -36,7 +36,10 @@ class Redemption(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Return the part of the discount that stands: a refund takes back the share that it is of the total, rounded down."""
+        """Return the part of the discount that stands.
+
+        A refund takes back the share that it is of the total, rounded down.
+        """
         return self.discount - (self.discount * self.refunded // self.total if self.refunded else 0)
 
     @property
