@@ -195,10 +195,16 @@ def _percentages(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
 
 
 @_rule("offer.offer_id", "offer.percent", "exposure.request_id", "outcome.request_id", "outcome.cost_paid")
-def _parts_paid(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
-    rows = f"""{_joined("outcome", "exposure", "request_id")} JOIN offer ON o.offer_id = offer.offer_id
-        WHERE offer.percent IS NOT NULL AND t.cost_paid > offer.face_value"""
-    yield "outcome", "cost_paid", rows, "is above the cap of the offer in percent, its face value"
+def _parts_paid(_db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
+    """What was paid is within the cap, and within the part of the order: one after its discount would be too small."""
+    part = f"""{_joined("outcome", "exposure", "request_id")} JOIN offer ON o.offer_id = offer.offer_id
+        WHERE offer.percent IS NOT NULL"""
+    above = f"{part} AND t.cost_paid > offer.face_value"
+    yield "outcome", "cost_paid", above, "is above the cap of the offer in percent, its face value"
+    if "amount" in given["outcome"]:
+        most = "CASE WHEN t.amount < offer.min_spend THEN 0 ELSE 1 + offer.percent / 100 * t.amount END"
+        reason = "is too small for what was paid; give the amount of the order before the discount"
+        yield "outcome", "amount", f"{part} AND t.cost_paid > {most}", reason
 
 
 @_rule("offer.side", "offer.kind")

@@ -90,6 +90,14 @@ def test_an_offer_in_percent_needs_a_cap_and_a_payment_within_it(frames: Frames)
     assert "above the cap" in faults(paid)["outcome.cost_paid"]
 
 
+def test_an_order_after_its_discount_is_refused(frames: Frames) -> None:
+    redeemed(frames, "twenty", [800, 0], [4000, 2000])
+    # 20 % of what remains of an order of 4000 is less than what was paid; and 2900 is below the least spend.
+    for paid, amount in ((800, 3200), (580, 2900)):
+        with pytest.raises(InvalidTable, match="before the discount"):
+            redeemed(frames, "twenty", [paid], [amount])
+
+
 def test_what_was_paid_tells_an_amount_that_is_not_logged(frames: Frames) -> None:
     rows = labeled(redeemed(frames, "twenty", [648, 1000], [None, None]), "customer")
     own = rows[(rows["level"] == 3) & (rows["response"] == 1)]
