@@ -184,7 +184,7 @@ def test_a_list_is_decided_by_the_policy_at_its_price(full) -> None:
     policy = Policy(campaign, campaign.coverage(attributes), record.of(campaign.priced), record.tie_share)
     free = np.flatnonzero(~rows["used"] & (rows["arm"] == "unassigned") & (rows["reason"] != "explored"))
     asked = policy.eligible(SideRequests("customer", rows["account_id"].iloc[free].tolist()))
-    levels = policy.choices(asked, curves.response[:, free])
+    levels = policy.choices(asked, curves.take(free))
     chosen = levels.decide(policy.prices, policy.tie_share, rows["request_id"].iloc[free].tolist()).level
     # One or two accounts took the rest of the money.
     assert (chosen != rows["level"].to_numpy()[free]).sum() <= 2
