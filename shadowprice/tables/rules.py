@@ -196,7 +196,7 @@ def _percentages(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
 
 @_rule("offer.offer_id", "offer.percent", "exposure.request_id", "outcome.request_id", "outcome.cost_paid")
 def _parts_paid(_db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
-    """What was paid is within the cap, and within the part of the order: one after its discount would be too small."""
+    """A payment is within the cap, and within the part of the order: one after its discount would be too small."""
     part = f"""{_joined("outcome", "exposure", "request_id")} JOIN offer ON o.offer_id = offer.offer_id
         WHERE offer.percent IS NOT NULL"""
     above = f"{part} AND t.cost_paid > offer.face_value"

@@ -64,7 +64,7 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[J
         parameter: GIVEN[parameter]
         if parameter in GIVEN
         else str(tmp_path / parameter)
-        if parameter == "accounts"
+        if (name, parameter) == ("decide", "accounts")
         else {}
         if parameter == "options" or (parameter in LATER and name == "prepare")
         else VALUES[kind.annotation]
