@@ -102,6 +102,10 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
                 exec(compile(block.text, str(block), "exec"), own)
 
 
+ATTRIBUTES = ("shadowprice.calls", "shadowprice.request_id")
+"""Attributes of traces; types of events end in their version."""
+
+
 def test_every_module_that_a_sentence_names_has_what_it_names() -> None:
     """Read the sources: importing Feast and torch takes seconds."""
     named = {
@@ -113,6 +117,8 @@ def test_every_module_that_a_sentence_names_has_what_it_names() -> None:
     }
     assert len(named) > 20
     for page, name in sorted(named):
+        if name.endswith(".v1") or name in ATTRIBUTES:
+            continue
         at, parts = ROOT, name.split(".")
         while parts and (at / parts[0]).is_dir():
             at /= parts.pop(0)
