@@ -233,13 +233,14 @@ def open_what_if(
 ) -> Question:
     """Open the population of a workspace for questions about the whole window, or about the rest of it.
 
-    ``campaign`` has other terms than that of the workspace, and the same levels.
+    ``campaign`` has other terms than that of the workspace, and the same levels; another window has the traffic of the
+    same hours of the day, and as many requests as it expects where it says so.
 
     Raises:
         NotFound: the model has no stored population.
         InvalidInput: the campaign is a delivery.
     """
-    campaign = campaign or read_campaign(workspace)
+    asked_for, campaign = campaign, campaign or read_campaign(workspace)
     if any(terms.segments for terms in campaign.sides.values()):
         raise InvalidInput("is a delivery: it has segments of exact sizes and no budget to ask about", field="campaign")
     model = (workspace / MODEL).resolve()
@@ -247,6 +248,10 @@ def open_what_if(
     heads = load_heads(model)
     population = read_population(workspace / POPULATION / version, heads)
     now = before_start(campaign, Traffic.load(workspace)) if state is None else PricingState.load(state)
+    if asked_for is not None and state is None and asked_for.expected_requests is not None:
+        # The stored traffic is that of the workspace's own campaign.
+        growth = asked_for.expected_requests / sum(float(mine.sum()) for mine in now.remaining.values())
+        now = dataclasses.replace(now, remaining={side: growth * mine for side, mine in now.remaining.items()})
     ahead = {side: float(np.sum(now.remaining.get(side, 0.0))) for side in campaign.sides}
     if watch_alarms(workspace, campaign.name, version):
         campaign = campaign.in_doubt()

@@ -72,6 +72,16 @@ def test_less_money_gives_nobody_more_and_fewer_levels_are_the_question_of_what_
     assert [change.name for change in fewer.changes] == ["sides.customer.offers"]
 
 
+def test_another_period_has_its_own_days_and_requests(run: Path) -> None:
+    """Twice the requests and the money bring twice as much, whether by two days or by a busier one."""
+    two_days = changed(run, hours=48, starts_at="2026-10-01T00:00:00+00:00", budget__limit=300_000)
+    found = difference(run, two_days, rows=0)
+    assert found.after.value.value == pytest.approx(2 * found.before.value.value, rel=1e-6)
+    assert found.after.price.value == pytest.approx(found.before.price.value, rel=1e-4)
+    busier = difference(run, changed(run, expected_requests=12_000, budget__limit=300_000), rows=0)
+    assert busier.after.value.value == pytest.approx(2 * busier.before.value.value, rel=1e-6)
+
+
 def test_a_level_that_the_model_does_not_know_is_refused_and_no_change_says_so(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
