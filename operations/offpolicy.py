@@ -148,7 +148,7 @@ def at_prices(
 
 def _read(*, priced: bool) -> Mapping[RowKind, tuple[str, ...]]:
     """Return the columns of the log that an estimate needs; rules of a policy at a price read the context."""
-    decided = (*READ["decisions"], "level", "propensities")
+    decided = (*READ["decisions"], "propensities")
     return {**READ, "decisions": (*decided, "context") if priced else decided}
 
 
@@ -256,7 +256,8 @@ def _curves(workspace: Path, requests: pd.DataFrame, coverage: Coverage) -> Mapp
         asked = pa.array(names, pa.string())
         places = pc.index_in(asked, value_set=side_accounts.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
         own = side_accounts.curves.take(places)
-        curves_by_side[side] = replace(own, weight=None, worth=coverage.worth(SideRequests(side, names)))
+        worth = coverage.worth(SideRequests(side, names), own.amounts)
+        curves_by_side[side] = replace(own, weight=None, worth=worth)
     return curves_by_side
 
 

@@ -50,7 +50,7 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 from shadowprice.responses.integrity import check_offers
-from shadowprice.responses.layers.heads import Head, curves_of, load_heads
+from shadowprice.responses.layers.heads import Head, curves_of, learns_amounts, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
@@ -245,22 +245,30 @@ class Solver:
         Accounts that came after the training are read from the online store.
         """
         head, stored = self.heads[side], self._population.get(side)
+        one, shape = head.amounts(head.default_embedding[None]), (2, head.levels.size, len(account_id))
+        amounts = None if one is None else np.broadcast_to(one, shape)
         if stored is None:
-            response = np.empty((head.levels.size, len(account_id)), dtype=np.float32)
+            response = np.empty(shape[1:], dtype=np.float32)
             new, known = np.arange(len(account_id)), np.zeros(len(account_id), dtype=np.bool_)
         else:
             place = pc.index_in(account_id, value_set=stored.account_id.combine_chunks())
             known = np.array(place.is_valid())
             rows, new = np.asarray(place.fill_null(0)), np.flatnonzero(~known)
             response = np.take(stored.curves.response, rows, axis=1)
+        own = learns_amounts(head)
+        if own:
+            kept = None if stored is None else stored.curves.amounts
+            amounts = np.empty(shape, dtype=np.float32) if kept is None else np.take(kept, rows, axis=-1)
         for start in range(0, new.size, READ):
             some = new[start : start + READ]
             vectors, _, embedded = self._vectors(side, np.array(account_id.take(pa.array(some)).to_pylist()))
-            response[:, some] = head.response(
-                embed_requests(self._towers.get(side), vectors, {}, np.zeros(some.size, dtype=np.bool_), None)
-            )
+            bare = np.zeros(some.size, dtype=np.bool_)
+            curves = curves_of(head, embed_requests(self._towers.get(side), vectors, {}, bare, None))
+            response[:, some] = curves.response
+            if own and amounts is not None:
+                amounts[..., some] = curves.amounts
             known[some] = embedded
-        return Curves(head.levels, response), known
+        return Curves(head.levels, response, amounts=amounts), known
 
     def _vectors(
         self, side: Side, account_id: NDArray[np.str_]

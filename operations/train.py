@@ -39,6 +39,7 @@ class TrainJob(Job):
     precision: str = option("float32", "of the products of a gradient step: float32 or bfloat16")
     device: str = option("cpu", "of the gradient steps of a campaign: cpu, or cuda for a GPU")
     loss: str = option("", "loss of a model of funds in place of its own")
+    amounts: str = option("", "loss of the amounts of responses in a joint network: ziln (if empty), esj or esj_mass")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,7 +52,7 @@ class TrainJob(Job):
 def run(job: TrainJob) -> None:
     """Train and write the model and the figures."""
     require_space(job.model, ACCOUNT_BYTES * served_accounts(job.training), job.name)
-    how = Training(job.recipe, job.curve_repair, job.calibration, job.loss)
+    how = Training(job.recipe, job.curve_repair, job.calibration, job.loss, job.amounts)
     if job.workspace is not None and (job.workspace / CAMPAIGN).exists():
         how = how.of_policy(read_campaign(job.workspace).policy)
     config = TrainingConfig(seed=job.seed, precision=job.precision, device=job.device, epochs=job.epochs)

@@ -164,14 +164,19 @@ def _outcomes(dataset: Dataset, training: TrainingSet, seed: int, epochs: int, f
     """Write the curves that outcomes are drawn from."""
     for side, curves in truth_of(dataset, training, seed, epochs).items():
         np.save(folder / f"{side}.npy", curves.response)
+        if curves.amounts is not None:
+            np.save(folder / f"{side}-amounts.npy", curves.amounts)
 
 
 def _curves(training: TrainingSet, folder: Path) -> dict[Side, Curves]:
     """Read what :func:`_outcomes` wrote."""
-    return {
-        side: Curves(np.asarray(training.levels[side]), np.load(folder / f"{side}.npy", allow_pickle=False))
-        for side in training.serving
-    }
+    curves: dict[Side, Curves] = {}
+    for side in training.serving:
+        response = np.load(folder / f"{side}.npy", allow_pickle=False)
+        path = folder / f"{side}-amounts.npy"
+        amounts = np.load(path, allow_pickle=False) if path.exists() else None
+        curves[side] = Curves(np.asarray(training.levels[side]), response, amounts=amounts)
+    return curves
 
 
 def refused(folder: Path) -> tuple[Path, ReportData] | None:

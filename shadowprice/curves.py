@@ -12,6 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.errors import InvalidInput
 
+AMOUNT = "amount"
+"""Column with the amount of a row's response, and the worth of a response that is its expected amount."""
+
+
+def expected_amounts(amounts: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """E[amount | response] = exp(mean + deviation²/2), minor units, of the log-normal laws of :attr:`Curves.amounts`.
+
+    >>> expected_amounts(np.log([[[100.0]], [[np.e]]])).round(2).tolist()
+    [[164.87]]
+    """
+    mean, deviation = np.asarray(amounts, dtype=np.float64)
+    return np.asarray(np.exp(mean + 0.5 * deviation**2))
+
 
 def check_levels(levels: ArrayLike, *, ordered: bool = True) -> NDArray[np.int64]:
     """Incentive levels as int64 minor units, refused unless non-negative and ascending.

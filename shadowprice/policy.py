@@ -152,7 +152,7 @@ class Policy:
         """Return the levels of requests with these curves (J, n), by their arms. O(n · (budgets + K·J))."""
         bits = self.coverage.bits(asked.requests) if self.coverage.budgets else None
         allowed = asked.allowed if treated is None else treated.allowed(len(curves.response), asked.allowed)
-        worth = self.coverage.worth(asked.requests)
+        worth = self.coverage.worth(asked.requests, curves.amounts)
         return Choices.of(self.campaign, asked.requests.side, curves.response, bits, allowed, worth, curves.amounts)
 
     def answer(

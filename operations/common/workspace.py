@@ -6,10 +6,12 @@ import json
 import logging
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import AMOUNT
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
@@ -133,11 +135,28 @@ def read_columns(campaign: Campaign, path: Path) -> dict[Side, Attributes]:
 
 
 def read_worths(campaign: Campaign, path: Path) -> Coverage:
-    """Read the worth of accounts, where the campaign has a column of it; arguments and errors of :func:`read_columns`.
+    """Read the worth of accounts, where the campaign has one; arguments and errors of :func:`read_columns`.
 
-    The coverage has neither budgets nor rules.
+    The coverage has neither budgets nor rules. A worth that is the amount of a response is the expected one of the
+    registered model.
     """
-    return replace(campaign.coverage(), budgets=(), rules=()).reading(path if path.is_dir() else path.parent)
+    folder = path if path.is_dir() else path.parent
+    coverage = replace(campaign.coverage(), budgets=(), rules=()).reading(folder)
+    if AMOUNT not in coverage.worths.values():
+        return coverage
+    from shadowprice.learning.bundle import read_meta
+    from shadowprice.pacing.population import read_population
+    from shadowprice.responses.layers.heads import load_heads
+
+    model = (folder / MODEL).resolve()
+    heads = load_heads(model)
+    population = read_population(folder / POPULATION / str(read_meta(model)["model_version"]), heads)
+    learned = {}
+    for side, accounts in population.items():
+        mean = heads[side].amounts(heads[side].default_embedding[None])
+        if mean is not None:
+            learned[side] = partial(accounts.amounts, unknown=mean)
+    return replace(coverage, learned=learned)
 
 
 def log_of(workspace: Path) -> Path:

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
 from serving.console.arms import arm_rows, read_lift
-from serving.console.audit import level_rows, why_of
+from serving.console.audit import level_rows, why_of, worth_at
 from serving.console.budget import Questions, change_of
 from serving.console.curves import side_curves
 from serving.console.figures import Drawer, pace
@@ -257,7 +257,7 @@ class Console:
                 "why": why_of(self._campaign, made, levels, price, self._currency, worth),
                 "features": self._workspace.features(made["side"], made["account_id"], at),
                 "levels": levels,
-                "worth": 1.0 if worth is None else float(worth[0]),
+                "worth": worth_at(worth, made["level"]),
             }
         return "request.html.jinja", values
 

@@ -30,7 +30,7 @@ def level_rows(
         decision: as the log has it.
         curve: (J,), responses of the account at each level.
         price: that the request was decided with.
-        worth: (1,), of a unit of the account's response, where its side has a column of it.
+        worth: (1,) or (J, 1), of a unit of the account's response, where its side has one.
         amounts: (2, J, 1), of the account's orders, where levels are in percent.
     """
     side = decision["side"]
@@ -50,6 +50,11 @@ def level_rows(
     ]
 
 
+def worth_at(worth: NDArray[np.float64] | None, level: int) -> float:
+    """Worth of a unit of the response at a level, from what :func:`level_rows` takes; 1 where there is none."""
+    return 1.0 if worth is None else float(worth.flat[min(max(level, 0), worth.size - 1)])
+
+
 def why_of(
     campaign: Campaign,
     decision: Mapping[str, Any],
@@ -63,7 +68,7 @@ def why_of(
     terms = campaign.sides.get(side)
     names = () if terms is None else terms.names(currency)
     choices = [Choice(name, level["response"], level["cost"]) for name, level in zip(names, levels, strict=False)]
-    weight = (1.0 if terms is None else terms.weight) * (1.0 if worth is None else float(worth[0]))
+    weight = (1.0 if terms is None else terms.weight) * worth_at(worth, decision["level"])
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
     control = terms is not None and bool(terms.amounts)
     return why(

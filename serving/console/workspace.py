@@ -72,10 +72,12 @@ class Workspace:
         return None if place < 0 else np.asarray(response[:, place], dtype=np.float64)
 
     def worth(self, campaign: Campaign, side: Side, account: str) -> NDArray[np.float64] | None:
-        """Worth (1,) of a unit of an account's response; None where all of the side are worth the same. O(accounts).
+        """Worth (1,), or (J, 1) by level, of a unit of an account's response; None where all are worth the same.
 
         Raises:
             InvalidInput: the file that has the column is missing or damaged.
+
+        O(accounts).
         """
         if not campaign.terms(side).worth:
             return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
+from shadowprice.curves import AMOUNT
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.integrity import check_files, check_offers
@@ -111,3 +112,5 @@ def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:
             )
         if not np.isfinite(head.response(head.default_embedding[None])).all():
             raise InvalidInput(f"the head of side {side!r} gives responses that are not finite", field="model")
+        if terms.worth == AMOUNT and head.amounts(head.default_embedding[None]) is None:
+            raise InvalidInput(f"the model has learned no amounts of side {side!r}, which are its worth", field="model")

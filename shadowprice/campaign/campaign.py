@@ -20,6 +20,7 @@ from shadowprice.campaign.fields import check_positive, check_whole, number, rea
 from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.currency import OFFERS, USD, Currency, check_code
+from shadowprice.curves import AMOUNT
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Bound, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
@@ -180,6 +181,11 @@ class Campaign:
             raise InvalidInput("must be responses: the budget counts offers and no money", field="campaign.objective")
         if own and not self.in_money:
             raise InvalidInput("must be value or margin: a side has a worth in money", field="campaign.objective")
+        if "merchant" in self.sides and self.sides["merchant"].worth == AMOUNT:
+            raise InvalidInput(
+                "must be a column of the accounts: only the amounts of customers are learned",
+                field="campaign.sides.merchant.worth",
+            )
         least = self.least_return
         if not 0 <= least < math.inf:
             raise InvalidInput(f"must be a number that is not negative, got {least}", field="campaign.least_return")

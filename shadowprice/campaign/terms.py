@@ -16,7 +16,7 @@ from shadowprice.campaign.fields import check_positive, check_whole
 from shadowprice.campaign.percent import Percent, expected_payment
 from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, fees
 from shadowprice.currency import Currency
-from shadowprice.curves import check_levels
+from shadowprice.curves import AMOUNT, check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import MOST_AMOUNT
 
@@ -40,7 +40,8 @@ class Terms:
                 eq. 16 the first, eq. 17–20 the second.
     weight      worth of one unit of this side's response in the objective; minor units where that is money
     worth       column of the side's accounts, such as ``x_margin``, with the worth of a unit of each one's response,
-                which ``weight`` multiplies; empty: all are worth the same
+                which ``weight`` multiplies; ``amount``: the expected amount of a response, which the model learns from
+                the amounts of the trial; empty: all are worth the same
     most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
                 incentives are held for each of its authorizations, and further units cost nothing
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
@@ -73,8 +74,10 @@ class Terms:
         if self.cost_basis not in get_args(CostBasis):
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
         check_positive(self.weight, "weight")
-        if not re.fullmatch(r"(x_\w+)?", str(self.worth)):
-            raise InvalidInput(f"must be a column of numbers of the accounts, x_…, got {self.worth!r}", field="worth")
+        if not re.fullmatch(rf"(x_\w+|{AMOUNT})?", str(self.worth)):
+            raise InvalidInput(
+                f"must be {AMOUNT}, or a column of numbers of the accounts, x_…, got {self.worth!r}", field="worth"
+            )
         check_positive(self.most_response, "most_response")
         check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
@@ -237,7 +240,7 @@ class Terms:
         """(J, N): the worth of each level.
 
         ``worth``, (N,) or (J, N), is that of a unit of each account's response (:meth:`Coverage.worth`), which terms
-        with a column of it need; None: 1 for all.
+        with a worth need; None: 1 for all.
         """
         if worth is None and self.worth:
             raise InvalidInput("is not known of these accounts", field=self.worth)

@@ -21,7 +21,7 @@ from shadowprice.pacing.decision_log.served import ServedLog, final
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
 """Columns that are those of the log."""
 STATE = ("request_id", "response", "cost", "recorded_at")
-READ: Mapping[RowKind, tuple[str, ...]] = {"decisions": COLUMNS, "outcomes": STATE, "corrections": STATE}
+READ: Mapping[RowKind, tuple[str, ...]] = {"decisions": (*COLUMNS, "level"), "outcomes": STATE, "corrections": STATE}
 """Columns of the log that the functions of this module read."""
 LATE = timedelta(minutes=1)
 """Most time between a decision by the predictor and its record in the ledger."""
@@ -64,7 +64,7 @@ def with_units(
 def served_requests(log: ServedLog, campaign: Campaign, coverage: Coverage | None = None) -> pd.DataFrame:
     """Return one row for each decision, with its outcome as it stands now.
 
-    ``coverage`` knows the worth of accounts, where the campaign reads it from a column.
+    ``coverage`` knows the worth of accounts, where the campaign reads it from a column or the model expects it.
 
     Columns: ``request_id``, ``account_id``, ``partner_id`` (empty where a request has none), ``side``, ``arm``,
     ``decided_at``, ``day`` (UTC days since the first decision), ``response``, ``value`` (its worth by the campaign's
@@ -83,6 +83,10 @@ def served_requests(log: ServedLog, campaign: Campaign, coverage: Coverage | Non
     for side, terms in campaign.sides.items():
         own = (asked["side"] == side).to_numpy()
         worth = coverage.worth(SideRequests(side, asked.loc[own, "account_id"].tolist()))
+        if worth is not None and worth.ndim == 2:
+            # What was given nothing has no response, so any level serves it.
+            level = np.maximum(log.decisions.loc[own, "level"].to_numpy(dtype=np.int64), 0)
+            worth = worth[level, np.arange(level.size)]
         value[own] = terms.value(response[own], worth)
     return asked.assign(
         response=response,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side, Terms
 from shadowprice.checks import require
 from shadowprice.currency import Currency
-from shadowprice.curves import Curves
+from shadowprice.curves import Curves, expected_amounts
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
@@ -50,7 +50,7 @@ from shadowprice.learning.comparison.value import (
 )
 from shadowprice.learning.identification import identification, shape_of, slope_within_cells
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.base import at_level, labels
+from shadowprice.responses.base import at_level, labels, row_amounts
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
 from shadowprice.tables.database import Source
@@ -74,6 +74,8 @@ class SideEvaluation:
     uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
     curve_slope     mean slope of the model's curves; None where levels have no order
+    amounts         mean amount of the rows that responded, minor units, in equally filled ranges of the predicted one;
+                    None where amounts are not learned
     """
 
     rows: int
@@ -90,6 +92,7 @@ class SideEvaluation:
     uncorrected: CalibrationTable | None
     data_slope: Slope | None
     curve_slope: float | None
+    amounts: CalibrationTable | None = None
 
 
 @dataclass(frozen=True)
@@ -313,7 +316,23 @@ def _side(
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=None,
         curve_slope=curve_slope,
+        amounts=None if curves.amounts is None else amount_table(frame, curves.amounts, interval),
     )
+
+
+def amount_table(frame: pd.DataFrame, amounts: NDArray[np.float32], interval: Interval) -> CalibrationTable | None:
+    """Observed against predicted mean amount of the rows that responded, by decile of the prediction.
+
+    ``amounts`` are those of the curves of the rows. Rows count alike; None where no row responded.
+    """
+    observed, level = row_amounts(frame), frame["level"].to_numpy(dtype=np.int64)
+    hit = observed > 0
+    if not hit.any():
+        return None
+    predicted = expected_amounts(amounts)[level, np.arange(level.size)][hit]
+    accounts, partners = (None if ids is None else np.asarray(ids)[hit] for ids in (interval.cluster, interval.partner))
+    within = replace(interval, cluster=accounts, partner=partners)
+    return calibration_table(observed[hit], predicted, equal_bins(predicted), interval=within)
 
 
 def _without_order(found: SideEvaluation) -> SideEvaluation:

@@ -108,9 +108,9 @@ def fit_bundle(
     if how.recipe == FLAT:
         # As on the page of evidence every row counts: the means by level need no held-out rows.
         data = replace(data, rows={side: frame.assign(split="train") for side, frame in data.rows.items()})
-    spec = recipe_of(how.recipe, data)
+    spec = recipe_of(how.recipe, data, how.amounts)
     digest = data.digest()
-    config = configured(spec, replace(config, stamp=" ".join([how.recipe, how.loss, digest])))
+    config = configured(spec, replace(config, stamp=" ".join([how.recipe, how.loss, how.amounts, digest])))
     steps = not isinstance(spec, Separate) or any(model_class(name).by_gradient for name in spec.models.values())
     with (
         ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device),
@@ -151,7 +151,7 @@ def fit_model(
         return fitted, FitResult(0, 0, held_out_loss(fitted, rows, "train"), []), dict.fromkeys(data.rows, 0.0)
     if how.calibration != ROLLING:
         options = {"loss": how.loss} if how.loss else {}
-        model, result = train(data, how.recipe, config, checkpoint=checkpoint, options=options)
+        model, result = train(data, how.recipe, config, checkpoint=checkpoint, options=options, amounts=how.amounts)
         corrections = calibrate(model, data) if how.calibration == VALIDATION else {}
         return repair(model, data, how.curve_repair), result, corrections
     spec = recipe_of(how.recipe, data)

@@ -125,10 +125,12 @@ def truth_of(dataset: Dataset, data: TrainingSet, seed: int, epochs: int = 0) ->
 
 def populations(data: TrainingSet, curves: Mapping[Side, Curves], coverage: Coverage) -> dict[Side, NamedCurves]:
     """Name the accounts of the curves of :func:`truth_of`, with their worth and the amounts of the test rows."""
-    names = {side: data.serving[side]["account_id"].to_numpy(dtype=str) for side in curves}
-    worth = {side: coverage.worth(SideRequests(side, name.tolist())) for side, name in names.items()}
-    curves = with_amounts(data, curves, ("test",))
-    return {side: NamedCurves(names[side], replace(curve, worth=worth[side])) for side, curve in curves.items()}
+    named: dict[Side, NamedCurves] = {}
+    for side, curve in with_amounts(data, curves, ("test",)).items():
+        names = data.serving[side]["account_id"].to_numpy(dtype=str)
+        worth = coverage.worth(SideRequests(side, names.tolist()), curve.amounts)
+        named[side] = NamedCurves(names, replace(curve, worth=worth))
+    return named
 
 
 def truth_note(dataset: Dataset) -> str:

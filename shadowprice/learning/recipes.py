@@ -8,9 +8,11 @@ from typing import Any
 
 from shadowprice.campaign import FLAT, Policy, Side
 from shadowprice.checks import require
+from shadowprice.curves import AMOUNT
 from shadowprice.encoders.registry import ENCODERS, GRAPH_ENCODER
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.amounts.layer import NAMES
 from shadowprice.responses.joint.model import JointSpec
 from shadowprice.responses.layers.base import layer_class
 from shadowprice.responses.layers.heads import LAYERS
@@ -57,12 +59,15 @@ class Training:
     calibration   ``validation``: on the validation split; ``rolling``: by what past weeks agree on, see
                   :func:`~shadowprice.learning.calibrate.calibrate_by_weeks`; ``none``: the level stays
     loss          of a model of funds, in place of its own
+    amounts       loss of the amounts of responses in a joint network, in place of the first of
+                  :data:`~shadowprice.responses.amounts.layer.NAMES`
     """
 
     recipe: str = "joint_gnn"
     curve_repair: str = NONE
     calibration: str = VALIDATION
     loss: str = ""
+    amounts: str = ""
 
     def check(self, about: str = "") -> None:
         """Refuse names that are unknown or do not go together; empty ones are filled in later.
@@ -129,6 +134,7 @@ def choose_training(dataset: str, asked: Training, about: str = "") -> Training:
         asked.curve_repair or own.curve_repair,
         asked.calibration or own.calibration,
         asked.loss,
+        asked.amounts,
     )
 
 
@@ -212,7 +218,7 @@ def check_recipe(name: str, about: str = "") -> None:
     raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names(about)}")
 
 
-def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
+def recipe(name: str, data: TrainingSet, amounts: str = "") -> JointSpec | Separate:
     """The configuration called ``name`` for a training set.
 
     A name is one of:
@@ -224,16 +230,19 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     - a response model: that model on every side it can learn, and S0's own layer on a graph network for the other
       side.
 
+    Where rows have the amounts of responses, the model learns them: a joint network by the loss ``amounts``, empty for
+    the default.
+
     >>> check_recipe("hazard")
     Traceback (most recent call last):
     shadowprice.errors.InvalidInput: recipe: the joint network 'hazard' is called 'joint_hazard'
 
     Raises:
-        NotFound, InvalidInput: as :func:`check_recipe`, or a side whose levels have no order would get a model that
-            reads one.
+        NotFound, InvalidInput: as :func:`check_recipe`, a side whose levels have no order would get a model that reads
+            one, or the rows have amounts that the model cannot learn.
     """
     check_recipe(name, data.inputs.about)
-    choice = _named(name, data)
+    choice = _with_amounts(name, _named(name, data), data, amounts)
     for side in data.unordered:
         reason = (
             f"{name!r} reads an order of levels, and the offers of {side}s have none ({', '.join(data.offers[side])}); "
@@ -255,6 +264,23 @@ def _named(name: str, data: TrainingSet) -> JointSpec | Separate:
         return _spec(data, part) if part in ENCODERS else _spec(data, GRAPH_ENCODER, customer=part)
     sides = model_class(name).sides
     return Separate({side: name if side in sides else OWN[side] for side in data.rows})
+
+
+def _with_amounts(name: str, choice: JointSpec | Separate, data: TrainingSet, loss: str) -> JointSpec | Separate:
+    """The recipe with the loss of amounts on each side whose rows have them; those of funds are learned in any case.
+
+    Amounts with bounds are those of offers in percent, and have one law for the side.
+    """
+    known = (side for side, rows in data.rows.items() if AMOUNT in rows and "amount_least" not in rows)
+    sides = [] if data.inputs.segments else list(known)
+    joint = isinstance(choice, JointSpec)
+    require(not loss or (sides and joint), "amounts", "is of a joint network whose training rows have amounts")
+    if isinstance(choice, JointSpec):
+        return replace(choice, amounts=dict.fromkeys(sides, loss or NAMES[0])) if sides else choice
+    for side in sides:
+        fault = f"{name!r} learns no amounts, which are the worth of a {side}'s response; use joint_gnn or gbdt"
+        require(model_class(choice.models[side]).amounts, "recipe", fault)
+    return choice
 
 
 def _reads_order(found: JointSpec | Separate, side: Side, data: TrainingSet) -> bool:

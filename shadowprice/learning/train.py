@@ -45,6 +45,7 @@ def train(
     checkpoint: Path | None = None,
     report: Progress | None = None,
     options: Mapping[str, Any] | None = None,
+    amounts: str = "",
 ) -> tuple[SidedModel, FitResult]:
     """Train the recipe or model called ``name``.
 
@@ -58,8 +59,9 @@ def train(
         checkpoint: directory to save to and resume from.
         report: called after every epoch of a joint network, instead of showing the progress.
         options: further ones of separate models.
+        amounts: loss of amounts, see :func:`~shadowprice.learning.recipes.recipe`.
     """
-    spec = recipe(name, data)
+    spec = recipe(name, data, amounts)
     if isinstance(spec, Separate):
         if not spec.own:
             check_validation(data)

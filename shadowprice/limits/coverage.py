@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.curves import Curves
+from shadowprice.curves import AMOUNT, Curves, expected_amounts
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import hashes
 from shadowprice.limits.attributes import Attributes, read_attributes
@@ -67,7 +67,10 @@ class Coverage:
     attributes  side → columns of its accounts; a side that is missing knows none
     caps        of accounts and partners
     newer       side → columns of accounts that ``attributes`` lack
-    worths      side → column with the worth of a unit of each account's response; a side without one is missing
+    worths      side → column with the worth of a unit of each account's response, or ``amount`` where it is the
+                expected amount; a side without one is missing
+    learned     side → function of n accounts with the law (2, J, n) of the amounts that a model expects of them, for
+                requests without curves, such as those of a log
     """
 
     budgets: Sequence[GroupBudget]
@@ -77,6 +80,7 @@ class Coverage:
     caps: Sequence[Cap] = ()
     newer: Mapping[Any, Attributes] = field(default_factory=dict)
     worths: Mapping[Any, str] = field(default_factory=dict)
+    learned: Mapping[Any, Callable[[Sequence[str]], NDArray[np.float32]]] = field(default_factory=dict)
 
     @property
     def faults(self) -> int:
@@ -85,7 +89,7 @@ class Coverage:
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner, and of worths."""
-        names_of: dict[Any, set[str]] = {side: {self.worths[side]} if side in self.worths else set() for side in SIDES}
+        names_of: dict[Any, set[str]] = {side: {self.worths.get(side, AMOUNT)} - {AMOUNT} for side in SIDES}
         for side in self.offers:
             conditions = _conditions([*self.budgets, *self.rules], side)
             names_of[side].update(columns_of(conditions, "account"))
@@ -191,20 +195,31 @@ class Coverage:
                 if budget.condition is not None and columns_of([budget.condition], "context"):
                     unknown |= 1 << place
         bits = self.bits(asked) & ~np.uint32(unknown) if self.budgets else None
-        worth = self.worth(asked)
+        worth = self.worth(asked, curves.amounts)
         return replace(curves, bits=bits, allowed=usable.allowed(asked), owners=self._owners(asked), worth=worth)
 
-    def worth(self, asked: SideRequests) -> NDArray[np.float64] | None:
-        """float64 (n,): worth of a unit of each account's response; None where all of the side are worth the same.
+    def worth(self, asked: SideRequests, amounts: NDArray[np.float32] | None = None) -> NDArray[np.float64] | None:
+        """float64 (n,) or (J, n): worth of a unit of each account's response; None where all are worth the same.
 
-        An account whose own is not known is worth what the known ones of its side are in the mean.
+        An account whose own is not known is worth what the known ones of its side are in the mean. Where the worth is
+        the expected amount, it is that of the law ``amounts`` of the requests (:attr:`Curves.amounts`).
 
         Raises:
-            InvalidInput: the columns of the accounts were not read, or none of them has a worth.
+            InvalidInput: the columns of the accounts were not read, none of them has a worth, or the model has learned
+                no amounts.
         """
         name = self.worths.get(asked.side)
         if name is None:
             return None
+        if name == AMOUNT:
+            if amounts is None and asked.side in self.learned:
+                amounts = self.learned[asked.side](asked.account_id)
+            if amounts is None:
+                raise InvalidInput(
+                    f"of responses of side {asked.side!r} is not known; train the model on a trial with amounts",
+                    field=AMOUNT,
+                )
+            return expected_amounts(amounts)
         table = self.attributes.get(asked.side)
         if table is None or name not in table.columns or not (mean := table.means[name]) >= 0:
             raise InvalidInput(f"the worth of accounts of side {asked.side!r} is not known", field=name)

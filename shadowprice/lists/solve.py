@@ -228,9 +228,9 @@ class AccountList:
                 bits.append(self._coverage.bits(eligible.requests)[free])
             if eligible.allowed is not None:
                 allowed.append(eligible.allowed[:, free])
-            own = self._coverage.worth(eligible.requests)
+            own = self._coverage.worth(eligible.requests, part.curves.amounts)
             if own is not None:
-                worth.append(own[free])
+                worth.append(own[..., free])
         index = np.concatenate(kept)
         masks = any(mask.size and not mask.all() for mask in allowed)
         return Curves(
@@ -238,7 +238,7 @@ class AccountList:
             curves.response if index.size == curves.accounts else curves.response[:, index],
             bits=np.concatenate(bits) if bits else None,
             allowed=np.concatenate(allowed, axis=1) if masks else None,
-            worth=np.concatenate(worth) if worth else None,
+            worth=np.concatenate(worth, axis=-1) if worth else None,
             amounts=None if curves.amounts is None else curves.amounts[..., index],
         )
 

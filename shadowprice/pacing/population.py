@@ -2,6 +2,7 @@
 
 <folder>/<side>/account_id.parquet  accounts in the order of the bundle
                 response.npy        float32 (J, N)
+                amounts.npy         float32 (2, J, N), where the model has learned the amounts of responses
                 activity.npy        float64 (N,), requests of each account in the past
                 allowed.npy         bool (J, N), levels that may be given; only of a head that has such a rule
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,11 +27,12 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.history import Traffic
 from shadowprice.progress import ProgressBar
-from shadowprice.responses.layers.heads import Head, rule_of
+from shadowprice.responses.layers.heads import Head, curves_of, learns_amounts, rule_of
 
 ROWS = 1 << 16
 """Embeddings read and turned into curves at a time."""
-ACCOUNTS, RESPONSE, ACTIVITY, ALLOWED = "account_id.parquet", "response.npy", "activity.npy", "allowed.npy"
+ACCOUNTS, RESPONSE, AMOUNTS, ACTIVITY = "account_id.parquet", "response.npy", "amounts.npy", "activity.npy"
+ALLOWED = "allowed.npy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,16 @@ class SideAccounts:
         unknown = np.ones(asked.size, dtype=bool)
         unknown[place] = False
         return replace(self.curves, weight=weight), asked[unknown].repeat(times[unknown])
+
+    def amounts(self, names: Sequence[str], unknown: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Law (2, J, n) of the amounts of some accounts, of a model that has learned them; ``unknown`` (2, J, 1)."""
+        assert self.curves.amounts is not None
+        index = pc.index_in(pa.array(list(names), pa.string()), value_set=self.account_id.combine_chunks())
+        place = index.to_numpy(zero_copy_only=False)
+        known = np.isfinite(np.asarray(place, dtype=np.float64))
+        found = np.repeat(unknown, len(names), axis=-1)
+        found[..., known] = self.curves.amounts[..., place[known].astype(np.int64)]
+        return found
 
 
 def write_population(folder: Path, heads: Mapping[Side, Head], embeddings: Path, traffic: Traffic) -> None:
@@ -100,12 +112,15 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
         try:
             account_id = pq.read_table(place / ACCOUNTS)["account_id"]
             response = np.load(place / RESPONSE, mmap_mode="r", allow_pickle=False)
+            known = (place / AMOUNTS).exists()
+            amounts = np.load(place / AMOUNTS, mmap_mode="r", allow_pickle=False) if known else None
             activity = np.load(place / ACTIVITY, allow_pickle=False)
             allowed = None if rule_of(head) is None else np.load(place / ALLOWED, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
         one = head.amounts(head.default_embedding[None])
-        amounts = None if one is None else np.broadcast_to(one, (2, *response.shape))
+        if amounts is None and one is not None:
+            amounts = np.broadcast_to(one, (2, *response.shape))
         curves = Curves(head.levels, response, activity, place / RESPONSE, allowed=allowed, amounts=amounts)
         accounts_of[side] = SideAccounts(account_id, curves)
     return accounts_of
@@ -118,6 +133,9 @@ def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None
     shape, rule = (head.levels.size, names.num_rows), rule_of(head)
     response = np.lib.format.open_memmap(place / RESPONSE, mode="w+", dtype=np.float32, shape=shape)
     allowed = None if rule is None else np.lib.format.open_memmap(place / ALLOWED, "w+", np.bool_, shape)
+    amounts = None
+    if learns_amounts(head):
+        amounts = np.lib.format.open_memmap(place / AMOUNTS, mode="w+", dtype=np.float32, shape=(2, *shape))
     done = 0
     with ProgressBar(f"{side} curves", names.num_rows, "account") as shown:
         for batch in table.iter_batches(ROWS, columns=["side", "embedding"]):
@@ -125,12 +143,15 @@ def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None
             if not len(own):
                 continue
             matrix = own.flatten().to_numpy(zero_copy_only=False).reshape(len(own), -1).astype(np.float32)
-            response[:, done : done + len(own)] = head.response(matrix)
+            curves, to = curves_of(head, matrix), slice(done, done + len(own))
+            response[:, to] = curves.response
+            if amounts is not None:
+                amounts[..., to] = curves.amounts
             if rule is not None and allowed is not None:
-                allowed[:, done : done + len(own)] = rule(matrix)
+                allowed[:, to] = rule(matrix)
             done += len(own)
             shown.advance(len(own))
-    for written in (response, allowed):
+    for written in (response, allowed, amounts):
         if written is not None:
             written.flush()
 

@@ -45,6 +45,7 @@ class SideReport:
     true_hazard    float64 (J,), the same of the known truth
     calibration    reliability of the model's predictions on held-out rows
     repaired       the same after the model was calibrated on validation rows
+    amounts        mean amount of a response in ranges of the predicted one, on held-out rows, minor units
     slope          of response in value with confounders held fixed, from the data
     model_slope    of the model's curves, response per minor unit
     offers         name of each level, where levels are numbers of offers and not amounts
@@ -59,6 +60,7 @@ class SideReport:
     true_hazard: NDArray[np.float64] | None = None
     calibration: CalibrationTable | None = None
     repaired: CalibrationTable | None = None
+    amounts: CalibrationTable | None = None
     slope: Slope | None = None
     model_slope: float | Estimate | None = None
     offers: tuple[str, ...] = ()

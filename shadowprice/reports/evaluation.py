@@ -320,6 +320,7 @@ def _side_report(
         true_hazard=found.true_hazard,
         calibration=found.reliability if found.uncorrected is None else found.uncorrected,
         repaired=None if found.uncorrected is None else found.reliability,
+        amounts=found.amounts,
         slope=found.data_slope,
         model_slope=found.curve_slope,
         simulated=simulated,

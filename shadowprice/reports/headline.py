@@ -8,6 +8,7 @@ import numpy as np
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
+from shadowprice.curves import AMOUNT
 from shadowprice.evaluation.policy.worth import Worth, WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData, SideReport
@@ -207,7 +208,8 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         facts[f"Paid to {side}s"] = paid + (f", for {terms.most_units} units at most" if terms.most_units > 1 else "")
         if terms.worth:
             share = "" if terms.weight == 1 else f"{number(terms.weight)} times "
-            facts[f"Worth of one {ONE[side]}"] = f"{share}each account's {terms.worth}"
+            own = "its expected amount" if terms.worth == AMOUNT else f"each account's {terms.worth}"
+            facts[f"Worth of one {ONE[side]}"] = share + own
         elif campaign.in_money:
             facts[f"Worth of one {ONE[side]}"] = money(terms.weight, currency)
         elif terms.weight != 1:

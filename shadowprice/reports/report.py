@@ -138,6 +138,7 @@ def environment(data: ReportData) -> Environment:
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
         "trial_slope": lambda side: next((trial.slope for trial in data.evidence if trial.side == side), None),
         "evidence_table": lambda found: texts.evidence_table(found, data.currency),
+        "amount_table": lambda found: texts.amount_table(found, data.currency),
         "evidence_notes": lambda found: texts.evidence_notes(found, data.currency),
         "evidence_facts": texts.evidence_facts,
         "worth_rows": [] if data.worth is None else [p for p in data.worth.points if p.share in WORTH_SHARES],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.gate import GateResult
+from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.reports.data import SideReport
@@ -44,6 +45,8 @@ def evaluation_markdown(
             parts.append(change_sentence(side, unit))
         if side.levels is not None:
             parts.append(_levels(side, unit))
+        if side.amounts is not None:
+            parts += ["### Amount of a response", _table(*amount_table(side.amounts, unit))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -145,6 +148,15 @@ def evaluation_metrics(sides: Sequence[SideReport]) -> dict[str, float]:
             else:
                 flat[f"{side.side}_{name}"] = float(figure)
     return flat
+
+
+def amount_table(found: CalibrationTable, currency: Currency) -> tuple[list[str], list[list[str]]]:
+    """Heading and rows of the mean amount of a response by range of the prediction, with its 95 % interval."""
+    rows = []
+    for place in range(found.rows.size):
+        low, mean, high = (money(bound[place], currency) for bound in (found.low, found.observed, found.high))
+        rows.append([number(found.rows[place]), money(found.predicted[place], currency), f"{mean} [{low}, {high}]"])
+    return ["Responses", "Predicted amount", "Observed amount"], rows
 
 
 def _levels(side: SideReport, currency: Currency) -> str:

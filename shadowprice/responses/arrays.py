@@ -10,6 +10,7 @@ import math
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 Array = TypeVar("Array")
 """A numpy array or a torch tensor."""
@@ -22,6 +23,18 @@ def library(array: Any) -> Any:
     import torch
 
     return torch
+
+
+def affine(
+    embedding: NDArray[np.floating[Any]], weight: NDArray[np.float32], bias: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """(J, N): weight @ embeddingᵀ + bias, summed in an order that does not depend on N.
+
+    A matrix product may add in another order for another N, and a last bit is enough to break a
+    tie between accounts that are equal.
+    """
+    product = np.einsum("jd,nd->jn", weight.astype(np.float64), embedding.astype(np.float64), optimize=False)
+    return np.asarray(product + np.asarray(bias, dtype=np.float64)[:, None])
 
 
 def sigmoid(score: Array) -> Array:

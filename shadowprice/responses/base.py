@@ -15,7 +15,7 @@ from pandas.api.types import is_numeric_dtype
 
 from shadowprice.campaign import Side
 from shadowprice.checks import refuse_rows, require
-from shadowprice.curves import Curves, check_levels
+from shadowprice.curves import AMOUNT, Curves, check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.state import State, save_state
@@ -26,7 +26,7 @@ RESERVED = (
     "response",
     "cost",
     "clicked",
-    "amount",
+    AMOUNT,
     "amount_least",
     "amount_most",
     "paid",
@@ -61,6 +61,7 @@ class ResponseModel(ABC):
     binary      a customer's response is 0 or 1; a merchant's is a ratio in any case
     by_gradient  it is trained by gradient steps, which several processes can share
     personal    accounts have curves of their own; without, there is one curve for all
+    amounts     it learns the amounts of responses where a frame has them
     sides       the sides of the market whose response it can learn
     needs       names of the :class:`~shadowprice.responses.inputs.Inputs` without which it cannot be fitted
 
@@ -75,6 +76,7 @@ class ResponseModel(ABC):
     binary: ClassVar[bool] = True
     by_gradient: ClassVar[bool] = False
     personal: ClassVar[bool] = True
+    amounts: ClassVar[bool] = False
     sides: ClassVar[tuple[Side, ...]] = ("customer",)
     needs: ClassVar[tuple[str, ...]] = ()
 
@@ -85,6 +87,11 @@ class ResponseModel(ABC):
         self.name = ""
         self.options: Mapping[str, Any] = {}
         self.given = Inputs()
+
+    @property
+    def with_amounts(self) -> bool:
+        """Return whether the fitted model's curves have the amounts of responses."""
+        return False
 
     @abstractmethod
     def fit(self, frame: pd.DataFrame) -> Self:
@@ -174,6 +181,20 @@ class ResponseModel(ABC):
 def labels(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Level and response (n,) of labeled rows."""
     return frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+
+
+def row_amounts(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Amount (n,) of the response of labeled rows, minor units, 0 where there was none.
+
+    Raises:
+        InvalidInput: a row that responded has no amount above 0, or there is no column of amounts.
+    """
+    require(AMOUNT in frame, AMOUNT, "is missing: the amounts of responses are to be learned")
+    hit = frame["response"].to_numpy(dtype=np.float64) > 0
+    amount = frame[AMOUNT].to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = hit & ~((amount > 0) & np.isfinite(amount))
+    refuse_rows(AMOUNT, wrong, "must be known, finite and above 0 where there was a response")
+    return np.where(hit, amount, 0.0)
 
 
 def held_out(frame: pd.DataFrame, share: float, seed: int) -> NDArray[np.bool_]:

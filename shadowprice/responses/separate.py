@@ -103,12 +103,20 @@ class SeparateModels(SidedModel):
         self.corrections[side] += correction
 
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
-        """The curves themselves, (n, WIDTH), zeros behind the levels."""
-        return {side: as_embedding(response) for side, response in self._responses(inputs, frames).items()}
+        """The curves themselves, (n, WIDTH), behind them the amounts where these are learned, then zeros."""
+        return {side: as_embedding(*curve) for side, curve in self._curves(inputs, frames).items()}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
-        return {side: stored_head(self.models[side].levels, embedding) for side, embedding in embeddings.items()}
+        return {
+            side: stored_head(self.models[side].levels, embedding, amounts=side in self.with_amounts)
+            for side, embedding in embeddings.items()
+        }
+
+    @property
+    def with_amounts(self) -> frozenset[Side]:
+        """Sides whose model was fitted on amounts."""
+        return frozenset(side for side, model in self.models.items() if model.with_amounts)
 
     def describe(self) -> dict[str, Any]:
         """Model and head of each side."""
@@ -141,22 +149,26 @@ class SeparateModels(SidedModel):
 
     def _assigned(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float64]]:
         """side → cumulative hazard of customers, response of merchants, at each row's own level (n,)."""
-        responses = self._responses(inputs, {side: labeled[side] for side in self.models})
-        for side, response in responses.items():
+        assigned: dict[Side, NDArray[np.float64]] = {}
+        for side, (response, _) in self._curves(inputs, {side: labeled[side] for side in self.models}).items():
             level = labeled[side]["level"].to_numpy(dtype=np.int64)
             own = response[level, np.arange(level.size)]
-            responses[side] = -np.log1p(-own) if side == "customer" else own
-        return responses
+            assigned[side] = -np.log1p(-own) if side == "customer" else own
+        return assigned
 
-    def _responses(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float64]]:
-        """side → corrected response (J, n), within its range."""
-        responses: dict[Side, NDArray[np.float64]] = {}
+    def _curves(
+        self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, tuple[NDArray[np.float64], NDArray[np.float32] | None]]:
+        """side → corrected response (J, n), within its range, and the amounts of the curves."""
+        curves: dict[Side, tuple[NDArray[np.float64], NDArray[np.float32] | None]] = {}
         for side, frame in frames.items():
             model = self.models[side]
-            response = model.curve(self._frame(model, side, inputs, frame)).response.astype(np.float64)
+            curve = model.curve(self._frame(model, side, inputs, frame))
+            response = curve.response.astype(np.float64)
             if side == "customer":
                 hazard = -np.log1p(-np.clip(response, 0.0, TOP)) * np.exp(self.corrections[side])
-                responses[side] = np.clip(-np.expm1(-hazard), 0.0, TOP)
+                response = np.clip(-np.expm1(-hazard), 0.0, TOP)
             else:
-                responses[side] = np.maximum(response + self.corrections[side], 0.0)
-        return responses
+                response = np.maximum(response + self.corrections[side], 0.0)
+            curves[side] = response, curve.amounts
+        return curves

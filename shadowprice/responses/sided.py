@@ -55,6 +55,11 @@ class SidedModel(ABC):
     def levels(self) -> Mapping[Side, tuple[int, ...]]:
         """Incentive levels of each side, minor units."""
 
+    @property
+    def with_amounts(self) -> frozenset[Side]:
+        """Sides whose model has learned the amounts of responses."""
+        return frozenset()
+
     @abstractmethod
     def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""

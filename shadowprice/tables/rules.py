@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 
 from shadowprice.campaign import NAME, NAME_RULE, RESPONSES, SIDES
+from shadowprice.curves import AMOUNT
 from shadowprice.tables.problems import SHOWN_ROWS, Problems
 from shadowprice.tables.schema import UNIQUE
 
@@ -341,7 +342,7 @@ def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
                 None,
                 (f"is missing: name the column of the accounts that says it, or give weight_{side} in minor units"),
             )
-        if worth is None:
+        if worth is None or worth == AMOUNT:
             continue
         if worth not in given["account"]:
             yield "campaign", f"worth_{side}", None, f"names {worth}, which the account table does not have"
@@ -350,6 +351,27 @@ def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
         known = f"SELECT row, \"{worth}\" AS worth FROM account WHERE side = '{side}' QUALIFY {newest}"
         rows = f"SELECT row FROM ({known}) WHERE worth IS NULL OR NOT worth >= 0"
         yield "account", worth, rows, "is the worth of a response: it must be known and not be negative"
+
+
+@_rule(
+    "campaign.worth_customer",
+    "outcome.request_id",
+    "outcome.redeemed",
+    "exposure.request_id",
+    "exposure.side",
+    unless=("outcome.amount",),
+)
+def _amounts_of_responses(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
+    """A response whose worth is its amount has one, and nothing else has."""
+    if db.sql("SELECT worth_customer FROM campaign").fetchall() != [(AMOUNT,)]:
+        return
+    if AMOUNT not in given["outcome"]:
+        yield "outcome", AMOUNT, None, "is missing: worth_customer of the campaign is amount"
+        return
+    rows = f"{_joined('outcome', 'exposure', 'request_id')} WHERE o.side = 'customer' AND t.mature AND"
+    need = "must be above 0: worth_customer of the campaign is amount; give the order's money before the discount"
+    yield "outcome", AMOUNT, f"{rows} t.redeemed = 1 AND NOT coalesce(t.amount, 0) > 0", need
+    yield "outcome", AMOUNT, f"{rows} t.redeemed = 0 AND t.amount > 0", "must be empty or 0 where redeemed is 0"
 
 
 @_rule("campaign.most_units_merchant", "campaign.cost_basis_merchant")

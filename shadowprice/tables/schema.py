@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from shadowprice.campaign import HOURS_LIMIT, SIDES, Objective, Policy
 from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, NOT_PRINTABLE, is_identifier
+from shadowprice.curves import AMOUNT
 
 TEXT: Final = "object"
 TIME: Final = "datetime64[ns, UTC]"
@@ -83,6 +84,9 @@ _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite
 _NOT_NEGATIVE = pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
 _NUMBER_NAME = pa.Check.str_matches(r"^x_\w+$", error="must be the name of a column of numbers of the accounts, x_…")
 _PERCENT = pa.Check(lambda v: (v > 0) & (v <= 100), error="must be a percentage, above 0 and at most 100")
+_WORTH = pa.Check.str_matches(
+    rf"^(x_\w+|{AMOUNT})$", error=f"must be {AMOUNT}, or the name of a column of numbers of the accounts, x_…"
+)
 _SHARE = pa.Check(lambda v: (v >= 0) & (v < 1), error="must be a share, at least 0 and below 1")
 
 _FEATURES: dict[str, pa.Column] = {
@@ -194,7 +198,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "policy": _column(TEXT, _one_of(get_args(Policy)), optional=True),
             "objective": _column(TEXT, _one_of(get_args(Objective)), optional=True),
             "least_return": _column(REAL, _NOT_NEGATIVE, optional=True),
-            "worth_customer": _column(TEXT, _NUMBER_NAME, optional=True),
+            "worth_customer": _column(TEXT, _WORTH, optional=True),
             "worth_merchant": _column(TEXT, _NUMBER_NAME, optional=True),
         },
         strict=True,

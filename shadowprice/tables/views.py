@@ -18,6 +18,7 @@ from shadowprice.campaign import (
     Terms,
 )
 from shadowprice.currency import USD
+from shadowprice.curves import AMOUNT
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Limits, Rule
@@ -40,9 +41,11 @@ def labels_query(tables: Tables, side: Side) -> str:
     names = ", ".join("'" + name.replace("'", "''") + "'" for name in offered.ids)
     level = f"list_position([{names}], e.offer_id) - 1"
     own = [f'e."{name}"' for name in tables.columns("exposure") if name.startswith(("x_", "c_"))]
-    more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in ("clicked", "amount") if funds and _known(tables, name)]
+    kept = [name for name in ("clicked", AMOUNT) if funds and _known(tables, name)]
+    learned = not funds and bool(tables.campaign[f"worth_{side}"].eq(AMOUNT).any())
+    more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in [*kept, *([AMOUNT] if learned else [])]]
     if any(offered.percent):
-        more += _percent_columns(f"({response}) > 0")
+        more += _percent_columns(f"({response}) > 0", learned=learned)
     columns = ", ".join([f"{response} AS response", *more, *own])
     return f"""
         SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level,
@@ -53,8 +56,13 @@ def labels_query(tables: Tables, side: Side) -> str:
         WHERE e.side = '{side}' AND u.mature{f" AND e.offer_id <> '{NOTHING_GIVEN}'" if funds else ""}"""
 
 
-def _percent_columns(responded: str) -> list[str]:
-    """Return the SQL of what was paid, and of the amount of the order: its value, or a bound that the payment tells."""
+def _percent_columns(responded: str, *, learned: bool) -> list[str]:
+    """Return the SQL of what was paid, and of the amount of the order: its value, or a bound that the payment tells.
+
+    An amount that is ``learned`` by account is known of each response.
+    """
+    if learned:
+        return ["CAST(u.cost_paid AS DOUBLE) AS paid"]
     part = f"o.percent IS NOT NULL AND u.amount IS NULL AND {responded}"
     inside = f"{part} AND u.cost_paid > 0 AND u.cost_paid < o.face_value"
     columns = {
@@ -71,10 +79,11 @@ def labeled(tables: Tables, side: Side) -> pd.DataFrame:
     """Exposures of one side with their mature response, in the order of the exposures.
 
     Columns: request_id, account_id, partner_id, level (int64 index into the side's levels), face_value (int64 minor
-    units, 0 for an offer without one), decided_at, propensity, response (float64), of funds clicked and
-    amount (minor units, 0 where nothing was bought; NaN where not known), of a side with offers in percent paid,
-    amount, amount_least and amount_most (minor units, NaN where not known), then the x_* and c_* of the request.
-    Features of the account are not in here: they are joined point in time.
+    units, 0 for an offer without one), decided_at, propensity, response (float64), of funds clicked, of funds and where
+    the worth of a response is its amount the amount (minor units, 0 or NaN where nothing was bought), of a side with
+    offers in percent paid, amount, amount_least and amount_most (minor units, NaN where not known; the bounds only
+    where the amount is not the worth), then the x_* and c_* of the request. Features of the account are not in here:
+    they are joined point in time.
     """
     with tables.connect() as db:
         rows: pd.DataFrame = db.sql(f"{labels_query(tables, side)} ORDER BY row").to_arrow_table().to_pandas()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidTable, TableProblem
-from shadowprice.tables import TABLES, validate_some, validate_tables
+from shadowprice.tables import TABLES, labeled, validate_some, validate_tables
 
 Frames = dict[str, pd.DataFrame]
 
@@ -140,6 +140,29 @@ def test_a_bad_cell_is_named_with_its_row_and_reason(
     matching = [problem for problem in found if problem.field == field and reason in problem.reason]
     assert [problem.rows for problem in matching] == [rows]
     assert matching[0].count == len(rows)
+
+
+def test_amounts_that_are_the_worth_are_checked_by_row(frames: Frames) -> None:
+    put("campaign", "worth_customer", {0: "amount"})(frames)
+    put("campaign", "weight_merchant", {0: 100.0})(frames)
+    put("campaign", "objective", {0: "value"})(frames)
+    outcome = frames["outcome"]
+    assert [problem.field for problem in problems_of(frames)] == ["outcome.amount"]
+    redeemed = outcome["redeemed"].astype("Int64")
+    outcome["amount"] = (5000 * redeemed).astype("Int64")
+    rows = labeled(validate_tables(frames), "customer")
+    assert rows["amount"].tolist() == (5000.0 * rows["response"]).tolist()
+    hit, miss = (int(outcome.index[redeemed.eq(y).fillna(False)][0]) for y in (1, 0))
+    put("outcome", "amount", {hit: 0, miss: 700})(frames)
+    assert [(found.field, found.rows) for found in problems_of(frames)] == [
+        ("outcome.amount", (hit,)),
+        ("outcome.amount", (miss,)),
+    ]
+    for cell, reason in ((-1, "at least 0"), (np.inf, "must not exceed"), (None, "above 0")):
+        put("outcome", "amount", {hit: cell, miss: None})(frames)
+        [found] = problems_of(frames)
+        assert (found.field, found.rows) == ("outcome.amount", (hit,))
+        assert reason in found.reason
 
 
 def test_accounts_without_a_worth_are_named_by_their_newest_rows(frames: Frames) -> None:

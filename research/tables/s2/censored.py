@@ -31,7 +31,7 @@ from research.tables.s2.funds import (
     fit,
 )
 from shadowprice.datasets.funds import LEAST, FundOptions, draw
-from shadowprice.responses.funds.losses import LOSSES
+from shadowprice.responses.amounts.losses import LOSSES
 
 USERS, QUICK_USERS = 1_200, 400
 FUNDS, DELIVERIES = 4, 16

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.checks import require_one_of
-from shadowprice.curves import Curves
+from shadowprice.curves import AMOUNT, Curves
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.gate import Compared
@@ -31,7 +31,7 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
 from shadowprice.policy import Choices
-from shadowprice.responses.base import labels
+from shadowprice.responses.base import labels, row_amounts
 from shadowprice.responses.sided import SidedModel
 
 Looks = Literal["once", "every"]
@@ -346,10 +346,13 @@ def trial_of(
 ) -> RandomizedRows:
     """Rows of a side as a trial in the campaign's value and net money, without curves; worth as in ``Terms.value``.
 
-    The value is net of the campaign's least return of the cost.
+    The value is net of the campaign's least return of the cost. Where the worth is the amount of a response, the rows
+    have their own, as it was observed.
     """
     terms = campaign.terms(side)
     level, y = labels(frame)
+    if terms.worth == AMOUNT:
+        worth = row_amounts(frame)
     cost = terms.paid(level, y, frame.get("paid"))
     if campaign.budget.form == "per_response":
         cost = cost - campaign.budget.limit * terms.measure(y)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Budget, Campaign, Side
-from shadowprice.curves import Curves
+from shadowprice.curves import AMOUNT, Curves
 from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
@@ -143,7 +143,9 @@ def judge(
                 chosen=np.stack(chosen[side]),
                 allowed=rows.curves[side].allowed,
                 granted=rows.caps[side].share if side in rows.caps else None,
-                truth=None if truth is None else _truth(truth, terms.paid, side, rows.trials[side], rows.curves[side]),
+                truth=None
+                if truth is None or terms.campaign.terms(side).worth == AMOUNT
+                else _truth(truth, terms.paid, side, rows.trials[side], rows.curves[side]),
             )
             for side in levels
         },
@@ -194,7 +196,9 @@ def _learned(data: TrainingSet, terms: Terms) -> tuple[dict[Side, RandomizedRows
             learned[learned] = able
             allowed[side] = may[:, able]
         asked = side_requests(data, side, rows[learned])
-        trials[side] = trial_of(rows[learned], chance[learned], terms.paid, side, terms.coverage.worth(asked))
+        own = terms.campaign.terms(side).worth != AMOUNT
+        worth = terms.coverage.worth(asked) if own else None
+        trials[side] = trial_of(rows[learned], chance[learned], terms.paid, side, worth)
     return trials, allowed
 
 

@@ -18,7 +18,7 @@ from shadowprice.encoders.base import GraphTensors
 from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.encoders.two_layers import Gat2Encoder
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.funds.losses import LOSSES, AmountLoss
+from shadowprice.responses.amounts.losses import LOSSES, AmountLoss
 from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.offers import OfferInputs, fit_offers
 from shadowprice.responses.funds.outputs import Delivery, Outputs

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from shadowprice.documents import Plain
-from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
+from shadowprice.responses.amounts.losses import LOSSES, AmountLoss, log_product
 from shadowprice.responses.funds.rows import FundRows
 
 

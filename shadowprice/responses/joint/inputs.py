@@ -13,6 +13,7 @@ from pandas.api.types import is_numeric_dtype
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows, require
+from shadowprice.curves import AMOUNT
 from shadowprice.documents import Plain
 from shadowprice.graphs.build import numeric_features
 from shadowprice.graphs.categories import texts
@@ -115,6 +116,7 @@ def request_rows(
         context=scaling.context[side].apply(request_values(frame, scaling.context[side].names)),
         level=frame["level"].to_numpy(dtype=np.int64) if "level" in frame else np.zeros(len(frame), dtype=np.int64),
         response=column("response", 0.0),
+        amount=np.nan_to_num(column(AMOUNT, 0.0)),
         weight=given_weights(frame).astype(np.float32),
     )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,8 @@ from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.responses.base import labels
+from shadowprice.responses.amounts.layer import AmountLayer
+from shadowprice.responses.base import labels, row_amounts
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.batches import TrainingData
 from shadowprice.responses.joint.fit import fit_rows
@@ -46,6 +47,7 @@ class JointSpec:
     interactions  whether the h_* aggregates are read (DNN-H)
     omega         weight of the merchants' loss
     dropout       in the encoder
+    amounts       loss of the amounts of each side that learns them
     """
 
     encoder: str
@@ -57,6 +59,7 @@ class JointSpec:
     interactions: bool = False
     omega: float = 1.0
     dropout: float = 0.1
+    amounts: Mapping[Side, str] = field(default_factory=dict)
 
 
 class JointModel(SidedModel):
@@ -85,6 +88,10 @@ class JointModel(SidedModel):
             context={side: fitted.width for side, fitted in scaling.context.items()},
             partner=spec.partner,
             omega=spec.omega,
+            amounts={
+                side: AmountLayer(WIDTH, layers[side].levels, loss, ordered=layers[side].ordered)
+                for side, loss in spec.amounts.items()
+            },
         )
 
     @classmethod
@@ -97,6 +104,8 @@ class JointModel(SidedModel):
         model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
         for side, frame in train.items():
             model.network.layer(side).start(*labels(frame), given_weights(frame))
+            if side in spec.amounts:
+                model.network.amount_layer(side).start(row_amounts(frame), given_weights(frame))
         return model
 
     def data(
@@ -108,6 +117,8 @@ class JointModel(SidedModel):
         """The frames as tensors-to-be."""
 
         def rows(frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Any]:
+            for side in self.spec.amounts:
+                row_amounts(frames[side])
             return {side: request_rows(frames[side], snapshots, self.scaling, side) for side in self.spec.layers}
 
         return TrainingData(ModelGraph(snapshots, self.scaling), rows(train), rows(validation))
@@ -172,9 +183,15 @@ class JointModel(SidedModel):
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """The response heads for a server without torch; unknown accounts get the mean embedding."""
-        return {
+        heads = {
             side: self.network.layer(side).to_head(embedding.mean(axis=0).astype(np.float32))
             for side, embedding in embeddings.items()
+        }
+        return {
+            side: replace(cast(Any, head), **self.network.amount_layer(side).head_weights())
+            if side in self.spec.amounts
+            else head
+            for side, head in heads.items()
         }
 
     def encoders(self) -> dict[Side, ServedEncoder]:
@@ -197,9 +214,18 @@ class JointModel(SidedModel):
         """Incentive levels of each side, minor units."""
         return {side: tuple(self.spec.levels[side]) for side in self.spec.layers}
 
+    @property
+    def with_amounts(self) -> frozenset[Side]:
+        """Sides with a layer of amounts."""
+        return frozenset(self.spec.amounts)
+
     def describe(self) -> dict[str, Any]:
         """Encoder, width, and the head of each side."""
-        sides = {side: {"head": head, "levels": list(self.levels[side])} for side, head in self.spec.layers.items()}
+        sides: dict[Side, dict[str, Any]] = {
+            side: {"head": head, "levels": list(self.levels[side])} for side, head in self.spec.layers.items()
+        }
+        for side, loss in self.spec.amounts.items():
+            sides[side]["amounts"] = loss
         return {"encoder": self.spec.encoder, "width": WIDTH, "sides": sides}
 
     def state(self) -> State:

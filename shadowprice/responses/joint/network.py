@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
 from shadowprice.graphs.scaling import Scaling
+from shadowprice.responses.amounts.layer import AmountLayer
 from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.tower import ServedTower, add_request
 
@@ -27,6 +28,7 @@ class Rows:
     context   float32 (n, C), standardized features of the request itself
     level     int64 (n,), index of the assigned level
     response  float32 (n,), what was observed
+    amount    float32 (n,), of the response, minor units; 0 where there is none or it is not known
     weight    float32 (n,), weight in the loss, mean about 1
     """
 
@@ -35,6 +37,7 @@ class Rows:
     context: NDArray[np.float32]
     level: NDArray[np.int64]
     response: NDArray[np.float32]
+    amount: NDArray[np.float32]
     weight: NDArray[np.float32]
 
     def __len__(self) -> int:
@@ -60,6 +63,7 @@ class RowTensors:
     context: Tensor
     level: Tensor
     response: Tensor
+    amount: Tensor
     weight: Tensor
 
 
@@ -92,7 +96,10 @@ class RequestTower(nn.Module):
 
 
 class ResponseNetwork(nn.Module):
-    """Encoder, request towers and response layers of both sides, trained on one loss: L_c + ω·L_m."""
+    """Encoder, request towers and response layers of both sides, trained on one loss: L_c + ω·L_m.
+
+    A side that learns ``amounts`` has their loss in its own.
+    """
 
     def __init__(
         self,
@@ -102,6 +109,7 @@ class ResponseNetwork(nn.Module):
         context: Mapping[Side, int],
         partner: Mapping[Side, bool],
         omega: float = 1.0,
+        amounts: Mapping[Side, AmountLayer] | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -114,10 +122,15 @@ class ResponseNetwork(nn.Module):
             }
         )
         self.omega = omega
+        self.amounts = nn.ModuleDict({str(side): layer for side, layer in (amounts or {}).items()})
 
     def layer(self, side: Side) -> ResponseLayer:
         """The response layer of a side."""
         return cast(ResponseLayer, self.layers[side])
+
+    def amount_layer(self, side: Side) -> AmountLayer:
+        """The layer of the amounts of a side that learns them."""
+        return cast(AmountLayer, self.amounts[side])
 
     def tower(self, side: Side) -> RequestTower:
         """The request tower of a side that has one."""
@@ -147,7 +160,10 @@ class ResponseNetwork(nn.Module):
             weight = batch.weight.sum() if weights is None else weights[side]
             if weight == 0:
                 continue
-            losses = self.layer(side).loss(self.requests(side, embedding, batch), batch.level, batch.response)
+            requests = self.requests(side, embedding, batch)
+            losses = self.layer(side).loss(requests, batch.level, batch.response)
+            if side in self.amounts:
+                losses = self.amount_layer(side).loss(requests, batch.level, batch.response, batch.amount, losses)
             mean = (losses * batch.weight).sum() / weight
             total = total + (mean if side == "customer" else self.omega * mean)
         return total

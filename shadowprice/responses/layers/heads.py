@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.responses.arrays import Array, library, relu, sigmoid, softmax_mean, softplus, unit_length
+from shadowprice.responses.arrays import Array, affine, library, relu, sigmoid, softmax_mean, softplus, unit_length
+from shadowprice.responses.layers.amount_head import AmountHead
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 
 RATE_SCALE = 100.0
@@ -49,30 +50,17 @@ class Head(Protocol):
         """Law (2, J, N) of the amount of a response (:attr:`Curves.amounts`); None where it was not learned."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AmountHead:
-    """Part of every head: the law of the amounts of a side's responses.
-
-    side_amounts  float32 (2,), mean and standard deviation of the log amount, in minor units, of all responses of the
-                  side; None where amounts are not modeled
-    """
-
-    levels: NDArray[np.int64]
-    side_amounts: NDArray[np.float32] | None = None
-
-    def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """float32 (2, J, N): mean and standard deviation of the log amount of a response, in minor units."""
-        if self.side_amounts is None:
-            return None
-        return np.broadcast_to(self.side_amounts[:, None, None], (2, self.levels.size, len(embedding)))
-
-
 def curves_of(head: Head, embedding: NDArray[np.float32]) -> Curves:
     """Return the curves of N accounts from their embeddings (N, D)."""
     return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding))
 
 
 Allows = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
+
+
+def learns_amounts(head: Head) -> bool:
+    """Return whether the amounts of a head differ by account."""
+    return getattr(head, "amount_weight", None) is not None
 
 
 def rule_of(head: Head) -> Allows | None:
@@ -134,10 +122,10 @@ class HazardHead(AmountHead):
         """Redemption probability (J, N), non-decreasing in the level."""
         base = None
         if self.base_weight is not None and self.base_bias is not None:
-            base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
+            base = affine(embedding, self.base_weight[None], np.array([self.base_bias]))
         width = self.levels.copy()
         width[1:] -= self.levels[:-1]
-        score = _affine(embedding, self.weight, self.bias)
+        score = affine(embedding, self.weight, self.bias)
         return _float32(redemption(cumulative_hazard(score, (width / RATE_SCALE)[:, None], base, axis=0)))
 
 
@@ -164,7 +152,7 @@ class LinearHead(AmountHead):
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Expected response (J, N), non-decreasing in the level."""
-        terms = _affine(
+        terms = affine(
             embedding, np.stack([self.slope_weight, self.base_weight]), np.array([self.slope_bias, self.base_bias])
         )
         return _float32(np.maximum(line(softplus(terms[:1]), self.levels[:, None] / RATE_SCALE, terms[1:]), 0.0))
@@ -204,12 +192,12 @@ class LogitHead(AmountHead):
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Redemption probability (J, N), non-decreasing in the level."""
-        base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
+        base = affine(embedding, self.base_weight[None], np.array([self.base_bias]))
         return _float32(sigmoid(line(self._slope(embedding), self.levels[:, None] / RATE_SCALE, base)))
 
     def _slope(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
         segments = None if self.segment_slope is None else self.segment_slope.astype(np.float64)
-        return sensitivity(_affine(embedding, self.slope_weight, self.slope_bias), segments, axis=0)
+        return sensitivity(affine(embedding, self.slope_weight, self.slope_bias), segments, axis=0)
 
 
 def two_towers(
@@ -248,9 +236,9 @@ class DssmHead(AmountHead):
         """Redemption probability (J, N)."""
         logit = two_towers(
             embedding,
-            lambda h: _affine(h, self.hidden_weight, self.hidden_bias),
-            lambda hidden: _affine(hidden.T, self.out_weight, self.out_bias),
-            lambda tower: _affine(tower.T, self.level_weight, self.level_bias),
+            lambda h: affine(h, self.hidden_weight, self.hidden_bias),
+            lambda hidden: affine(hidden.T, self.out_weight, self.out_bias),
+            lambda tower: affine(tower.T, self.level_weight, self.level_bias),
             axis=0,
         )
         return _float32(sigmoid(logit))
@@ -272,7 +260,7 @@ class PerLevelHead(AmountHead):
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Expected response (J, N)."""
-        score = _affine(embedding, self.weight, self.bias)
+        score = affine(embedding, self.weight, self.bias)
         return _float32(sigmoid(score) if self.probability else np.maximum(score, 0.0))
 
 
@@ -347,15 +335,3 @@ def _head(arrays: Arrays, kind: str) -> Head:
 
 def _float32(response: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.ascontiguousarray(response, dtype=np.float32)
-
-
-def _affine(
-    embedding: NDArray[np.floating[Any]], weight: NDArray[np.float32], bias: NDArray[np.floating[Any]]
-) -> NDArray[np.float64]:
-    """(J, N): weight @ embeddingᵀ + bias, summed in an order that does not depend on N.
-
-    A matrix product may add in another order for another N, and a last bit is enough to break a
-    tie between accounts that are equal.
-    """
-    product = np.einsum("jd,nd->jn", weight.astype(np.float64), embedding.astype(np.float64), optimize=False)
-    return np.asarray(product + np.asarray(bias, dtype=np.float64)[:, None])

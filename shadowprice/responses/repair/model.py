@@ -22,7 +22,7 @@ from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, Slope, slope_ove
 from shadowprice.files import write_whole
 from shadowprice.responses.base import labels
 from shadowprice.responses.inputs import Inputs
-from shadowprice.responses.layers.heads import Head, StoredHead
+from shadowprice.responses.layers.heads import Head, StoredHead, curves_of
 from shadowprice.responses.repair.effect import Effect, UsualLevels, cell_names
 from shadowprice.responses.repair.repair import Calibration, Repair
 from shadowprice.responses.sided import REPAIRED, SidedModel, load_sided
@@ -164,7 +164,7 @@ class RepairedModel(SidedModel):
 
     def __init__(self, inner: SidedModel, repairs: Mapping[Side, SideRepair]) -> None:
         for side in repairs:
-            check_width(inner.levels[side], f"levels.{side}")
+            check_width(inner.levels[side], f"levels.{side}", amounts=side in inner.with_amounts)
         self.inner = inner
         self.repairs = dict(repairs)
 
@@ -172,6 +172,11 @@ class RepairedModel(SidedModel):
     def levels(self) -> Mapping[Side, tuple[int, ...]]:
         """Incentive levels of each side, minor units."""
         return self.inner.levels
+
+    @property
+    def with_amounts(self) -> frozenset[Side]:
+        """Sides of the inner model: a repair moves no amount."""
+        return self.inner.with_amounts
 
     def unrepaired(self) -> SidedModel:
         """The model whose curves are repaired."""
@@ -196,15 +201,18 @@ class RepairedModel(SidedModel):
         for side, repair in self.repairs.items():
             if side not in frames:
                 continue
-            curves = Curves(heads[side].levels, heads[side].response(embedded[side]))
-            embedded[side] = as_embedding(repair.apply(curves, frames[side]).response)
+            curves = curves_of(heads[side], embedded[side])
+            embedded[side] = as_embedding(repair.apply(curves, frames[side]).response, curves.amounts)
         return embedded
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
         own = self.inner.heads({side: embedding for side, embedding in embeddings.items() if side not in self.repairs})
         stored = {side: embedding for side, embedding in embeddings.items() if side in self.repairs}
-        return own | {side: stored_head(self.levels[side], points) for side, points in stored.items()}
+        return own | {
+            side: stored_head(self.levels[side], points, amounts=side in self.with_amounts)
+            for side, points in stored.items()
+        }
 
     def describe(self) -> dict[str, Any]:
         """Describe the inner model and the repair of each side."""

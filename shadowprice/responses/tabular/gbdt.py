@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.checks import require, require_one_of
-from shadowprice.curves import Curves
+from shadowprice.curves import AMOUNT, Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.categories import texts
-from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel
+from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel, row_amounts
 from shadowprice.responses.state import State
+from shadowprice.responses.tabular.boosting import AmountTrees, Boosting, as_bytes, from_bytes
 from shadowprice.responses.weights import row_weights
 
 LevelFeature = Literal["monotone", "free", "none"]
 
-AMOUNT = "amount"
 MODEL = "trees"
 
 
@@ -40,6 +40,8 @@ class GbdtModel(ResponseModel):
         partner: whether the partner (``partner_id``) is read as a category; by default where rows name one.
         trees, learning_rate, leaves, leaf_rows, feature_share, row_share, patience: of the boosting.
 
+    Where the training frame has amounts, further trees learn their log-normal law from the rows that responded.
+
     Features are the columns x_* and h_* as numbers, missing ones as such, and c_* as native
     categories; a category that was not in the training frame counts as missing.
     Source: Ke et al. (2017).
@@ -48,6 +50,7 @@ class GbdtModel(ResponseModel):
     monotone: ClassVar[bool] = True
     # Trees read the amount as a number: offers of one amount are one to them.
     ordered: ClassVar[bool] = False
+    amounts: ClassVar[bool] = True
     sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
 
     def __init__(
@@ -90,6 +93,7 @@ class GbdtModel(ResponseModel):
         self.columns: list[str] = []
         self.categories: dict[str, list[str]] = {}
         self.booster: lightgbm.Booster | None = None
+        self.amount_trees: AmountTrees | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Boost until the loss of the held-out accounts has not fallen for ``patience`` trees."""
@@ -120,26 +124,16 @@ class GbdtModel(ResponseModel):
         accounts, of = np.unique(frame["account_id"].to_numpy(dtype=str), return_inverse=True)
         outside = (np.random.default_rng(self.seed).random(accounts.size) < HELD_OUT)[of]
         outside &= not outside.all()
+        categories = [name for name in names if name in self.categories]
+        boosting = Boosting(parameters, names, categories, self.trees, self.patience)
         y = frame["response"].to_numpy(dtype=np.float64)
         weight = row_weights(frame, self.levels.size)
-
-        def rows(inside: NDArray[np.bool_], reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
-            return lightgbm.Dataset(
-                features[inside],
-                y[inside],
-                weight=weight[inside],
-                feature_name=names,
-                categorical_feature=[name for name in names if name in self.categories],
-                reference=reference,
-                free_raw_data=False,
-            )
-
-        train = rows(~outside)
-        stop = [lightgbm.early_stopping(self.patience, verbose=False)] if outside.any() else []
-        valid = [rows(outside, train)] if outside.any() else []
-        # Without held-out accounts there is nothing to stop by; a tenth of the trees is a cautious guess.
-        trees = self.trees if valid else max(1, self.trees // 10)
-        self.booster = lightgbm.train(parameters, train, trees, valid_sets=valid, callbacks=stop)
+        self.booster = boosting.fit(features, y, weight, outside)
+        if AMOUNT in frame and "amount_least" not in frame:
+            amount = row_amounts(frame)
+            hit = amount > 0
+            require(hit.any(), AMOUNT, "no training row has one")
+            self.amount_trees = AmountTrees.fit(boosting, features[hit], amount[hit], weight[hit], outside[hit])
         return self
 
     def curve(self, frame: pd.DataFrame) -> Curves:
@@ -147,26 +141,42 @@ class GbdtModel(ResponseModel):
         booster = self._fitted()
         features = self._features(frame)
         out = np.empty((self.levels.size, len(frame)), dtype=np.float32)
+        amounts = None if self.amount_trees is None else np.empty((2, *out.shape), dtype=np.float32)
         for j, amount in enumerate(self.levels):
             if j and self.level == "none":
                 out[j] = out[0]
+                if amounts is not None:
+                    amounts[:, j] = amounts[:, 0]
                 continue
             columns = [features] if self.level == "none" else [features, np.full((len(frame), 1), float(amount))]
             table = np.column_stack(columns)
-            predicted = booster.predict(table if table.shape[1] else np.zeros((len(frame), 1)))
+            table = table if table.shape[1] else np.zeros((len(frame), 1))
+            predicted = booster.predict(table)
             out[j] = np.clip(predicted, 0.0, 1.0) if self.side == "customer" else np.maximum(predicted, 0.0)
-        return Curves(self.levels, out)
+            if amounts is not None and self.amount_trees is not None:
+                amounts[:, j] = self.amount_trees.law(table)
+        return Curves(self.levels, out, amounts=amounts)
 
     def state(self) -> State:
         """LightGBM's text model, and the features it reads."""
-        text = self._fitted().model_to_string(num_iteration=self._fitted().best_iteration)
-        arrays = {MODEL: np.frombuffer(text.encode(), dtype=np.uint8)}
-        return State(arrays, {"columns": self.columns, "categories": self.categories})
+        arrays = {MODEL: as_bytes(self._fitted())}
+        meta: dict[str, Any] = {"columns": self.columns, "categories": self.categories}
+        if self.amount_trees is not None:
+            arrays[AMOUNT] = as_bytes(self.amount_trees.booster)
+            meta["deviation"] = self.amount_trees.deviation
+        return State(arrays, meta)
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
         self.columns, self.categories = list(state.meta["columns"]), dict(state.meta["categories"])
-        self.booster = lightgbm.Booster(model_str=state.arrays[MODEL].tobytes().decode())
+        self.booster = from_bytes(state.arrays[MODEL])
+        if AMOUNT in state.arrays:
+            self.amount_trees = AmountTrees(from_bytes(state.arrays[AMOUNT]), float(state.meta["deviation"]))
+
+    @property
+    def with_amounts(self) -> bool:
+        """Return whether the training frame had amounts."""
+        return self.amount_trees is not None
 
     def _fitted(self) -> lightgbm.Booster:
         if self.booster is None:

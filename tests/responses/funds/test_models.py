@@ -13,10 +13,10 @@ from shadowprice.datasets.funds import FundOptions, Funds, draw
 from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
 from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
+from shadowprice.responses.amounts.losses import LOSSES
 from shadowprice.responses.funds import model as model_module
 from shadowprice.responses.funds import network as network_module
 from shadowprice.responses.funds import training as module
-from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.network import BODIES, EXPERT_WIDTH, EXPERTS, Mmoe
 from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from shadowprice.responses.funds.losses import LEAST
+from shadowprice.responses.amounts.losses import LEAST
 from shadowprice.responses.funds.outputs import Outputs
 from shadowprice.responses.funds.rows import FundRows
 

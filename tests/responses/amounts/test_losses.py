@@ -10,7 +10,7 @@ import torch
 from scipy import integrate, stats
 from torch import Tensor
 
-from shadowprice.responses.funds.losses import FLOOR, LEAST, LOSSES, AmountLoss, Esj, EsjMass, Ziln, log_product
+from shadowprice.responses.amounts.losses import FLOOR, LEAST, LOSSES, AmountLoss, Esj, EsjMass, Ziln, log_product
 
 RANDOM = np.random.default_rng(0)
 ROWS = 400

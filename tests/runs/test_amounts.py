@@ -1,0 +1,138 @@
+"""A campaign for margin whose amounts are learned: one run from tables to served decisions, and its log."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from operations.common.workspace import MODEL, REPLAY_PRICES, log_of, read_campaign, read_worths
+from shadowprice.decision import decide
+from shadowprice.experiments.served import served_requests
+from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.price import PriceRecord
+from shadowprice.responses.layers.heads import load_heads
+
+pytestmark = pytest.mark.timeout(1500)
+
+ROOT = Path(__file__).resolve().parents[2]
+LEVELS, MARGIN = np.array([0, 200, 400]), 0.3
+
+
+def write_tables(folder: Path, accounts: int = 1500, rows: int = 6) -> None:
+    """A randomized trial whose orders are log-normal around a mean of each customer."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(accounts, 3))
+    slope = np.exp(-0.4 + 0.6 * x[:, 0])
+    response = 1 - np.exp(-(0.08 * np.exp(0.4 * x[:, 1]) + 0.25 * slope * LEVELS[:, None] / 400))
+    mean = 8.0 + 1.0 * x[:, 2] - 0.2 * LEVELS[:, None] / 400
+    who, level = np.repeat(np.arange(accounts), rows), rng.integers(0, 3, accounts * rows)
+    redeemed = rng.random(who.size) < response[level, who]
+    amount = np.rint(np.exp(mean[level, who] + 0.7 * rng.normal(size=who.size)) + 1).astype(int)
+    names, offers = np.array([f"c{number:04d}" for number in range(accounts)]), np.array(["o0", "o2", "o4"])
+    ids, start = [f"r{row:05d}" for row in range(who.size)], pd.Timestamp("2026-03-01", tz="UTC")
+    at = start + pd.to_timedelta(rng.uniform(1, 28 * 24, who.size), unit="h")
+    columns = {f"x_{k}": x[:, k] for k in range(3)}
+    tables = {
+        "account": {"account_id": names, "side": "customer", "snapshot_ts": start, **columns},
+        "edge": {name: [] for name in ("src", "dst", "relation", "weight", "ts")},
+        "offer": {"offer_id": offers, "side": "customer", "kind": "coupon", "face_value": LEVELS},
+        "exposure": {
+            "request_id": ids,
+            "account_id": names[who],
+            "side": "customer",
+            "offer_id": offers[level],
+            "decided_at": at,
+            "propensity": 1 / 3,
+        },
+        "outcome": {
+            "request_id": ids,
+            "observed_at": at + pd.Timedelta(hours=1),
+            "mature": "true",
+            "cost_paid": np.where(redeemed, LEVELS[level], 0),
+            "redeemed": redeemed.astype(int),
+            "amount": np.where(redeemed, amount, 0),
+        },
+        "campaign": {
+            "campaign_id": ["spring"],
+            "starts_at": "2026-03-30T00:00:00Z",
+            "hours": 24,
+            "budget_name": "day",
+            "budget_form": "total",
+            "budget_limit": 12_000,
+            "cost_basis_customer": "on_response",
+            "objective": "margin",
+            "weight_customer": MARGIN,
+            "worth_customer": "amount",
+            "expected_requests": 400,
+        },
+    }
+    folder.mkdir()
+    for name, table in tables.items():
+        pd.DataFrame(table).to_csv(folder / f"{name}.csv", index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("amounts")
+    write_tables(folder / "tables")
+    words = ["quickstart", "--dataset", "tables", "--data", folder / "tables", "--runs", folder / "runs"]
+    words += ["--recipe", "joint_dnn", "--epochs", 60, "--workers", 0, "--json"]
+    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return (folder / "runs" / "latest").resolve()
+
+
+def test_every_served_decision_is_the_best_by_the_learned_margin(run: Path) -> None:
+    campaign, log = read_campaign(run), read_log(log_of(run))
+    head, records = load_heads(run / MODEL)["customer"], {}
+    for path in (run / REPLAY_PRICES / campaign.name).glob("*.json"):
+        record = PriceRecord.from_json(path.read_text())
+        records[record.version] = record
+    stored = pd.read_parquet(run / MODEL / EMBEDDINGS).set_index("account_id")["embedding"]
+    decisions = log.decisions[log.decisions["reason"].isin(["optimal", "tie"])]
+    assert len(decisions) > 300
+    assert decisions["level"].nunique() == 3
+    for version, asked in decisions.groupby("price_version"):
+        embedding = np.stack(stored.loc[asked["account_id"]].to_list()).astype(np.float32)
+        response, amounts = head.response(embedding), head.amounts(embedding)
+        assert amounts is not None
+        mean, deviation = amounts.astype(float)
+        record = records[version]
+        margin = MARGIN * np.exp(mean + deviation**2 / 2) * response
+        cost = LEVELS[:, None] * response.astype(float)
+        wanted = decide(margin, cost, record.of(campaign.priced), record.tie_share, asked["request_id"].tolist())
+        np.testing.assert_array_equal(wanted.level, asked["level"])
+
+
+def test_the_log_is_valued_by_the_expected_amount_of_the_level_given(run: Path) -> None:
+    campaign, log = read_campaign(run), read_log(log_of(run))
+    found = served_requests(log, campaign, read_worths(campaign, run))
+    head = load_heads(run / MODEL)["customer"]
+    stored = pd.read_parquet(run / MODEL / EMBEDDINGS).set_index("account_id")["embedding"]
+    hits = found[found["response"] > 0]
+    level = log.decisions.set_index("request_id")["level"].loc[hits["request_id"]].to_numpy()
+    amounts = head.amounts(np.stack(stored.loc[hits["account_id"]].to_list()).astype(np.float32))
+    assert amounts is not None
+    mean, deviation = amounts[:, level, np.arange(level.size)].astype(float)
+    np.testing.assert_allclose(hits["value"], MARGIN * np.exp(mean + deviation**2 / 2), rtol=1e-5)
+    assert (found.loc[found["response"] == 0, "value"] == 0).all()
+
+
+def test_the_page_compares_amounts_by_decile(run: Path) -> None:
+    page = json.loads((run / "report.json").read_text())
+    [customer] = page["sides"]
+    table = customer["amounts"]
+    assert len(table["rows"]) == 10
+    inside = [
+        low <= found <= high for low, found, high in zip(table["low"], table["predicted"], table["high"], strict=True)
+    ]
+    assert sum(inside) >= 7
+    assert "Amount of a response, by the predicted amount" in (run / "report.html").read_text()
