@@ -20,7 +20,7 @@ from shadowprice.checks import require
 from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, NotCertified
-from shadowprice.files import write_whole
+from shadowprice.files import whole_file, write_whole
 from shadowprice.groups import hashes
 from shadowprice.pacing.spend import CapUse
 from shadowprice.price import PriceRecord
@@ -181,10 +181,12 @@ class DeliveryPlan:
         )
 
     def save(self, folder: Path) -> None:
-        """Write plan.parquet, plan.csv and plan.json."""
+        """Write plan.parquet, plan.csv and plan.json, each whole."""
         table = self.table()
-        table.to_parquet(folder / PLAN, index=False)
-        table.to_csv(folder / LIST, index=False)
+        with whole_file(folder / PLAN) as draft:
+            table.to_parquet(draft, index=False)
+        with whole_file(folder / LIST) as draft:
+            table.to_csv(draft, index=False)
         write_whole(folder / REPORT, json.dumps(self.report(), indent=1))
 
     @property
