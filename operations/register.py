@@ -161,8 +161,8 @@ def _judged(evaluation: Path) -> tuple[GateResult | None, dict[str, float]]:
     try:
         content = read_json(evaluation)
         gate = content["gate"]
-        sides = [{name: side[name] for name in ("side", "metrics")} for side in content["sides"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        sides = [{name: side[name] for name in ("side", "metrics")} for side in content.get("sides", ())]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
     metrics = evaluation_metrics([from_json(SideReport, json.dumps(side)) for side in sides])
     return None if gate is None else from_json(GateResult, json.dumps(gate)), metrics

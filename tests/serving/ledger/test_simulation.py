@@ -93,7 +93,7 @@ def test_faults_that_are_planted_in_the_store_of_sqlite_are_found(plant, monkeyp
 )
 def test_faults_that_are_planted_in_the_scripts_of_redis_are_found(planted, said):
     with pytest.raises(Violation, match=said):
-        simulate(0, FOUND_WITHIN, "redis", planted)
+        simulate(1, FOUND_WITHIN, "redis", planted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
