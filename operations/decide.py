@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from operations.common.job import Job, option, reads, required, write_figures, writes
@@ -38,6 +40,10 @@ from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 
 PLANNED, ORIGIN = "plan.parquet", "list.json"
+BLOCK = 16
+"""Parts of a plan that are in memory together and go to the ledger in the order of their request ids.
+
+Near ids are near in the ledger's file, so that one page takes many rows of a commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,19 +143,23 @@ def _authorized(job: DecideJob, name: str, stage: Stages) -> Summary:
 
 
 def _answers(job: DecideJob, campaign: Campaign, record: PriceRecord, folder: Path) -> Iterator[pa.Table]:
-    """Yield the parts of a list as the ledger answered them; one that is kept already is not asked again."""
+    """Yield blocks of a list as the ledger answered them; a part that is kept already is not asked again."""
     versions = {"model_version": record.model_version, "price_version": record.version}
     message = {"campaign": campaign.name, **versions}
     with BulkAuthorizer(job.ledger_url, message) as ledger, pq.ParquetFile(folder / PLANNED) as planned:
-        for number in range(planned.num_row_groups):
-            part = folder / f"part-{number:05}.parquet"
-            if not part.exists():
-                _check_window(campaign)
-                rows = planned.read_row_group(number)
-                decisions = ledger.authorize(items_of(campaign, rows))
-                with whole_file(part, durable=True) as draft:
-                    pq.write_table(answered(campaign, rows, decisions), draft)
-            yield pq.read_table(part)
+        for first in range(0, planned.num_row_groups, BLOCK):
+            numbers = range(first, min(first + BLOCK, planned.num_row_groups))
+            rows = planned.read_row_groups(numbers).combine_chunks()
+            order = pc.sort_indices(rows["request_id"]).to_numpy()
+            parts = [folder / f"answers-{number:05}.parquet" for number in numbers]
+            for part, places in zip(parts, np.array_split(order, len(parts)), strict=True):
+                if not part.exists():
+                    _check_window(campaign)
+                    asked = rows.take(pa.array(places))
+                    decisions = ledger.authorize(items_of(campaign, asked))
+                    with whole_file(part, durable=True) as draft:
+                        pq.write_table(answered(campaign, asked, decisions), draft)
+            yield pa.concat_tables(map(pq.read_table, parts)).combine_chunks().take(pa.array(np.argsort(order)))
 
 
 def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Origin, Solver]:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,10 @@ def _parquet(kind: RowKind, rows: Sequence[Any]) -> bytes:
     schema = SCHEMAS[kind]
     # Times are kept as numbers; a cast of their type gives them their unit.
     columns = [
-        pa.array([getattr(row, field.name) for row in rows], pa.int64()).cast(field.type)
+        pa.array(values, pa.int64()).cast(field.type)
         if pa.types.is_timestamp(field.type)
-        else pa.array([getattr(row, field.name) for row in rows], field.type)
-        for field in schema
+        else pa.array(values, field.type)
+        for field, values in zip(schema, zip(*map(attrgetter(*schema.names), rows), strict=True), strict=True)
     ]
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), buffer, compression="zstd")

@@ -122,6 +122,11 @@ Answer = list[Recorded | None] | Conflict
 """Of one call: the decision of each row, None for a :class:`Known` without one; or why the call is refused."""
 
 
+def request_of(row: Row) -> str:
+    """Return the id of the request that a row is about."""
+    return row.request_id if isinstance(row, Known) else row.wanted.request_id
+
+
 def asked(row: Row) -> Known:
     """Return the request that a row is about."""
     return row if isinstance(row, Known) else Known(*row.wanted[:3])

@@ -276,10 +276,10 @@ class Limits:
         """Periods of the limits."""
         return Calendar(self.time_zone)
 
-    @property
-    def every(self) -> list[Limit]:
+    @cached_property
+    def every(self) -> tuple[Limit, ...]:
         """The limits in the order of :data:`KINDS`."""
-        return [limit for name in KINDS for limit in getattr(self, name)]
+        return tuple(limit for name in KINDS for limit in getattr(self, name))
 
     @property
     def names(self) -> list[str]:

@@ -114,12 +114,12 @@ def test_a_list_that_was_killed_goes_on_where_it_stopped(
     fields = job(workspace, ledger).to_json()
     process = subprocess.Popen([sys.executable, "-c", SMALL_PARTS, fields], stdout=subprocess.DEVNULL)
     folder, until = workspace / LISTS / "accounts", time.monotonic() + 60
-    while len(list(folder.glob("part-*" if wanted else ".lock"))) < max(wanted, 1) and time.monotonic() < until:
+    while len(list(folder.glob("answers-*" if wanted else ".lock"))) < max(wanted, 1) and time.monotonic() < until:
         assert process.poll() is None
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    kept = {path.name: path.read_bytes() for path in folder.glob("part-*")}
+    kept = {path.name: path.read_bytes() for path in folder.glob("answers-*")}
     assert wanted <= len(kept) < 30
     assert not (workspace / "list.parquet").exists()
     monkeypatch.setattr(parts, "ROWS", 100)

@@ -69,18 +69,24 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         "reason": repeat("budget_exhausted"),
     }
     limits = campaign.limits
-    return [
-        Entry(
-            decision,
-            instead,
-            reserved[decision.side],
-            ttl,
-            limits.sums(asked_by(decision), decided_at),
-            place_sums(campaign.sides[decision.side], decision.level, decision.account_id),
-            tuple(_turn(campaign, decision, *other) for other in zip(*further, strict=True)),
-        )
-        for decision, instead, further in zip(_decisions(wanted), _decisions(spare), _further(items), strict=True)
-    ]
+    made = list(_decisions(wanted))
+    columns_of_entries: tuple[Iterable[Any], ...] = (
+        made,
+        _decisions(spare),
+        [reserved[side] for side in items.side],
+        repeat(ttl),
+        [limits.sums(asked_by(decision), decided_at) for decision in made] if limits else repeat(()),
+        [place_sums(campaign.sides[each.side], each.level, each.account_id) for each in made]
+        if segments
+        else repeat(()),
+        [
+            tuple(_turn(campaign, decision, *other) for other in zip(*further, strict=True))
+            for decision, further in zip(made, _further(items), strict=True)
+        ]
+        if segments
+        else repeat(()),
+    )
+    return list(map(Entry._make, zip(*columns_of_entries, strict=False)))
 
 
 def _further(items: Items) -> Iterable[tuple[Sequence[int], Sequence[float]]]:

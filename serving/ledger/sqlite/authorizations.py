@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import orjson
 
 from serving.http.limits import MAX_SWEEP
-from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Recorded, ReportedOutcome, Row, asked
+from serving.ledger.records import (
+    Answer,
+    Cause,
+    Ceiling,
+    Counted,
+    Entry,
+    Known,
+    Recorded,
+    ReportedOutcome,
+    Row,
+    Turn,
+    request_of,
+)
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sound import check_added
 from serving.ledger.sqlite.database import keep_ledger_time
@@ -18,6 +31,7 @@ from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.rows import DECISION, find, values
 from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
 from serving.ledger.traffic import QUARTER
+from shadowprice.limits import Bound
 from shadowprice.limits.usage import Left, Usage, exceeded, tightest
 from shadowprice.pacing.decision_log.records import Decision
 
@@ -35,7 +49,7 @@ class Authorize:
     def __call__(self, database: sqlite3.Connection) -> list[Answer]:
         """Return the answer of each call, in order."""
         _expire(database, self.at, self.now)
-        decided = find(database, [asked(row).request_id for call in self.calls for row in call])
+        decided = find(database, [request_of(row) for call in self.calls for row in call])
         ceiling = self.ceiling
         had = (0, 0) if ceiling is None else committed(database)
         left = None if ceiling is None else Left(ceiling.grantable(*had), ceiling.name)
@@ -44,7 +58,7 @@ class Authorize:
         usage = read_usage(database, (key for row in entries for key in _keys(row)))
         elsewhere = self.peers.elsewhere(ceiling, (key for row in entries for key in row.sums))
         answers: list[Answer] = []
-        new: list[tuple[Decision, int]] = []
+        new: list[tuple[Decision, int, int]] = []
         shares: dict[str, tuple[str, ...]] = {}
         added: dict[str, Usage] = {}
         for call in self.calls:
@@ -54,18 +68,13 @@ class Authorize:
                 continue
             recorded: list[Recorded | None] = []
             for row in call:
-                before = decided.get(asked(row).request_id)
+                before = decided.get(request_of(row))
                 if before is not None:
                     recorded.append(Recorded(before, repeat=True))
                 elif isinstance(row, Known):
                     recorded.append(None)
                 else:
-                    turn, full = row.turns[0], None
-                    for turn in row.turns:
-                        over = exceeded(bounds, turn.places, usage, {}, 0, 1)
-                        if over is None:
-                            break
-                        full = full or over
+                    turn, full = _turn(row, bounds, usage)
                     if full is None:
                         decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage, elsewhere))
                     else:
@@ -75,20 +84,20 @@ class Authorize:
                         usage[key] = usage.get(key, Usage()).plus(0, 1)
                         added[key] = added.get(key, Usage()).plus(0, 1)
                     held = decision.reserved
-                    if left is not None:
-                        left = left._replace(amount=left.amount - held)
                     if held:
+                        if left is not None:
+                            left = left._replace(amount=left.amount - held)
                         shares[decision.request_id] = row.sums
                         for key in row.sums:
                             usage[key] = usage.get(key, Usage()).plus(held, 1)
                             added[key] = added.get(key, Usage()).plus(held, 1)
-                    new.append((decision, self.now + row.ttl))
+                    new.append((decision, held, self.now + row.ttl))
                     decided[decision.request_id] = decision
                     recorded.append(Recorded(decision, repeat=False))
             answers.append(recorded)
         _record(database, new)
         if ceiling is not None:
-            check_added(had[0], sum(decision.reserved for decision, _ in new), committed(database)[0])
+            check_added(had[0], sum(held for _, held, _ in new), committed(database)[0])
         note_shares(database, shares)
         add_usage(database, [(name, *change) for name, change in added.items()])
         return answers
@@ -101,32 +110,41 @@ def _keys(row: Entry) -> Iterator[str]:
         yield from turn.places
 
 
-def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -> None:
-    counts = Counter((made.side, made.level, made.reason, made.incentive, made.reserved) for made, _ in new)
+def _turn(row: Entry, bounds: Mapping[str, Bound], usage: Mapping[str, Usage]) -> tuple[Turn, Left | None]:
+    """Return the first decision whose places are free, and the limit of the first place that is not."""
+    full = None
+    for turn in row.turns if row.places else ():
+        over = exceeded(bounds, turn.places, usage, {}, 0, 1)
+        if over is None:
+            return turn, full
+        full = full or over
+    return Turn(row.wanted), None
+
+
+def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int, int]]) -> None:
+    """Record decisions, each with the amount that it holds and the end of its authorization."""
+    made = [decision for decision, _, _ in new]
+    counts = Counter(map(attrgetter("side", "level", "reason", "incentive", "most_units"), made))
     database.executemany(
         f"INSERT INTO decision ({DECISION}) VALUES ({', '.join('?' for _ in Decision._fields)})",
-        [values(decision) for decision, _ in new],
+        [values(decision) for decision in made],
     )
     database.executemany(
         "INSERT INTO tally (side, level, reason, decisions, authorized, reserved) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (side, level, reason) DO UPDATE SET decisions = decisions + excluded.decisions,"
         " authorized = authorized + excluded.authorized, reserved = reserved + excluded.reserved",
         # Each level has one incentive, so the sums of a call are few.
-        [(*key, count, incentive * count, reserved * count) for (*key, incentive, reserved), count in counts.items()],
+        [(*key, count, each * count, each * most * count) for (*key, each, most), count in counts.items()],
     )
-    requests = Counter((made.decided_at // QUARTER, made.side) for made, _ in new)
+    requests = Counter(map(attrgetter("decided_at", "side"), made))
     database.executemany(
         "INSERT INTO traffic (quarter, side, requests) VALUES (?, ?, ?)"
         " ON CONFLICT (quarter, side) DO UPDATE SET requests = requests + excluded.requests",
-        [(*key, count) for key, count in requests.items()],
+        [(at // QUARTER, side, count) for (at, side), count in requests.items()],
     )
     database.executemany(
         "INSERT INTO hold (request_id, side, reserved, expires_at) VALUES (?, ?, ?, ?)",
-        [
-            (decision.request_id, decision.side, decision.reserved, expires_at)
-            for decision, expires_at in new
-            if decision.reserved
-        ],
+        [(decision.request_id, decision.side, held, expires_at) for decision, held, expires_at in new if held],
     )
 
 
