@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from sys import stderr
 from tempfile import TemporaryDirectory
@@ -13,11 +13,15 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from cli.codes import read_list
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.decide import DecideJob
 from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.currency import Currency
+from shadowprice.errors import InvalidInput
+from shadowprice.lists.codes import CodePool
+from shadowprice.lists.table import list_file
 
 
 def decide(
@@ -41,6 +45,10 @@ def decide(
         typer.Option(help="most that the list may use, in the campaign's currency; all that is left where left out"),
     ] = "",
     summary: Annotated[Path | None, typer.Option(help="file that gets the summary as Markdown")] = None,
+    codes: Annotated[
+        Path | None,
+        typer.Option(help="CSV file of codes; each row with an incentive gets one, as by shadowprice codes"),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Ray actors that hold the accounts; 0 solves in this process")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -48,8 +56,14 @@ def decide(
 
     A list that was interrupted goes on where it stopped; the same list gives the same file and costs nothing.
     """
-    currency = Currency.of(read_campaign(campaign).currency)
-    with TemporaryDirectory(prefix="shadowprice-") as scratch:
+    described = read_campaign(campaign)
+    currency = Currency.of(described.currency)
+    if codes and (no_ledger or not ledger_url):
+        raise InvalidInput("needs a ledger: a plan gets no codes", field="--codes")
+    with (
+        CodePool(codes, described.name) if codes else nullcontext() as pool,
+        TemporaryDirectory(prefix="shadowprice-") as scratch,
+    ):
         page = summary or Path(scratch) / "list.md"
         job = DecideJob(
             accounts=accounts,
@@ -63,6 +77,10 @@ def decide(
         )
         with redirect_stdout(stderr):
             figures = run_here(job)
+        if pool:
+            coded = pool.assign(read_list(out))
+            with list_file(out) as write:
+                write(coded)
         if as_json:
             print(json.dumps({"list": str(out), "money_unit": "minor units", **figures}))
         else:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,10 +19,11 @@ import pandas as pd
 import pytest
 from asked import make_workspace
 
+from cli.decide import main
 from operations.common.workspace import CAMPAIGN, LISTS
 from operations.decide import DecideJob, run
 from serving.client.client import LedgerClient
-from serving.local.launch import Deployment, Service, free_port, start_ledger
+from serving.local.launch import LEDGER, Deployment, Service, free_port, start_ledger
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.lists import parts
 
@@ -71,6 +74,11 @@ def test_a_list_uses_what_the_hard_stop_leaves_and_the_same_list_costs_nothing(
     assert totals["requests"]["customer"] == len(rows) == len(ACCOUNTS)
     assert rows["account_id"].tolist() == ACCOUNTS
     assert rows["authorized"].all()
+    with closing(sqlite3.connect(workspace / LEDGER)) as database:
+        sent = [name for (name,) in database.execute("SELECT request_id FROM decision ORDER BY sequence")]
+    assert sorted(sent) == sorted(rows["request_id"])
+    # A call has 1,000 rows, and calls may pass each other.
+    assert all(sent[at : at + 1000] == sorted(sent[at : at + 1000]) for at in range(0, len(sent), 1000))
     assert figures["expected_cost"] == pytest.approx(rows["expected_cost"].sum())
     assert "3,000 of them authorized" in (workspace / "list.md").read_text()
     again = run(job(workspace, ledger))
@@ -80,6 +88,17 @@ def test_a_list_uses_what_the_hard_stop_leaves_and_the_same_list_costs_nothing(
     assert pd.read_csv(workspace / "list.csv", keep_default_na=False)["level"].tolist() == rows["level"].tolist()
     with LedgerClient(ledger.url) as client:
         assert client.totals()["requests"] == totals["requests"]
+    (workspace / "codes.csv").write_text("code\n" + "".join(f"A{number}\n" for number in range(len(rows))))
+    words = [str(workspace / "accounts.csv"), "--campaign", str(workspace), "--codes", str(workspace / "codes.csv")]
+    for name in ("coded.parquet", "again.parquet"):
+        assert main([*words, "--out", str(workspace / name), "--ledger-url", ledger.url]) == 0
+    coded = pd.read_parquet(workspace / "coded.parquet")
+    assert coded.drop(columns="code").equals(rows.drop(columns="code"))
+    assert coded["code"][coded["incentive"] > 0].is_unique
+    assert ((coded["code"] != "") == (coded["incentive"] > 0)).all()
+    assert pd.read_parquet(workspace / "again.parquet").equals(coded)
+    assert main([*words, "--out", str(workspace / "plan.csv"), "--no-ledger"]) != 0
+    assert not (workspace / "plan.csv").exists()
     # A list over the rest finds no money, and everybody has the cap's one incentive or nothing.
     later = run(job(workspace, ledger, out="later.parquet", list_name="later"))
     assert later["held"] == 0
