@@ -16,6 +16,7 @@ from rich.table import Table
 from shadowprice.campaign import Campaign
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
+from shadowprice.datasets.inputs import dataset_of
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.errors import InvalidTable
 from shadowprice.evaluation.uplift.evidence import SideEvidence
@@ -84,7 +85,8 @@ def check(
 
 def read(path: Path, *, outside: bool = False) -> Dataset:
     """Read a folder of canonical tables, or the files of a mapping, with ``outside`` also those outside its folder."""
-    return load("tables", str(path)) if path.is_dir() else load("mapping", str(path), outside=outside)
+    options = {} if path.is_dir() else {"outside": outside}
+    return load(dataset_of(path), str(path), **options)
 
 
 def summary(tables: Tables, campaign: Campaign) -> dict[str, Any]:
