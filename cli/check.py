@@ -76,7 +76,8 @@ def check(
             costs = (f"{name} {currency.write(cost)}" for name, cost in facts["offers"][side])
             line = f"offers of {side}s, with costs: {', '.join(costs)}"
         if side in facts["unordered"]:
-            line += "; they have no order, and the first is the control"
+            control = campaign.sides[side].control
+            line += "; they have no order, and " + ("the first is the control" if control else "none is a control")
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     for estimate in evidence:
         _print_evidence(console, estimate, currency)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from voucher_company import write_company
 
+from cli.main import main
 from shadowprice.datasets.folder import write_tables
 from shadowprice.datasets.inputs import accounts_in, dataset_of, input_files
 from shadowprice.datasets.registry import load
@@ -96,6 +97,26 @@ def test_events_of_a_person_belong_to_the_sessions_near_them(company: Path, tmp_
         map_sessions(read_mapping(strangers))
 
 
+def test_init_proposes_a_mapping_that_gives_the_same_sessions(
+    company: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = {"vouchers": "geholt", "offers": "scheine", "outcomes": "eingeloest", "behaviors": "koerbe"}
+    files = [f"--{kind}={company.parent / name}.csv" for kind, name in kinds.items()]
+    assert main(["init", str(tmp_path), *files, "--currency", "EUR", "--timezone", "Europe/Berlin"]) == 0
+    proposed = tmp_path / "mapping.yaml"
+    # The zone of the carts stands nowhere in their file: that line is one to check.
+    proposed.write_text(proposed.read_text().replace("ts: wann #", "ts: {column: wann, timezone: Asia/Tokyo} #"))
+    wanted, found = (map_sessions(read_mapping(path), outside=True)[0] for path in (company, proposed))
+    pd.testing.assert_frame_equal(found.behaviour, wanted.behaviour)
+    names = [name for name in wanted.session if not name.startswith(("x_", "c_"))]
+    pd.testing.assert_frame_equal(found.session[names], wanted.session[names])
+    assert set(found.session) == set(wanted.session)
+    capsys.readouterr()
+    assert main(["check", str(proposed), "--outside"]) == 0
+    assert "none is a control" in " ".join(capsys.readouterr().out.split())
+    assert main(["init", str(tmp_path / "new"), *files, "--trials", "x.csv"]) == 2
+
+
 def test_faults_of_a_voucher_log_name_the_companys_files(company: Path, tmp_path: Path) -> None:
     collected = frame_of(company, "geholt")
     collected.loc[7, "geholt"] = "gestern"
@@ -123,7 +144,7 @@ def test_faults_of_a_voucher_log_name_the_companys_files(company: Path, tmp_path
         load("vouchers", str(changed(company, tmp_path, {}, scheine=terms.tail(-1))))
     with pytest.raises(InvalidInput, match="label: is needed, or redeemed_at"):
         load("vouchers", str(changed(company, tmp_path, {"outcome": None})))
-    with pytest.raises(InvalidInput, match="exposure.*no tables; there are session"):
+    with pytest.raises(InvalidInput, match=r"exposure.*no tables; there are session"):
         read_mapping(changed(company, tmp_path, {"exposure": {"from": "geholt"}}))
     with pytest.raises(InvalidInput, match="name the data set vouchers"):
         load("mapping", str(company))
