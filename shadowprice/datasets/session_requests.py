@@ -56,6 +56,7 @@ def request_tables(tables: SessionTables, own: Mapping[str, Any]) -> Tables:
                     "kind": VOUCHER,
                     "face_value": offer["discount"],
                     "min_spend": offer["min_spend"],
+                    "valid_hours": _validity(session).loc[offer["voucher_id"]].array,
                     "order_index": np.arange(len(offer)),
                 }
             ),
@@ -124,6 +125,13 @@ def with_served(
     behaviour = tables.behaviour[tables.behaviour["session_id"].isin(session["session_id"])]
     whole = pd.concat([session, rows], ignore_index=True) if len(rows) else session
     return validate_sessions({"session": whole, "behaviour": behaviour})
+
+
+def _validity(session: pd.DataFrame) -> pd.Series:
+    """Hours that each voucher is valid for; unknown where they differ by more than an hour, or there are none."""
+    hours = (session["expires_at"] - session["collected_at"]) / pd.Timedelta(hours=1)
+    each = hours.groupby(session["voucher_id"]).agg(["min", "max"])
+    return each["min"].round().where((each["max"] - each["min"] <= 1) & (each["min"] >= 1)).astype("Int64")
 
 
 def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:

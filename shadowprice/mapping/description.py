@@ -30,7 +30,7 @@ KEYS = ("currency", "money", "timezone", "repeated_hour", "sources", "campaign",
 """Keys of a mapping."""
 FACE_VALUE, COST = "face_value", "cost"
 PERCENT, MIN_SPEND = "percent", "min_spend"
-OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND)
+OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND, "valid_hours")
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
 VOUCHER_TABLES = (*SESSION_TABLES, "offer", "outcome", "campaign")
 """Tables of a voucher log: collected vouchers, carts and orders, terms, redemptions, and the campaign."""
