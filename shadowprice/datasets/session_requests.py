@@ -127,11 +127,12 @@ def with_served(
     return validate_sessions({"session": whole, "behaviour": behaviour})
 
 
-def _validity(session: pd.DataFrame) -> pd.Series:
+def _validity(session: pd.DataFrame) -> pd.Series[Any]:
     """Hours that each voucher is valid for; unknown where they differ by more than an hour, or there are none."""
-    hours = (session["expires_at"] - session["collected_at"]) / pd.Timedelta(hours=1)
-    each = hours.groupby(session["voucher_id"]).agg(["min", "max"])
-    return each["min"].round().where((each["max"] - each["min"] <= 1) & (each["min"] >= 1)).astype("Int64")
+    hours = (session["expires_at"] - session["collected_at"]).dt.total_seconds() / 3600
+    of_voucher = hours.groupby(session["voucher_id"])
+    least, most = of_voucher.min(), of_voucher.max()
+    return least.round().where((most - least <= 1) & (least >= 1)).astype("Int64")
 
 
 def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:

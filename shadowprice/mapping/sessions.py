@@ -41,7 +41,7 @@ def map_sessions(mapping: Mapping, *, outside: bool = False) -> tuple[SessionTab
     def check(tables: dict[str, Iterator[pd.DataFrame]]) -> tuple[SessionTables, dict[str, str]]:
         frames = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
         campaign = frames.pop("campaign", pd.DataFrame())
-        own = {} if campaign.empty else campaign.iloc[0].dropna().to_dict()
+        own = {str(name): str(values.iloc[0]) for name, values in campaign.items() if values.notna().any()}
         return validate_sessions(frames), own
 
     return map_checked(mapping, _parts, (*SESSION_TABLES, "campaign"), check, outside=outside)
@@ -77,7 +77,7 @@ def _with_terms(part: Part, offers: Sequence[Part]) -> Part:
         LEFT JOIN {_union(offers, "offer_id", *more.values())} AS o ON s.voucher_id = o.offer_id
         ORDER BY s.{quoted(ROW)})"""
     # A voucher that the file lacks has no terms, and its sessions are refused for it.
-    labels = part.labels | dict.fromkeys(more, part.labels["voucher_id"])
+    labels = {**part.labels, **dict.fromkeys(more, part.labels["voucher_id"])}
     return replace(part, query=query, columns=(*part.columns, *more), labels=labels)
 
 
@@ -112,7 +112,7 @@ def _with_redemptions(db: duckdb.DuckDBPyConnection, sessions: Sequence[Part], o
             query=f"""(SELECT s.*, r.redeemed_at FROM {part.query} AS s
                 LEFT JOIN {first} AS r ON s.session_id = r.request_id ORDER BY s.{quoted(ROW)})""",
             columns=(*part.columns, "redeemed_at"),
-            labels=part.labels | labels,
+            labels={**part.labels, **labels},
         )
         for part in sessions
     ]
