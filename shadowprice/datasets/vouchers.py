@@ -284,8 +284,8 @@ def read(
     No pickle is loaded; ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3.
 
     A session without ``expires_at`` expires ``label_days`` after its collection. Where no session has a label, those
-    that were redeemed have 1, those that expired within the log 0. Without ``test_from`` the test has the newest fifth
-    of the sessions. Both are options of the mapping's ``split`` too.
+    that were redeemed have 1, and those that expired before the last collection or redemption 0. Without ``test_from``
+    the test has the newest fifth of the sessions. Both are options of the mapping's ``split`` too.
 
     Raises:
         NotFound: there is no such folder or mapping.
@@ -307,15 +307,14 @@ def read(
     session = tables.session
     if session.empty:
         raise InvalidInput("has no row; add the vouchers that were collected", field="session")
-    tables = replace(tables, session=_with_results(tables, days))
+    tables = replace(tables, session=_with_results(session, days))
     newest = session["collected_at"].sort_values().iloc[round((1 - TEST_SHARE) * (len(session) - 1))]
     given = test_from or split.get("test_from")
     return VoucherData(tables, instant_of(given, "test_from") if given else newest.to_pydatetime(), None, **about)
 
 
-def _with_results(tables: SessionTables, days: float) -> pd.DataFrame:
+def _with_results(session: pd.DataFrame, days: float) -> pd.DataFrame:
     """Return the sessions, each with its expiry, and with labels where the log has none."""
-    session = tables.session
     expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=days))
     session = session.assign(expires_at=expires)
     if session["label"].notna().any():
@@ -323,8 +322,7 @@ def _with_results(tables: SessionTables, days: float) -> pd.DataFrame:
     redeemed = session["redeemed_at"].notna()
     if not redeemed.any():
         raise InvalidInput("is needed, or redeemed_at: no session shows whether it was redeemed", field="session.label")
-    times = [session["collected_at"].max(), session["redeemed_at"].max(), tables.behaviour["ts"].max()]
-    known = redeemed | (expires <= max(time for time in times if pd.notna(time)))
+    known = redeemed | (expires <= max(session["collected_at"].max(), session["redeemed_at"].max()))
     return session.assign(label=redeemed.astype("Int64").where(known))
 
 

@@ -41,6 +41,8 @@ def map_sessions(mapping: Mapping, *, outside: bool = False) -> tuple[SessionTab
     def check(tables: dict[str, Iterator[pd.DataFrame]]) -> tuple[SessionTables, dict[str, str]]:
         frames = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
         campaign = frames.pop("campaign", pd.DataFrame())
+        if len(campaign) > 1:
+            raise InvalidInput(f"must have exactly one row, has {len(campaign)}", field="tables.campaign")
         own = {str(name): str(values.iloc[0]) for name, values in campaign.items() if values.notna().any()}
         return validate_sessions(frames), own
 
