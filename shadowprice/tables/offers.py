@@ -28,7 +28,7 @@ class Offered:
     amounts  face values, minor units; 0 of an offer without one
     costs    units of the budget that each takes: its own cost, or its face value
     percent  share and least spend of each offer in percent, whose face value is its cap; None of another
-    least_spends, valid_hours  of each offer that is not in percent, and of each; 0: any, and unknown
+    least_spends, valid_hours  of each voucher that is not in percent, and of each offer; 0: any, and unknown
     """
 
     ids: tuple[str, ...]
@@ -80,7 +80,8 @@ def offers_of(tables: Tables, side: Side) -> Offered:
     least, hours = (own[name].astype("Int64").fillna(0).iloc[place].tolist() for name in ("min_spend", "valid_hours"))
     shares = list(zip(own["percent"].iloc[place], least, strict=True))
     percent = (None if pd.isna(share) else Percent(share=float(share), least=int(low)) for share, low in shares)
-    least_spends = (int(low) if pd.isna(share) else 0 for share, low in shares)
+    vouchers = ((own["kind"] == VOUCHER) & own["percent"].isna()).iloc[place].tolist()
+    least_spends = (int(low) if kept else 0 for kept, low in zip(vouchers, least, strict=True))
     return Offered(
         tuple(ids), order, tuple(amounts), tuple(costs), tuple(percent), tuple(least_spends), tuple(map(int, hours))
     )
