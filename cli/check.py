@@ -16,6 +16,7 @@ from rich.table import Table
 from shadowprice.campaign import Campaign
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
+from shadowprice.datasets.inputs import dataset_of
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.errors import InvalidTable
 from shadowprice.evaluation.uplift.evidence import SideEvidence
@@ -75,7 +76,8 @@ def check(
             costs = (f"{name} {currency.write(cost)}" for name, cost in facts["offers"][side])
             line = f"offers of {side}s, with costs: {', '.join(costs)}"
         if side in facts["unordered"]:
-            line += "; they have no order, and the first is the control"
+            control = campaign.sides[side].control
+            line += "; they have no order, and " + ("the first is the control" if control else "none is a control")
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     for estimate in evidence:
         _print_evidence(console, estimate, currency)
@@ -84,7 +86,8 @@ def check(
 
 def read(path: Path, *, outside: bool = False) -> Dataset:
     """Read a folder of canonical tables, or the files of a mapping, with ``outside`` also those outside its folder."""
-    return load("tables", str(path)) if path.is_dir() else load("mapping", str(path), outside=outside)
+    options = {} if path.is_dir() else {"outside": outside}
+    return load(dataset_of(path), str(path), **options)
 
 
 def summary(tables: Tables, campaign: Campaign) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.lists.codes import CodePool
 from shadowprice.lists.table import SCHEMA, check_format, list_file
-from shadowprice.lists.templates import TEMPLATES, as_import
+from shadowprice.lists.templates import TEMPLATES, as_import, terms_of
 
 
 def codes(
@@ -39,11 +39,12 @@ def codes(
     if template and out.suffix != ".csv":
         raise InvalidInput("must end in .csv, as tools import it", field="out")
     given = read_list(rows)
-    with CodePool(pool, read_campaign(campaign).name) as opened:
+    known = read_campaign(campaign)
+    with CodePool(pool, known.name) as opened:
         if template:
             as_import(given.slice(0, 0), template)  # refuses a name before a code is given
         coded = opened.assign(given)
-        written = as_import(coded, template) if template else coded
+        written = as_import(coded, template, terms_of(known)) if template else coded
         with list_file(out, written.schema) as write:
             write(written)
         left = None

@@ -50,8 +50,9 @@ def explain(
 def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
     """Print the explanation of one request."""
     money = Currency.of(answer.get("currency", USD)).write
-    paid = any(level["incentive"] for level in one["levels"]) or not one["levels"]
-    chosen = f"incentive {money(one['incentive'])}" if paid else one["offer_id"]
+    names = {level["level"]: level["name"] for level in one["levels"]}
+    paid = all(level["name"] == money(level["incentive"]) for level in one["levels"])
+    chosen = f"incentive {money(one['incentive'])}" if paid else names.get(one["level"], one["offer_id"])
     head = f"{one['account_id']}, {one['side']}: {chosen} (level {one['level']})"
     console.print(head, markup=False, highlight=False)
     console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
@@ -63,7 +64,7 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
             table.add_row(
                 "→" if level["level"] == one["level"] else "",
                 str(level["level"]),
-                money(level["incentive"]) if paid else level["offer_id"],
+                level["name"],
                 f"{level['response']:.4g}",
                 money(level["expected_cost"]),
                 *(f"{level[name]:.4g}" for name in ("score", "propensity")),

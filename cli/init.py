@@ -10,16 +10,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from shadowprice.command.failures import Misused
 from shadowprice.command.options import AsJson, application, main_of
-from shadowprice.mapping.proposal import CHECK, propose, write_mapping
+from shadowprice.mapping.proposal import CHECK, propose, propose_vouchers, write_mapping
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help="folder that gets mapping.yaml; made where it is missing")],
-    trials: Annotated[Path, typer.Option(help="CSV or Parquet file of the offers that were made")],
+    trials: Annotated[Path | None, typer.Option(help="CSV or Parquet file of the offers that were made")] = None,
     customers: Annotated[Path | None, typer.Option(help="file with a row for each customer")] = None,
     merchants: Annotated[Path | None, typer.Option(help="file with a row for each merchant")] = None,
-    outcomes: Annotated[Path | None, typer.Option(help="file of results, where the trials do not hold them")] = None,
+    outcomes: Annotated[
+        Path | None, typer.Option(help="file of results or redemptions, where the first file does not hold them")
+    ] = None,
+    vouchers: Annotated[
+        Path | None, typer.Option(help="in place of trials: file of the vouchers that people collected")
+    ] = None,
+    offers: Annotated[Path | None, typer.Option(help="file with the terms of each voucher")] = None,
+    behaviors: Annotated[Path | None, typer.Option(help="file of carts and orders, for vouchers")] = None,
     currency: Annotated[
         str, typer.Option(help="code of ISO 4217 of all amounts, USD if left out; or offers: costs are numbers of them")
     ] = "",
@@ -30,8 +38,16 @@ def init(
 
     Nothing is overwritten.
     """
-    files = {"trials": trials, "customers": customers, "merchants": merchants, "outcomes": outcomes}
-    proposal = propose(folder, {name: file for name, file in files.items() if file is not None})
+    if (trials is None) == (vouchers is None):
+        raise Misused("name either --trials, the offers that were made, or --vouchers, those that people collected")
+    of_trials = {"trials": trials, "customers": customers, "merchants": merchants}
+    of_vouchers = {"vouchers": vouchers, "offers": offers, "behaviors": behaviors}
+    own, other = (of_trials, of_vouchers) if vouchers is None else (of_vouchers, of_trials)
+    for name, file in other.items():
+        if file is not None:
+            raise Misused(f"--{name} does not go with --{next(iter(own))}; leave it out")
+    files = {name: file for name, file in {**own, "outcomes": outcomes}.items() if file is not None}
+    proposal = (propose if vouchers is None else propose_vouchers)(folder, files)
     campaign = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:63] or "campaign"
     path = write_mapping(folder, proposal, currency=currency, timezone=timezone, campaign=campaign)
     if as_json:

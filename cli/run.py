@@ -10,6 +10,7 @@ import typer
 from pipelines.quickstart import OPTIONS, start
 from shadowprice.command.failures import Misused
 from shadowprice.command.options import application, main_of, takes
+from shadowprice.datasets.inputs import dataset_of
 
 
 @takes(OPTIONS)
@@ -26,8 +27,7 @@ def run(
         raise Misused("name mapping.yaml or a folder of tables, or go on with an interrupted run by --resume")
     named = {}
     if path is not None:
-        folder = "vouchers" if list(path.glob("session.*")) else "tables"
-        named = {"dataset": folder if path.is_dir() else "mapping", "data": str(path)}
+        named = {"dataset": dataset_of(path), "data": str(path)}
     return start(context, given, named)
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import AnswerShares, Budget, Campaign, Terms
+from shadowprice.campaign.percent import Percent
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -244,3 +246,23 @@ def test_a_campaign_of_offers_survives_its_json() -> None:
 def test_terms_that_do_not_fit_together_are_refused(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{field}"):
         Terms(**EMAILS | {"ordered": False, "costs": (0, 1, 1)} | changes)
+
+
+def test_least_spend_and_validity_of_offers_stand_beside_their_names_and_cost_nothing() -> None:
+    plain = {"levels": (400, 400), "amounts": (400, 400), "offers": ("v1", "v2"), "ordered": False}
+    terms = Terms(**plain, least_spends=(2000, 0), valid_hours=(0, 36))
+    assert terms.names(Currency()) == ("v1 ($4.00 from $20.00)", "v2 ($4.00, 36 hours)")
+    assert Terms.from_dict(json.loads(json.dumps(terms.to_dict()))) == terms
+    assert Terms(**plain).names(Currency()) == ("v1", "v2")
+    assert not {"least_spends", "valid_hours"} & set(Terms(**plain).to_dict()), "older files stay as they are"
+    np.testing.assert_array_equal(terms.cost(RESPONSE), Terms(**plain).cost(RESPONSE))
+    by_amount = Terms(levels=(0, 500), least_spends=(0, 3000), valid_hours=(0, 24))
+    assert by_amount.names(Currency()) == ("$0.00", "$5.00 from $30.00, 1 day")
+    numbered = {"levels": (0, 1), "amounts": (0, 1000), "offers": ("none", "ten")}
+    percent = Terms(**numbered, percent=(None, Percent(share=20, least=3000)), valid_hours=(0, 48))
+    assert percent.names(Currency()) == ("none", "20 % up to $10.00 from $30.00, 2 days")
+    for wrong in ({"least_spends": (1,)}, {"least_spends": (-1, 0)}, {"valid_hours": (1.5, 0)}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
+            Terms(**plain, **wrong)
+    with pytest.raises(InvalidInput, match="stands in percent"):
+        Terms(**numbered, percent=percent.percent, least_spends=(0, 1))

@@ -61,6 +61,7 @@ MANY_PARAMETERS = {
     # Arguments of a command.
     "cli/decide.py: decide",
     "cli/explain.py: explain",
+    "cli/init.py: init",
     "cli/plan.py: plan",
     "cli/whatif.py: whatif",
     # Artifacts and options of a step, of which kfp reads the signature.

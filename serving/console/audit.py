@@ -70,7 +70,7 @@ def why_of(
     choices = [Choice(name, level["response"], level["cost"]) for name, level in zip(names, levels, strict=False)]
     weight = (1.0 if terms is None else terms.weight) * worth_at(worth, decision["level"])
     scarcity = price.prices[campaign.priced[0]] / weight if price is not None and weight > 0 else 0.0
-    control = terms is not None and bool(terms.amounts)
+    control = terms is not None and bool(terms.amounts) and terms.control
     return why(
         choices, decision["level"], scarcity, decision["reason"], currency, ratio=side == "merchant", control=control
     )

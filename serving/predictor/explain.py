@@ -13,6 +13,7 @@ from serving.predictor.active import Active
 from serving.predictor.wanted import Wanted
 from serving.protocol import Reason, Requests
 from shadowprice.campaign import Campaign, Side
+from shadowprice.currency import Currency
 from shadowprice.decision import NOTHING
 
 WORDS: Mapping[Reason, str] = {
@@ -38,6 +39,7 @@ def explained(
     score, allowed = choices.scores(active.price.of(campaign.priced)), decision.policy.allowed
     cost = terms.cost(wanted.curves.response, wanted.curves.amounts)
     shares, reasons = decision.policy.propensities(), wanted.decided.reasons.tolist()
+    names = terms.names(Currency.of(campaign.currency))
     for column, row in enumerate(wanted.rows):
         ranked = [int(level) for level in np.argsort(-score[:, column], kind="stable") if allowed[level, column]]
         best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
@@ -63,6 +65,7 @@ def explained(
                     {
                         "level": level,
                         "offer_id": campaign.offer_ids[side][level],
+                        "name": names[level],
                         "incentive": int(terms.incentives[level]),
                         "response": float(wanted.curves.response[level, column]),
                         "value": float(choices.value[level, column]),

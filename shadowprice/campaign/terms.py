@@ -54,6 +54,8 @@ class Terms:
     costs       r where it is not the incentive: units of the budget that each level takes, minor units or offers
     percent     levels in percent of the order's amount, None for another; the amount of such a level is its cap, which
                 is held and paid at most
+    least_spends  smallest order that each level is for, minor units; 0: any. One in percent has its own
+    valid_hours  hours that each level's offer is valid for; 0: as long as the campaign says
     """
 
     levels: tuple[int, ...]
@@ -68,6 +70,8 @@ class Terms:
     amounts: tuple[int, ...] = ()
     costs: tuple[int, ...] = ()
     percent: tuple[Percent | None, ...] = ()
+    least_spends: tuple[int, ...] = ()
+    valid_hours: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
@@ -82,7 +86,7 @@ class Terms:
         check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
             raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
-        for name in ("amounts", "costs"):
+        for name in ("amounts", "costs", "least_spends", "valid_hours"):
             self._check_amounts(name)
         if max(self.reserved) > MOST_AMOUNT:
             raise InvalidInput(
@@ -122,6 +126,8 @@ class Terms:
             "amounts": list(self.amounts),
             "costs": list(self.costs),
             "percent": [None if share is None else asdict(share) for share in self.percent],
+            "least_spends": list(self.least_spends),
+            "valid_hours": list(self.valid_hours),
         }
         return content | {name: value for name, value in more.items() if value not in (None, [])}
 
@@ -129,7 +135,8 @@ class Terms:
     def from_dict(cls, data: Mapping[str, Any]) -> Terms:
         """Build terms from what :meth:`to_dict` gave, checking every field."""
         optional = {name: data[name] for name in ("weight", "worth", "most_units", "ordered") if name in data}
-        optional |= {name: tuple(data[name]) for name in ("amounts", "costs") if name in data}
+        lists = ("amounts", "costs", "least_spends", "valid_hours")
+        optional |= {name: tuple(data[name]) for name in lists if name in data}
         if "percent" in data:
             optional["percent"] = tuple(None if share is None else Percent(**share) for share in data["percent"])
         return cls(
@@ -146,7 +153,7 @@ class Terms:
         if listed and (self.segments or len(listed) != len(self.levels)):
             raise InvalidInput("must have one entry per level, and none in a delivery", field=name)
         for amount in listed:
-            check_whole(amount, 0, "minor units", name)
+            check_whole(amount, 0, "hours" if name == "valid_hours" else "minor units", name)
 
     def _check_percent(self) -> None:
         if len(self.percent) != len(self.levels) or not self.amounts or self.levels != tuple(range(len(self.amounts))):
@@ -160,6 +167,8 @@ class Terms:
         shares = [(share, cap) for share, cap in zip(self.percent, self.amounts, strict=True) if share is not None]
         if any(cap < 1 for _, cap in shares):
             raise InvalidInput("of a level in percent must be its cap, at least 1 minor unit", field="amounts")
+        if any(share and least for share, least in zip(self.percent, self.least_spends, strict=False)):
+            raise InvalidInput("of a level in percent stands in percent; leave 0 here", field="least_spends")
         own = zip(self.percent, self.costs, self.amounts, strict=False)
         if any(share and cost != cap for share, cost, cap in own):
             raise InvalidInput("of a level in percent must be its cap", field="costs")
@@ -195,16 +204,38 @@ class Terms:
         """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
         return tuple(self.most_units * cost for cost in self.unit_costs)
 
+    def conditions(self, currency: Currency) -> tuple[str, ...]:
+        """Least spend and validity of each level, as a person reads them; empty where it has neither.
+
+        >>> Terms(levels=(0, 500), least_spends=(0, 3000), valid_hours=(0, 168)).conditions(Currency())
+        ('', 'from $30.00, 7 days')
+        """
+        none = (0,) * len(self.levels)
+        terms = zip(self.least_spends or none, self.valid_hours or none, strict=True)
+        return tuple(
+            ", ".join(filter(None, (f"from {currency.write(least)}" if least else "", _duration(hours))))
+            for least, hours in terms
+        )
+
     def names(self, currency: Currency) -> tuple[str, ...]:
         """Name of each level, as a person reads it: its offer where levels are numbers of offers, else its amount.
 
-        A level in percent is named by its share, cap and least spend; by its offer too where two have the same.
+        A level in percent is named by its share, cap and least spend; by its offer too where two have the same. Where
+        the terms of offers are known, they stand beside the name.
         """
         numbered = tuple(segment.name for segment in self.segments) or (self.offers if self.amounts else ())
+        conditions = self.conditions(currency)
         if not any(self.percent):
-            return numbered or tuple(map(currency.write, self.incentives))
-        terms = zip(self.percent, self.amounts, numbered, strict=True)
-        names = [offer if share is None else share.name(cap, currency) for share, cap, offer in terms]
+            amounts = map(currency.write, self.incentives)
+            if not numbered:
+                return tuple(_beside(*own) for own in zip(amounts, conditions, strict=True))
+            own = zip(numbered, amounts, conditions, strict=True)
+            return tuple(f"{name} ({_beside(amount, terms)})" if terms else name for name, amount, terms in own)
+        terms = zip(self.percent, self.amounts, numbered, conditions, strict=True)
+        names = [
+            (f"{offer} ({more})" if more else offer) if share is None else _beside(share.name(cap, currency), more)
+            for share, cap, offer, more in terms
+        ]
         alike = {name for name in names if names.count(name) > 1}
         return tuple(
             f"{name} ({offer})" if name in alike else name for name, offer in zip(names, numbered, strict=True)
@@ -295,3 +326,14 @@ class Terms:
         if self.cost_basis == "on_grant":
             return np.ones(np.shape(response))
         return np.asarray(response, dtype=np.float64)
+
+
+def _beside(amount: str, conditions: str) -> str:
+    """Return an amount with its conditions."""
+    return f"{amount}{' ' if conditions.startswith('from') else ', '}{conditions}" if conditions else amount
+
+
+def _duration(hours: int) -> str:
+    """Return a time as a person reads it; empty for 0."""
+    count, unit = (hours // 24, "day") if hours % 24 == 0 else (hours, "hour")
+    return f"{count} {unit}{'s' if count != 1 else ''}" if hours else ""

@@ -21,6 +21,18 @@ FOLDERS = ("tables", "o2o", *GENERATED)
 """Data sets whose ``data`` is a folder."""
 
 
+def dataset_of(path: Path) -> str:
+    """Return the name of the data set that a folder or a mapping holds: ``vouchers``, ``tables`` or ``mapping``.
+
+    Raises:
+        NotFound: there is no such mapping.
+        InvalidInput: the mapping is wrong.
+    """
+    if path.is_dir():
+        return "vouchers" if any(path.glob("session.*")) else "tables"
+    return "vouchers" if "session" in read_mapping(path).tables else "mapping"
+
+
 def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:
     """Return the files that a data set will read, sorted; none where it is generated.
 
@@ -34,7 +46,7 @@ def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:
         InvalidInput: an option that the data set does not have, no ``data`` where it is needed, or a wrong mapping.
     """
     loader_of(name, options)
-    if name == "mapping":
+    if _is_mapping(name, data):
         return _of_mapping(_given(data, "a mapping; shadowprice init writes one"))
     if name in FOLDERS and (data or name not in GENERATED):
         folder = Path(_given(data, "the folder of the files"))
@@ -46,10 +58,10 @@ def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:
 
 def accounts_in(name: str, data: str, options: Mapping[str, Any]) -> int:
     """About how many accounts a data set has, by the sizes of its files or options; nothing is read but their heads."""
-    if name == "mapping":
-        mapping = read_mapping(data)
-        parts = mapping.tables.get("account") or mapping.tables["exposure"]
-        return sum(map(_rows, {file for part in parts for file in _of_source(mapping.folder, part.source)}))
+    if _is_mapping(name, data):
+        held = read_mapping(data)
+        parts = next(held.tables[table] for table in ("account", "session", "exposure") if table in held.tables)
+        return sum(map(_rows, {file for part in parts for file in _of_source(held.folder, part.source)}))
     files = input_files(name, data, options)
     if files:
         return sum(_rows(file) for file in files if file.stem == "account" or name not in ("tables", "funds"))
@@ -69,6 +81,10 @@ def _given(data: str, kind: str) -> str:
     if not data:
         raise InvalidInput(f"must be {kind}", field="data")
     return data
+
+
+def _is_mapping(name: str, data: str) -> bool:
+    return name == "mapping" or (name == "vouchers" and Path(data).is_file())
 
 
 def _of_mapping(data: str) -> list[Path]:

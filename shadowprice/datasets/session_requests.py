@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,12 @@ from shadowprice.tables import SessionTables, Tables, validate_sessions, validat
 from shadowprice.tables.rules import VOUCHER
 
 SIDE = "customer"
+DAY = pd.Timedelta(days=1)
 PAST_DAYS = 31
 """Days before the newest session whose redemptions a budget is taken from, where none is named."""
 
 
-def request_tables(
-    tables: SessionTables, *, name: str, budget: float = 0, requests: int = 0, starts_at: str = ""
-) -> Tables:
+def request_tables(tables: SessionTables, own: Mapping[str, Any]) -> Tables:
     """Return the canonical tables of voucher sessions: each is a request that was answered with its voucher.
 
     A profile that stands from the start of the log on is that of a person's first session, and one from its end on that
@@ -28,10 +28,8 @@ def request_tables(
 
     Args:
         tables: the sessions.
-        name: of the campaign.
-        budget: minor units of the campaign's day; 0: as much as was redeemed on a day of the last month.
-        requests: expected in the day; 0: as many as in the past.
-        starts_at: ISO time of the first hour; empty: the midnight after the newest session.
+        own: columns of the campaign that are named; without ``budget_limit`` a day has as much as was redeemed on a
+            day of the last month, and without ``starts_at`` it begins the midnight after the newest session.
 
     Raises:
         InvalidInput: a start that is no time with a zone, or a budget of 0 because nothing was redeemed.
@@ -58,6 +56,7 @@ def request_tables(
                     "kind": VOUCHER,
                     "face_value": offer["discount"],
                     "min_spend": offer["min_spend"],
+                    "valid_hours": _validity(session).loc[offer["voucher_id"]].array,
                     "order_index": np.arange(len(offer)),
                 }
             ),
@@ -81,13 +80,12 @@ def request_tables(
                 }
             ),
             "campaign": campaign_table(
-                name,
-                instant_of(starts_at, "starts_at") if starts_at else last.normalize() + pd.Timedelta(days=1),
-                budget or _spent_a_day(session[redeemed], first, last),
+                own.get("campaign_id", "vouchers"),
+                instant_of(own["starts_at"], "starts_at") if "starts_at" in own else last.normalize() + DAY,
+                0 if "budget_limit" in own else _spent_a_day(session[redeemed], first, last),
                 budget_name="budget",
                 ordered_customer=False,
-                expected_requests=requests or None,
-            ),
+            ).assign(**{name: value for name, value in own.items() if name not in ("campaign_id", "starts_at")}),
         }
     )
 
@@ -127,6 +125,14 @@ def with_served(
     behaviour = tables.behaviour[tables.behaviour["session_id"].isin(session["session_id"])]
     whole = pd.concat([session, rows], ignore_index=True) if len(rows) else session
     return validate_sessions({"session": whole, "behaviour": behaviour})
+
+
+def _validity(session: pd.DataFrame) -> pd.Series[Any]:
+    """Hours that each voucher is valid for; unknown where they differ by more than an hour, or there are none."""
+    hours = (session["expires_at"] - session["collected_at"]).dt.total_seconds() / 3600
+    of_voucher = hours.groupby(session["voucher_id"])
+    least, most = of_voucher.min(), of_voucher.max()
+    return least.round().where((most - least <= 1) & (least >= 1)).astype("Int64")
 
 
 def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:

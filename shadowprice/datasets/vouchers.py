@@ -22,19 +22,23 @@ user, vouchers, share of sessions with a redeemed one before), scaled down to ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.currency import USD
 from shadowprice.datasets.folder import read_sessions
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.session_requests import instant_of, request_tables
 from shadowprice.datasets.split import MOST_DELAY_DAYS, Split
 from shadowprice.errors import InvalidInput
+from shadowprice.mapping import map_sessions, read_mapping
 from shadowprice.tables import SessionTables, validate_sessions
 
 Region = Literal["A", "B", "C"]
@@ -114,12 +118,16 @@ class VoucherData:
     truth       float64 (S, V): probability that the session's voucher is redeemed, had it been the v-th in order of
                 (discount, voucher_id); None where it is unknown
     notes       what a reader must know
+    campaign    columns of the campaign that the log's mapping names
+    currency    of the amounts
     """
 
     tables: SessionTables
     test_from: datetime
     truth: NDArray[np.float64] | None
     notes: dict[str, str]
+    campaign: Mapping[str, Any] = field(default_factory=dict)
+    currency: str = USD
 
     def part(self) -> NDArray[np.str_]:
         """``train``, ``test`` or ``purged`` for each session: by time, and no model learns from a label that was not
@@ -137,15 +145,16 @@ def load(
     *,
     seed: int = 0,
     test_from: str = "",
-    campaign: str = "vouchers",
+    campaign: str = "",
     budget: float = 0,
     requests: int = 0,
     starts_at: str = "",
     **options: Any,
 ) -> Dataset:
-    """The sessions in the folder ``data``, tested from ``test_from`` on; without a folder some are generated.
+    """Sessions of ``data``, a folder or a mapping, tested from ``test_from`` on; without ``data`` some are generated.
 
-    The campaign is that of :func:`~shadowprice.datasets.session_requests.request_tables`.
+    The campaign is that of :func:`~shadowprice.datasets.session_requests.request_tables`; an option overrules the
+    mapping.
     """
     simulation = read(data, test_from=test_from, **options) if data else generate(seed=seed, **options)
     session = simulation.tables.session
@@ -153,10 +162,20 @@ def load(
     split = Split.between(
         simulation.test_from, simulation.test_from, label_delay_days=min(known_after, MOST_DELAY_DAYS), purge=True
     )
-    tables = request_tables(simulation.tables, name=campaign, budget=budget, requests=requests, starts_at=starts_at)
+    named = {"campaign_id": campaign, "budget_limit": budget, "expected_requests": requests, "starts_at": starts_at}
+    own = {**simulation.campaign, **{name: value for name, value in named.items() if value}}
+    tables = request_tables(simulation.tables, own)
     notes = simulation.notes | {"propensity": "fitted, not logged: the share of the voucher in all sessions"}
     truth = None if simulation.truth is None else _truth_now(session, simulation.truth)
-    return Dataset(name="vouchers", tables=tables, split=split, truth=truth, notes=notes, sessions=simulation.tables)
+    return Dataset(
+        name="vouchers",
+        tables=tables,
+        split=split,
+        truth=truth,
+        currency=simulation.currency,
+        notes=notes,
+        sessions=simulation.tables,
+    )
 
 
 def latest_sessions(session: pd.DataFrame) -> NDArray[np.int64]:
@@ -257,30 +276,54 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     return VoucherData(tables, test_from, truth[:, order], notes)
 
 
-def read(data: str, *, test_from: datetime | str = "", label_days: float = LABEL_DAYS) -> VoucherData:
-    """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; no pickle is loaded here.
+def read(
+    data: str, *, test_from: datetime | str = "", label_days: float | None = None, outside: bool = False
+) -> VoucherData:
+    """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV, or from the files of a mapping.
 
-    ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3, which is a pickle.
+    No pickle is loaded; ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3.
 
-    A session without ``expires_at`` expires ``label_days`` after its collection. Without ``test_from`` the test has the
-    newest fifth of the sessions.
+    A session without ``expires_at`` expires ``label_days`` after its collection. Where no session has a label, those
+    that were redeemed have 1, and those that expired before the last collection or redemption 0. Without ``test_from``
+    the test has the newest fifth of the sessions. Both are options of the mapping's ``split`` too.
 
     Raises:
-        NotFound: there is no such folder.
+        NotFound: there is no such folder or mapping.
         InvalidTable: a table is missing or breaks its schema.
-        InvalidInput: ``test_from`` is no time with a zone, or ``label_days`` is negative.
+        InvalidInput: ``test_from`` is no time with a zone, ``label_days`` is negative, or nothing shows redemptions.
     """
-    if label_days < 0:
+    split: Mapping[str, Any] = {}
+    about: dict[str, Any] = {"notes": {"source": "a folder of session tables"}}
+    if Path(data).is_file():
+        mapping = read_mapping(data)
+        tables, campaign = map_sessions(mapping, outside=outside)
+        notes = {"source": f"the files of {Path(data).name}"}
+        split, about = mapping.split, {"notes": notes, "campaign": campaign, "currency": mapping.currency}
+    else:
+        tables = read_sessions(data)
+    days = split.get("label_delay_days", LABEL_DAYS) if label_days is None else label_days
+    if days < 0:
         raise InvalidInput("must not be negative", field="label_days")
-    tables = read_sessions(data)
     session = tables.session
     if session.empty:
         raise InvalidInput("has no row; add the vouchers that were collected", field="session")
+    tables = replace(tables, session=_with_results(session, days))
     newest = session["collected_at"].sort_values().iloc[round((1 - TEST_SHARE) * (len(session) - 1))]
-    instant = instant_of(test_from, "test_from") if test_from else newest.to_pydatetime()
-    expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=label_days))
-    tables = replace(tables, session=session.assign(expires_at=expires))
-    return VoucherData(tables, instant, None, {"source": "a folder of session tables"})
+    given = test_from or split.get("test_from")
+    return VoucherData(tables, instant_of(given, "test_from") if given else newest.to_pydatetime(), None, **about)
+
+
+def _with_results(session: pd.DataFrame, days: float) -> pd.DataFrame:
+    """Return the sessions, each with its expiry, and with labels where the log has none."""
+    expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=days))
+    session = session.assign(expires_at=expires)
+    if session["label"].notna().any():
+        return session
+    redeemed = session["redeemed_at"].notna()
+    if not redeemed.any():
+        raise InvalidInput("is needed, or redeemed_at: no session shows whether it was redeemed", field="session.label")
+    known = redeemed | (expires <= max(session["collected_at"].max(), session["redeemed_at"].max()))
+    return session.assign(label=redeemed.astype("Int64").where(known))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotFound
 
 
@@ -19,11 +21,13 @@ class Template:
 
     columns  name in the file → column of the list
     source   page of the tool that describes the import
+    terms    name of the column of an offer's terms, where offers have any
     by_mail  whether the tool finds people by their e-mail address, so that accounts must be named by it
     """
 
     columns: Mapping[str, str]
     source: str
+    terms: str = "coupon_terms"
     by_mail: bool = False
 
 
@@ -38,15 +42,18 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
         "iterable": Template(
             {"userId": "account_id", "couponCode": "code", "couponOffer": "offer_id"},
             "https://support.iterable.com/hc/en-us/articles/115000770906-Importing-User-Lists-",
+            terms="couponTerms",
         ),
         "klaviyo": Template(
             {"Email": "account_id", "Coupon Code": "code", "Coupon Offer": "offer_id"},
             "https://help.klaviyo.com/hc/en-us/articles/115005078967-How-to-create-and-add-subscribers-to-a-new-list",
+            terms="Coupon Terms",
             by_mail=True,
         ),
         "mailchimp": Template(
             {"Email Address": "account_id", "Coupon Code": "code", "Coupon Offer": "offer_id"},
             "https://mailchimp.com/help/format-guidelines-for-your-import-file/",
+            terms="Coupon Terms",
             by_mail=True,
         ),
         "onesignal": Template(
@@ -57,8 +64,20 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
 """Tools by name. A new one is an entry here."""
 
 
-def as_import(rows: pa.Table, name: str) -> pa.Table:
-    """Return the rows of a list that have a code, in the columns of a tool.
+def terms_of(campaign: Campaign) -> dict[str, str]:
+    """Return offer → its name with amount, least spend and validity; empty where no offer has more than an amount."""
+    currency, sides = Currency.of(campaign.currency), campaign.sides.items()
+    if not any(any(terms.percent) or any(terms.conditions(currency)) for _, terms in sides):
+        return {}
+    return {
+        offer: name
+        for side, terms in sides
+        for offer, name in zip(campaign.offer_ids[side], terms.names(currency), strict=True)
+    }
+
+
+def as_import(rows: pa.Table, name: str, terms: Mapping[str, str] = MappingProxyType({})) -> pa.Table:
+    """Return the rows of a list that have a code, in the columns of a tool; ``terms`` are those of :func:`terms_of`.
 
     Example:
         >>> rows = pa.table({"account_id": ["ada", "bob"], "code": ["A1", ""], "offer_id": ["five", ""]})
@@ -77,4 +96,8 @@ def as_import(rows: pa.Table, name: str) -> pa.Table:
         other = np.asarray(pc.invert(pc.match_substring(coded["account_id"], "@")).to_numpy(), dtype=np.bool_)
         reason = f"{name} finds people by e-mail address; name the accounts by it, or take another template"
         InvalidInput.refuse_rows(other, reason, field="account_id")
-    return pa.table({column: coded[own] for column, own in template.columns.items()})
+    written = pa.table({column: coded[own] for column, own in template.columns.items()})
+    if not terms:
+        return written
+    shown = [terms.get(offer, "") for offer in coded["offer_id"].to_pylist()]
+    return written.append_column(template.terms, pa.array(shown, pa.string()))

@@ -20,7 +20,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.mapping.document import read_yaml
 from shadowprice.mapping.files.blocks import codec_of
 from shadowprice.mapping.keys import COLUMN_KEYS, Kinds, Unit, reject_unknown
-from shadowprice.tables.schema import CAMPAIGN_TABLES, kind_of
+from shadowprice.tables.schema import CAMPAIGN_TABLES, SESSION_TABLES, kind_of
 
 RESULTS = frozenset(
     ("observed_at", "mature", "cost_paid", "redeemed", "clicked", "amount", "share_count", "share_count_before")
@@ -30,8 +30,12 @@ KEYS = ("currency", "money", "timezone", "repeated_hour", "sources", "campaign",
 """Keys of a mapping."""
 FACE_VALUE, COST = "face_value", "cost"
 PERCENT, MIN_SPEND = "percent", "min_spend"
-OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND)
+OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND, "valid_hours")
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
+VOUCHER_TABLES = (*SESSION_TABLES, "offer", "outcome", "campaign")
+"""Tables of a voucher log: collected vouchers, carts and orders, terms, redemptions, and the campaign."""
+USER_ID = "user_id"
+"""Column of ``session`` that the mapping of ``behaviour`` may have, where events name a person and no session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +113,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Mapping:
-    """Everything that ``mapping.yaml`` holds.
+    """Everything that ``mapping.yaml`` holds: a log of offers, or one of vouchers, which has ``session``.
 
     folder    that files are relative to
     currency  of all amounts; ``unit`` says whether the files have major units (2.50) or minor ones (250)
@@ -153,9 +157,11 @@ def read_mapping(path: str | Path) -> Mapping:
         name: [_table(name, part, sources, place) for place, part in _parts(name, entry)]
         for name, entry in Kinds.mapping(document.get("tables"), "tables").items()
     }
-    unknown = sorted(set(tables) - set(CAMPAIGN_TABLES))
+    vouchers = "session" in tables
+    known = VOUCHER_TABLES if vouchers else CAMPAIGN_TABLES
+    unknown = sorted(set(tables) - set(known))
     if unknown:
-        raise InvalidInput(f"{unknown} are no tables; there are {', '.join(CAMPAIGN_TABLES)}", field="tables")
+        raise InvalidInput(f"{unknown} are no tables; there are {', '.join(known)}", field="tables")
     campaign = Kinds.texts(document.get("campaign"), "campaign")
     if campaign:
         if "campaign" in tables:
@@ -163,8 +169,9 @@ def read_mapping(path: str | Path) -> Mapping:
         _check_columns("campaign", campaign, "campaign")
         columns = {name: Column(constant=value) for name, value in campaign.items()}
         tables["campaign"] = [Table(source=Source(name=""), columns=columns)]
-    if "exposure" not in tables:
-        raise InvalidInput("the table is missing: it holds the offers that were made", field="tables.exposure")
+    if "exposure" not in tables and not vouchers:
+        reason = "the table is missing: it holds the offers that were made; a voucher log has session in its place"
+        raise InvalidInput(reason, field="tables.exposure")
     return Mapping(
         folder=file.parent,
         currency=currency_code(document.get("currency", "USD")),
@@ -172,7 +179,7 @@ def read_mapping(path: str | Path) -> Mapping:
         timezone=time_zone(document.get("timezone", ""), "timezone"),
         repeated_hour=Kinds.choice(document.get("repeated_hour", ""), ("", "first", "second"), "repeated_hour"),
         tables={name: _with_sides(name, parts, campaign) for name, parts in tables.items()},
-        split=_split(document, time_zone(document.get("timezone", ""), "timezone")),
+        split=_split(document, time_zone(document.get("timezone", ""), "timezone"), vouchers),
     )
 
 
@@ -265,9 +272,9 @@ def _features(given: Any, place: str) -> dict[str, Column]:
 
 
 def _check_columns(table: str, columns: MappingABC[str, Any], place: str) -> None:
-    if table not in CAMPAIGN_TABLES:
+    if table not in (*CAMPAIGN_TABLES, *SESSION_TABLES):
         return
-    more = RESULTS | {*OFFERED} if table == "exposure" else frozenset()
+    more = {"exposure": RESULTS | {*OFFERED}, "behaviour": {USER_ID}}.get(table, frozenset())
     for name in columns:
         if kind_of(table, name) is None and name not in more:
             raise InvalidInput(
@@ -306,9 +313,11 @@ def time_zone(given: Any, place: str) -> str:
     return zone
 
 
-def _split(given: MappingABC[str, Any], zone: str) -> dict[str, Any]:
+def _split(given: MappingABC[str, Any], zone: str, vouchers: bool) -> dict[str, Any]:
     entry: dict[str, Any] = Kinds.texts(given.get("split"), "split")
-    reject_unknown(entry, ("validation_from", "test_from", "label_delay_days", "purge"), "split")
+    reject_unknown(
+        entry, ("test_from", "label_delay_days", *(() if vouchers else ("validation_from", "purge"))), "split"
+    )
     for key in ("validation_from", "test_from"):
         if key in entry:
             try:

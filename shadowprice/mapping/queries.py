@@ -78,12 +78,7 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
     Raises:
         InvalidInput: a source has no such column, or an expression is not SQL.
     """
-    parts = {
-        table: [_mapped(db, mapping, own, table, number, entry) for number, entry in enumerate(entries)]
-        for table, entries in mapping.tables.items()
-    }
-    for opened in own.values():
-        db.execute(f"DROP TABLE {table_of(opened.source)}")
+    parts = own_parts(db, mapping, own)
     made = parts["exposure"]
     if "outcome" not in parts:
         parts["outcome"] = [_results(part, mapping) for part in made if set(part.columns) & RESULTS]
@@ -94,6 +89,17 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
     known = {side for side in SIDES for account in mapping.tables.get("account", ()) if _may_hold(account, side)}
     parts["account"] = accounts + _accounts(made, parts.get("edge", []), known)
     return {table: mapped for table, mapped in parts.items() if mapped}
+
+
+def own_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened]) -> dict[str, list[Part]]:
+    """Return the parts of the tables that the mapping has, as :func:`table_parts` does before others follow."""
+    parts = {
+        table: [_mapped(db, mapping, own, table, number, entry) for number, entry in enumerate(entries)]
+        for table, entries in mapping.tables.items()
+    }
+    for opened in own.values():
+        db.execute(f"DROP TABLE {table_of(opened.source)}")
+    return parts
 
 
 def _mapped(

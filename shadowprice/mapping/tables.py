@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
+from typing import TypeVar
 
 import duckdb
 import pandas as pd
@@ -13,13 +14,15 @@ from shadowprice.errors import InvalidInput, InvalidTable, TableProblem
 from shadowprice.mapping.arms import refuse_merged
 from shadowprice.mapping.description import Mapping
 from shadowprice.mapping.faults import MAPPING, unusable
-from shadowprice.mapping.opened import ROW, quoted
+from shadowprice.mapping.opened import ROW, Opened, quoted
 from shadowprice.mapping.queries import Part, table_parts, wanted_columns
 from shadowprice.mapping.sources import disk_full, open_sources
 from shadowprice.tables import Tables, validate_tables
 from shadowprice.tables.database import BATCH, empty_database
 from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, OPTIONAL, named_columns
 
+Checked = TypeVar("Checked")
+Planner = Callable[[duckdb.DuckDBPyConnection, Mapping, MappingABC[str, Opened]], dict[str, list[Part]]]
 _STRINGS = {pa.string(): pd.StringDtype("pyarrow")}
 
 
@@ -36,10 +39,32 @@ def map_tables(mapping: Mapping, *, outside: bool = False) -> Tables:
         InvalidTable: the content breaks the schema, or arms become one level; faults name the user's own files,
             columns, rows and lines.
     """
+    if "exposure" not in mapping.tables:
+        raise InvalidInput("is the log of vouchers: name the data set vouchers", field="data")
     refuse_merged(mapping)
+    return map_checked(mapping, table_parts, CAMPAIGN_TABLES, validate_tables, outside=outside)
+
+
+def map_checked(
+    mapping: Mapping,
+    parts_of: Planner,
+    names: Sequence[str],
+    check: Callable[[dict[str, Iterator[pd.DataFrame]]], Checked],
+    *,
+    outside: bool,
+) -> Checked:
+    """Read the tables ``names`` of a mapping in parts and check them; raises as :func:`map_tables`.
+
+    Args:
+        mapping: description of the files.
+        parts_of: gives the parts of each table from the opened sources.
+        names: tables that are read; those of events may have no part.
+        check: raises :class:`InvalidTable`, whose faults are translated into the user's own words.
+        outside: as for :func:`map_tables`.
+    """
     try:
         with empty_database() as db:
-            return _mapped(db, mapping, outside)
+            return _mapped(db, mapping, parts_of, names, check, outside)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         full = disk_full(error)
         if full is not None:
@@ -47,18 +72,23 @@ def map_tables(mapping: Mapping, *, outside: bool = False) -> Tables:
         raise
 
 
-def _mapped(db: duckdb.DuckDBPyConnection, mapping: Mapping, outside: bool) -> Tables:
+def _mapped(
+    db: duckdb.DuckDBPyConnection,
+    mapping: Mapping,
+    parts_of: Planner,
+    names: Sequence[str],
+    check: Callable[[dict[str, Iterator[pd.DataFrame]]], Checked],
+    outside: bool,
+) -> Checked:
     sources = (part.source for parts in mapping.tables.values() for part in parts if part.source.name)
     wanted = wanted_columns(db, mapping)
-    parts = table_parts(db, mapping, open_sources(db, mapping.folder, sources, wanted, outside=outside))
-    tables: dict[str, Iterator[pd.DataFrame]] = {
-        table: _read(db, parts[table]) for table in CAMPAIGN_TABLES if table in parts
-    }
-    for table in CAMPAIGN_TABLES:
+    parts = parts_of(db, mapping, open_sources(db, mapping.folder, sources, wanted, outside=outside))
+    tables: dict[str, Iterator[pd.DataFrame]] = {table: _read(db, parts[table]) for table in names if table in parts}
+    for table in names:
         if table not in tables and table in EVENTS and table not in OPTIONAL:
             tables[table] = iter([pd.DataFrame({name: [] for name in named_columns(table)}, dtype=object)])
     try:
-        return validate_tables(tables)
+        return check(tables)
     except InvalidTable as error:
         raise _in_own_words(db, parts, error.problems, mapping) from None
 

@@ -18,6 +18,9 @@ from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import LOWEST, MISSING, clipped, money, number, signed
 
+LEGEND = 60
+"""Characters of a legend's line."""
+
 
 def mix(found: Mix, side: str, levels_of_side: Sequence[str], unit: str = "money") -> str:
     """Mix of a side by level, by segment and by hour, as SVG with one panel each.
@@ -29,7 +32,8 @@ def mix(found: Mix, side: str, levels_of_side: Sequence[str], unit: str = "money
         unit: of what the levels cost.
     """
     levels = found.by(side, "level", "incentive")
-    names = ["none" if level < 0 else dict(enumerate(levels_of_side)).get(level, MISSING) for level in levels["level"]]
+    named = {-1: "none"} | {level: clipped(name, 18) for level, name in enumerate(levels_of_side)}
+    names = [named.get(level, MISSING) for level in levels["level"]]
     shades = dict(zip(levels["level"], np.linspace(0.15, 1.0, len(levels)), strict=True))
     with svg.figure(10.6, 3.6, ncols=3, width_ratios=[1.4, 1.3, 2.1]) as (drawn, (by_level, by_segment, by_hour)):
         place = np.arange(len(levels))
@@ -162,7 +166,7 @@ def _hours(axes: Axes, found: Mix, side: str, shades: dict[Any, float], names: d
     axes.set_xlabel("Hour of the campaign")
     axes.set_title("Requests by hour")
     svg.ticks(axes, "y", number)
-    svg.legend_above(axes, min(len(names), 5))
+    svg.legend_above(axes, min(len(names), 5, max(1, LEGEND // max(map(len, names.values())))))
 
 
 def _shade(level: Any, shades: dict[Any, float]) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _amounts(axes: Axes, x: Array, names: Sequence[str] = (), *, apart: float = 
         if not shown or shown[-1] - value >= apart * (x[-1] - x[0]):
             shown.append(float(value))
     named = dict(zip(x.tolist(), names, strict=True)) if names else {value: number(value) for value in shown}
-    axes.set_xticks(shown, [named[value] for value in shown])
+    axes.set_xticks(shown, [clipped(named[value], 18) for value in shown])
 
 
 def _mark(axes: Axes, changes: ChangePoints, x: Array, amounts: NDArray[np.int64]) -> None:

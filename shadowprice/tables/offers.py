@@ -28,6 +28,7 @@ class Offered:
     amounts  face values, minor units; 0 of an offer without one
     costs    units of the budget that each takes: its own cost, or its face value
     percent  share and least spend of each offer in percent, whose face value is its cap; None of another
+    least_spends, valid_hours  of each voucher that is not in percent, and of each offer; 0: any, and unknown
     """
 
     ids: tuple[str, ...]
@@ -35,6 +36,8 @@ class Offered:
     amounts: tuple[int, ...]
     costs: tuple[int, ...]
     percent: tuple[Percent | None, ...]
+    least_spends: tuple[int, ...]
+    valid_hours: tuple[int, ...]
 
     def terms(self) -> dict[str, Any]:
         """Return the fields of :class:`~shadowprice.campaign.Terms` that follow from the offers."""
@@ -49,6 +52,8 @@ class Offered:
             "amounts": () if by_amount else self.amounts,
             "costs": () if self.costs == self.amounts else self.costs,
             "percent": self.percent if any(self.percent) else (),
+            "least_spends": self.least_spends if any(self.least_spends) else (),
+            "valid_hours": self.valid_hours if any(self.valid_hours) else (),
         }
 
 
@@ -72,9 +77,14 @@ def offers_of(tables: Tables, side: Side) -> Offered:
         keys = [own["offer_id"].to_numpy(dtype=str), cost > min(cost, default=0), number]
     place = np.lexsort(keys)
     ids, amounts, costs = (column[place].tolist() for column in (own["offer_id"].to_numpy(dtype=object), amount, cost))
-    shares = zip(own["percent"].iloc[place], own["min_spend"].astype("Int64").fillna(0).iloc[place], strict=True)
-    percent = (None if pd.isna(share) else Percent(share=float(share), least=int(least)) for share, least in shares)
-    return Offered(tuple(ids), order, tuple(amounts), tuple(costs), tuple(percent))
+    least, hours = (own[name].astype("Int64").fillna(0).iloc[place].tolist() for name in ("min_spend", "valid_hours"))
+    shares = list(zip(own["percent"].iloc[place], least, strict=True))
+    percent = (None if pd.isna(share) else Percent(share=float(share), least=int(low)) for share, low in shares)
+    vouchers = ((own["kind"] == VOUCHER) & own["percent"].isna()).iloc[place].tolist()
+    least_spends = (int(low) if kept else 0 for kept, low in zip(vouchers, least, strict=True))
+    return Offered(
+        tuple(ids), order, tuple(amounts), tuple(costs), tuple(percent), tuple(least_spends), tuple(map(int, hours))
+    )
 
 
 def _order(own: pd.DataFrame, said: bool | NAType) -> Order:

@@ -132,6 +132,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "cost": _OPTIONAL_MONEY,
             "min_spend": _OPTIONAL_MONEY,
             "percent": _column(REAL, _PERCENT, optional=True),
+            "valid_hours": _column(WHOLE, _at_least(1), optional=True),
             "risk_level": _column(WHOLE, optional=True),
             "order_index": _column(WHOLE, optional=True),
             "demand": _column(WHOLE, _at_least(0), optional=True),

@@ -12,7 +12,7 @@ import pytest
 from shadowprice.campaign import Campaign
 from shadowprice.currency import USD, Currency
 from shadowprice.datasets.folder import write_tables
-from shadowprice.datasets.session_requests import with_served
+from shadowprice.datasets.session_requests import request_tables, with_served
 from shadowprice.datasets.truth import true_curves
 from shadowprice.datasets.vouchers import generate, load, read
 from shadowprice.errors import InvalidInput
@@ -42,8 +42,27 @@ def test_vouchers_of_one_discount_have_names_and_keep_it_as_their_level() -> Non
     assert terms.levels == terms.amounts == tuple(sorted(terms.levels))
     assert not terms.ordered
     assert not terms.control
-    assert terms.names(Currency.of(USD)) == terms.offers == campaign.offer_ids["customer"]
+    assert terms.offers == campaign.offer_ids["customer"]
     assert Campaign.from_dict(campaign.to_dict()) == campaign
+
+
+def test_the_name_of_a_voucher_has_its_least_spend_and_validity() -> None:
+    dataset = load(None, seed=0, sessions=400)
+    assert dataset.sessions is not None
+    session = dataset.sessions.session
+    terms = session.drop_duplicates("voucher_id").set_index("voucher_id")
+    campaign = campaign_from_tables(dataset.tables).terms("customer")
+    assert campaign.names(Currency.of(USD)) == tuple(
+        f"{name} (${terms.discount[name] / 100:.2f} from ${terms.min_spend[name] / 100:.2f}, 7 days)"
+        for name in campaign.offers
+    )
+    other = session["voucher_id"] == campaign.offers[0]
+    late = session["expires_at"] + pd.Timedelta(days=1)
+    mixed = session.assign(expires_at=late.where(other & (np.arange(len(session)) % 2 == 0), session["expires_at"]))
+    tables = request_tables(SessionTables(mixed, dataset.sessions.behaviour), {})
+    found = campaign_from_tables(tables).terms("customer")
+    assert found.valid_hours == (0, *(168,) * (len(found.levels) - 1)), "a voucher of two validities names none"
+    assert found.least_spends == campaign.least_spends
 
 
 def test_the_truth_is_that_of_the_latest_session_of_each_person() -> None:

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from coding import give
 
 from cli.codes import main
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.datasets import vouchers
 from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.lists.codes import CodePool
 from shadowprice.lists.table import SCHEMA
-from shadowprice.lists.templates import TEMPLATES, as_import
+from shadowprice.lists.templates import TEMPLATES, as_import, terms_of
+from shadowprice.tables import campaign_from_tables
 
 
 def a_list(offers, name="r", **columns) -> pa.Table:
@@ -197,6 +200,18 @@ def test_templates_have_the_columns_of_the_tools_and_list_their_names():
         as_import(rows, "brase")
     with pytest.raises(InvalidInput, match="finds people by e-mail"):
         as_import(a_list(["five"], code=["A"], account_id=["ada"]), "klaviyo")
+
+
+def test_a_file_of_a_tool_has_the_terms_of_offers_that_have_any():
+    dataset = vouchers.load(None, seed=0, sessions=200)
+    campaign = campaign_from_tables(dataset.tables)
+    offers = dataset.tables.offer.set_index("offer_id")
+    rows = a_list([campaign.offer_ids["customer"][2], ""], code=["A", ""])
+    (name,) = as_import(rows, "braze", terms_of(campaign))["coupon_terms"].to_pylist()
+    offer = offers.loc[campaign.offer_ids["customer"][2]]
+    assert name == f"{offer.name} (${offer.face_value / 100:.2f} from ${offer.min_spend / 100:.2f}, 7 days)"
+    plain = replace(campaign.terms("customer"), least_spends=(), valid_hours=())
+    assert terms_of(replace(campaign, sides={"customer": plain})) == {}
 
 
 def test_the_command_writes_a_list_a_file_of_a_tool_and_the_rest(file, tmp_path, capsys):

@@ -12,6 +12,7 @@ import pytest
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.pacing.replay.outcomes import NamedCurves, Outcomes
+from shadowprice.reports import money_figures
 from shadowprice.reports.mix import FILE, Mix, mix_of, segments_of, thirds, write_mix
 from shadowprice.reports.report import render, write_report
 from shadowprice.storage import from_json, to_json
@@ -149,3 +150,13 @@ def test_accounts_that_respond_alike_are_in_one_third() -> None:
 def test_a_mix_is_the_same_after_json(found: Mix) -> None:
     again = from_json(Mix, to_json(found))
     pd.testing.assert_frame_equal(again.frame(), found.frame())
+
+
+def test_the_figure_of_many_offers_with_long_terms_keeps_its_axes() -> None:
+    """matplotlib warns where labels leave no room for axes, and a warning fails a test."""
+    hour, level = (each.ravel() for each in np.meshgrid(np.arange(24), np.arange(8)))
+    each, names = np.ones(level.size), [f"v{k:03} (${k + 4}.00 from ${k + 20}.00, 7 days)" for k in range(8)]
+    side, segment = np.full(level.size, "customer"), np.full(level.size, "all")
+    found = Mix(side, segment, hour, level, 100 * level, each.astype(np.int64), each, each.astype(np.int64))
+    drawn = money_figures.mix(found, "customer", names)
+    assert all(drawn.count(name[:16]) >= 2 for name in names)

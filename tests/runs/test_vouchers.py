@@ -13,15 +13,17 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from voucher_company import write_company
 
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.featurize import FeaturizeJob
 from operations.harvest import HarvestJob
+from operations.measure import MeasureJob
 from operations.prepare import PrepareJob
 from operations.publish import PublishJob
 from operations.register import RegisterJob
-from operations.solve import Solver
+from operations.solve import SolveJob, Solver
 from operations.train import TrainJob
 from operations.whatif import WhatifJob
 from pipelines.local import run
@@ -33,7 +35,7 @@ from shadowprice.datasets.folder import write_tables
 from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.vouchers import generate
 from shadowprice.decision import decide
-from shadowprice.errors import InvalidTable
+from shadowprice.errors import InvalidTable, NotCertified
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.learning.fit import repair
 from shadowprice.learning.training_set import TrainingSet
@@ -262,3 +264,38 @@ def test_the_online_store_gives_the_stored_curves_back(workspace: Path) -> None:
     expected = stored(workspace).response
     np.testing.assert_allclose(found.response[:, :-1], expected, atol=1e-7)
     np.testing.assert_allclose(found.response[:, -1], expected.mean(axis=1), atol=1e-5)
+
+
+def first_price(folder: Path, data: Path, **options: Any) -> PriceRecord:
+    """The price after the steps of the pipeline on sessions in files, by a model that a second fits."""
+    tables, training, model = folder / "tables", folder / "training", folder / "model"
+    run_here(PrepareJob(dataset="vouchers", data=str(data), tables=tables, options=options))
+    run_here(FeaturizeJob(tables=tables, training=training, workspace=folder))
+    run_here(TrainJob(training=training, model=model, recipe="lr", epochs=1))
+    run_here(RegisterJob(model=model, workspace=folder))
+    run_here(MeasureJob(state=folder / "state.json", workspace=folder))
+    run_here(SolveJob(state=folder / "state.json", price=folder / "price", workspace=folder))
+    run_here(PublishJob(price=folder / "price", workspace=folder))
+    record = PriceStore(folder / "prices").latest("vouchers", verified_only=True)
+    assert record is not None
+    return record
+
+
+def test_a_companys_own_files_give_the_price_of_the_same_sessions_as_tables(tmp_path: Path) -> None:
+    """CSV files with other names, currency and zones; and a budget too small names the least one that does."""
+    tables = generate(seed=0, sessions=600).tables
+    mapping = write_company(tmp_path / "company", tables)
+    described = mapping.read_text().replace("fruehling", "vouchers")
+    mapping.write_text(described.replace("2080.00", "800.00").replace("'2000'", "'800'"))
+    known = tables.session.assign(label=pd.NA, campaign=None)
+    write_tables(SessionTables(known, tables.behaviour), tmp_path / "folder")
+    own = first_price(tmp_path / "own", mapping)
+    wanted = first_price(tmp_path / "wanted", tmp_path / "folder", budget=80_000, requests=800)
+    assert own.prices["budget"] > 0
+    assert own.prices == wanted.prices
+    assert (own.status, own.gap, own.tie_share) == (wanted.status, wanted.gap, wanted.tie_share)
+    with pytest.raises(NotCertified, match="least feasible budget is") as refused:
+        first_price(tmp_path / "small", mapping, budget=10)
+    least = int(str(refused.value).split("least feasible budget is ")[1].split()[0])
+    assert 10 < least < 80_000
+    assert first_price(tmp_path / "least", mapping, budget=least).status == "optimal"

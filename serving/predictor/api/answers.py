@@ -64,10 +64,11 @@ class Inference(Answer):
 
 
 class Level(Answer):
-    """A level that was compared: ``score`` is ``value`` less prices times cost."""
+    """A level that was compared: ``score`` is ``value`` less prices times cost, ``name`` has the offer's terms."""
 
     level: int
     offer_id: str
+    name: str
     incentive: int
     response: float
     value: float

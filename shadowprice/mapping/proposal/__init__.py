@@ -2,5 +2,6 @@
 
 from shadowprice.mapping.proposal.propose import Proposal, propose
 from shadowprice.mapping.proposal.text import CHECK, write_mapping
+from shadowprice.mapping.proposal.vouchers import propose_vouchers
 
-__all__ = ["CHECK", "Proposal", "propose", "write_mapping"]
+__all__ = ["CHECK", "Proposal", "propose", "propose_vouchers", "write_mapping"]

@@ -22,6 +22,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "percent": ("percent", "pct", "prozent", "%"),
     "face_value of percent": ("max", "cap", "limit", "höchst"),
     "min_spend of percent": ("min", "least", "threshold", "mindest"),
+    "expires_at": ("expir", "valid", "until", "gilt", "ablauf"),
+    "collected_at": ("collect", "claim", "geholt", "date"),
+    "redeemed_at": ("redeem", "used", "eingel"),
+    "item_id": ("item", "product", "sku", "artikel"),
+    "category": ("categor", "gruppe", "kategorie"),
+    "brand": ("brand", "marke"),
+    "price_level": ("price level", "price_level", "preisstufe"),
+    "ts": ("time", "date", "zeit"),
     "amount of percent": ("order", "basket", "total", "amount", "warenkorb", "summe"),
 }
 """Canonical column → parts of names that a user may have given it; the content of the column decides first."""

@@ -58,7 +58,7 @@ class Proposal:
     """Everything that a first mapping says.
 
     has_zone  whether every time of the files has its zone
-    starts_at     of the campaign: the day after the log
+    starts_at     of the campaign: the day after the log; empty of a voucher log, whose campaign has defaults
     budget_limit  of the campaign: the value that was redeemed on a mean day of the log, in the unit of the files; where
         ``counted``, the offers that were given
     counted       whether costs and budget are numbers of offers, which have no amount
@@ -123,7 +123,7 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         free.pop(own, None)
 
     for source, name in (("customers", "account_id"), ("merchants", "partner_id")):
-        own = _refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
+        own = refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
         if own:
             take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
     names = [cells.name for cells in free.values() if names_rows(cells)]
@@ -208,7 +208,7 @@ def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
     free = {column.name: column for column in rows.columns}
     columns: dict[str, Proposed] = {}
     asked = made.columns["request_id"].own
-    own = _refers(db, made.profile, asked, rows, rows.columns) if asked else ""
+    own = refers(db, made.profile, asked, rows, rows.columns) if asked else ""
     if own:
         columns["request_id"] = Proposed(own=own, reason=f"its values are {asked} of {made.profile.source.file}")
         free.pop(own)
@@ -244,11 +244,11 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
     unique = [column.name for column in rows.columns if names_rows(column)]
-    named = [candidate for candidate in unique if _refers(db, rows, candidate, trials, trials.columns)]
+    named = [candidate for candidate in unique if refers(db, rows, candidate, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
 
 
-def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
+def refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
     """Return the column of ``other`` whose values are keys of ``rows``, or an empty text.
 
     Of several, it is the one with the name of the key, or else one with many different values.

@@ -69,16 +69,7 @@ def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) ->
     yield ""
     yield "campaign:"
     yield f"  campaign_id: {_scalar(campaign)}"
-    yield f"  starts_at: {proposal.starts_at} # {CHECK}: the day after the last offer of the log"
-    yield "  hours: 24"
-    yield "  budget_name: incentives"
-    yield "  budget_form: total"
-    brought = "offers that were given" if proposal.counted else "value that was redeemed"
-    yield f"  budget_limit: {proposal.budget_limit} # {CHECK}: {brought} on a mean day of the log"
-    if proposal.counted:
-        yield f"  cost_basis_customer: on_grant # {CHECK}: counts when given; on_response: when redeemed"
-    else:
-        yield f"  cost_basis_customer: on_response # {CHECK}: paid when redeemed; on_grant: when given"
+    yield from _campaign(proposal)
     yield ""
     yield "tables:"
     tables: dict[str, list[Part]] = {}
@@ -93,6 +84,23 @@ def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) ->
                 yield from (f"      {line}" for line in block[1:])
             else:
                 yield from (f"    {line}" for line in block)
+
+
+def _campaign(proposal: Proposal) -> Iterator[str]:
+    """Yield the lines of the campaign after its name; that of a voucher log has defaults for all of them."""
+    if not proposal.starts_at:
+        yield f"  # budget_limit: 500 # {CHECK}: of a day; left out, what redemptions of the last month cost a day"
+        return
+    yield f"  starts_at: {proposal.starts_at} # {CHECK}: the day after the last offer of the log"
+    yield "  hours: 24"
+    yield "  budget_name: incentives"
+    yield "  budget_form: total"
+    brought = "offers that were given" if proposal.counted else "value that was redeemed"
+    yield f"  budget_limit: {proposal.budget_limit} # {CHECK}: {brought} on a mean day of the log"
+    if proposal.counted:
+        yield f"  cost_basis_customer: on_grant # {CHECK}: counts when given; on_response: when redeemed"
+    else:
+        yield f"  cost_basis_customer: on_response # {CHECK}: paid when redeemed; on_grant: when given"
 
 
 def _source(profile: Profile) -> str:

@@ -1,0 +1,99 @@
+"""Files of an invented company in Berlin that hold generated voucher sessions, and the mapping of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from shadowprice.tables import SessionTables
+
+ZONE = "Europe/Berlin"
+FORM = "%d.%m.%Y %H:%M:%S"
+
+
+def write_company(folder: Path, tables: SessionTables) -> Path:
+    """Write the log as four CSV files with names, amounts and times of their own, and return the mapping."""
+    session, behaviour = tables.session, tables.behaviour
+
+    def local(times: pd.Series) -> pd.Series:
+        return times.dt.tz_convert(ZONE).dt.strftime(FORM)
+
+    def euros(cents: pd.Series) -> pd.Series:
+        return cents.map(lambda amount: f"{amount / 100:.2f}".replace(".", ","))
+
+    features = [name for name in session.columns if name.startswith(("x_", "c_"))]
+    own = {name: name[2:].replace("_", " ").title() for name in features}
+    collected = pd.DataFrame(
+        {"Vorgang": session["session_id"], "Kundin": session["user_id"], "Gutschein": session["voucher_id"]}
+    )
+    collected = collected.assign(geholt=local(session["collected_at"]), gilt_bis=local(session["expires_at"])).join(
+        session[features].rename(columns=own)
+    )
+    vouchers = session.drop_duplicates("voucher_id")
+    terms = pd.DataFrame(
+        {"Nr": vouchers["voucher_id"], "Wert": euros(vouchers["discount"]), "ab": euros(vouchers["min_spend"])}
+    )
+    used = session[session["redeemed_at"].notna()]
+    redeemed = pd.DataFrame({"Vorgang": used["session_id"], "Zeit": used["redeemed_at"].dt.strftime("%s")})
+    events = pd.DataFrame(
+        {
+            "Vorgang": behaviour["session_id"],
+            "Artikel": behaviour["item_id"],
+            "Art": behaviour["action"].map({"cart": "Korb", "order": "Kauf"}),
+            "wann": behaviour["ts"].dt.tz_convert("Asia/Tokyo").dt.strftime("%Y-%m-%dT%H:%M:%S"),
+            "Gruppe": behaviour["category"],
+            "Marke": behaviour["brand"],
+            "Preisstufe": behaviour["price_level"],
+        }
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, frame in {"geholt": collected, "scheine": terms, "eingeloest": redeemed, "koerbe": events}.items():
+        frame.to_csv(folder / f"{name}.csv", sep=";", index=False)
+    numbers, texts = ([own[name] for name in features if name.startswith(kind)] for kind in ("x_", "c_"))
+    time = {"format": FORM}
+    described = {
+        "currency": "EUR",
+        "timezone": ZONE,
+        "sources": {
+            "geholt": "geholt.csv",
+            "scheine": {"file": "scheine.csv", "decimal": ","},
+            "eingeloest": "eingeloest.csv",
+            "koerbe": "koerbe.csv",
+        },
+        "campaign": {"campaign_id": "fruehling", "budget_limit": "2080.00", "expected_requests": "2000"},
+        "tables": {
+            "session": {
+                "from": "geholt",
+                "columns": {
+                    "session_id": "Vorgang",
+                    "user_id": "Kundin",
+                    "voucher_id": "Gutschein",
+                    "collected_at": {"column": "geholt", **time},
+                    "expires_at": {"column": "gilt_bis", **time},
+                },
+                "features": {"numbers": numbers, "texts": texts},
+            },
+            "offer": {"from": "scheine", "columns": {"offer_id": "Nr", "face_value": "Wert", "min_spend": "ab"}},
+            "outcome": {
+                "from": "eingeloest",
+                "columns": {"request_id": "Vorgang", "observed_at": {"column": "Zeit", "format": "seconds"}},
+            },
+            "behaviour": {
+                "from": "koerbe",
+                "columns": {
+                    "session_id": "Vorgang",
+                    "item_id": "Artikel",
+                    "action": {"column": "Art", "values": {"Korb": "cart", "Kauf": "order"}},
+                    "ts": {"column": "wann", "timezone": "Asia/Tokyo"},
+                    "category": "Gruppe",
+                    "brand": "Marke",
+                    "price_level": "Preisstufe",
+                },
+            },
+        },
+    }
+    path = folder / "mapping.yaml"
+    path.write_text(yaml.safe_dump(described, allow_unicode=True, sort_keys=False))
+    return path
