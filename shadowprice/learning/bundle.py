@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import whole_file, write_whole
+from shadowprice.learning.guards import means_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
@@ -62,6 +65,7 @@ def write_bundle(
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
     amounts: Mapping[Side, NDArray[np.float32]] | None = None,
+    guards: Mapping[Side, Mapping[str, Sequence[Estimate]]] = MappingProxyType({}),
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -73,14 +77,15 @@ def write_bundle(
                                                 and with towers ``own``, that of the account alone
 
     ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``amounts`` those of
-    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none.
+    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none; ``guards`` those of
+    :func:`shadowprice.learning.guards.fitted_guards`, whose intervals are in the manifest.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
     heads = model.heads({side: entry.request for side, entry in embedded.items()})
-    heads = {side: _knowing(head, (amounts or {}).get(side)) for side, head in heads.items()}
+    heads = {side: _knowing(head, (amounts or {}).get(side), guards.get(side, {})) for side, head in heads.items()}
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),
@@ -93,6 +98,12 @@ def write_bundle(
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
     describe["data_sha256"] = data.digest()
+    if any(guards.values()):
+        bounds = {
+            side: {name: [[each.value, each.low, each.high] for each in means] for name, means in found.items()}
+            for side, found in guards.items()
+        }
+        describe["outcomes"] = bounds
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,
@@ -105,8 +116,10 @@ def write_bundle(
     )
 
 
-def _knowing(head: Head, amounts: NDArray[np.float32] | None) -> Head:
-    """Return the head with the amounts (2,) of its side, where it knows none."""
+def _knowing(head: Head, amounts: NDArray[np.float32] | None, guards: Mapping[str, Sequence[Estimate]]) -> Head:
+    """Return the head with the amounts (2,) of its side, where it knows none, and its second outcomes."""
+    if guards:
+        head = cast(Head, replace(cast(Any, head), guards=means_of(guards)))
     if amounts is None or head.amounts(head.default_embedding[None]) is not None:
         return head
     return cast(Head, replace(cast(Any, head), side_amounts=amounts))

@@ -17,6 +17,7 @@ from shadowprice.learning.amounts import fitted_amounts
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import RAY, ray_workers
+from shadowprice.learning.guards import fitted_guards
 from shadowprice.learning.recipes import ROLLING, VALIDATION, Separate, Training, choose_training, flat
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.train import configured, fit_separate, held_out_loss, train
@@ -119,7 +120,7 @@ def fit_bundle(
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
         rates = label_rates(data.part("train"), data.levels)
         figures = training_figures(model, data, result)
-        amounts = fitted_amounts(data, "train", "validation")
+        amounts, guards = fitted_amounts(data, "train", "validation"), fitted_guards(data, "train", "validation")
         # Embeddings of all accounts take the memory of the labeled rows, which are not read again.
         data = replace(data, rows={})
         version = write_bundle(
@@ -131,6 +132,7 @@ def fit_bundle(
             metrics=figures,
             label_rates=rates,
             amounts=amounts,
+            guards=guards,
         )
     return version, result
 

@@ -169,6 +169,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "amount": _OPTIONAL_MONEY,
             "share_count": _COUNT,
             "share_count_before": _COUNT,
+            **_NUMBERS,
         },
         strict=True,
     ),
