@@ -54,9 +54,9 @@ class FurtherBudget:
         """Limit, use or plan as a person reads it: money, or units of the second outcome."""
         return number(value) if self.outcome else currency.write(value)
 
-    def priced(self, currency: Currency, factor: float = 1.0) -> float:
-        """Price of a major unit of money, or of a unit of the second outcome, times ``factor``."""
-        return factor * self.price * (1 if self.outcome else currency.unit)
+    def priced(self, currency: Currency, factor: float = 1.0) -> str:
+        """Price of a major unit of money, or of a unit of the second outcome, times ``factor``, in words."""
+        return f"{number(factor * self.price)} a unit" if self.outcome else number(currency.unit * factor * self.price)
 
     @property
     def share(self) -> float:
@@ -106,14 +106,14 @@ def group_of(budget: GroupBudget) -> str:
     count = len(budget.partners)
     named = listed(budget.partners) if 0 < count <= SHOWN_PARTNERS else f"{number(count)} partners"
     parts = [
-        f"{budget.outcome} of" if budget.outcome else "",
         f"{budget.side}s" if budget.side else "",
         f"with {named}" if count else "",
         f"where {budget.where}" if budget.where else "",
         f"of arm {budget.arm}" if budget.arm else "",
         f"of {listed(budget.campaigns)}" if budget.campaigns else "",
     ]
-    return ", ".join(part for part in parts if part) or "all requests"
+    what = f"{budget.outcome} of " if budget.outcome else ""
+    return what + (", ".join(part for part in parts if part) or "all requests")
 
 
 def _status(campaign: Campaign, budget: GroupBudget, record: PriceRecord) -> str:

@@ -168,7 +168,7 @@ def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> lis
             budget.group.replace("|", "\\|"),
             budget.amount(budget.used, currency),
             budget.amount(budget.plan, currency),
-            number(budget.priced(currency, campaign.told_in)),
+            budget.priced(currency, campaign.told_in),
             percent(budget.error),
             budget.status,
         )
