@@ -283,6 +283,11 @@ class Campaign:
         """Further budgets that have a price: all but those of one arm."""
         return tuple(budget for budget in self.limits.budgets if budget.arm is None)
 
+    def read_per(self, name: str) -> int:
+        """Factor from the price of a limit to the one that a person reads: per major unit, or per second outcome."""
+        outcomes = (limit.name for limit in self.group_budgets if limit.outcome)
+        return 1 if name in outcomes else Currency.of(self.currency).unit
+
     def bounds(self, at: datetime) -> tuple[Bound, ...]:
         """Bound of each further limit at a time, budgets first; no amount where the ledger does not stop at it."""
         before = {budget.name: self.granted_before(budget, at) for budget in self.limits.budgets if budget.rolls_over}
