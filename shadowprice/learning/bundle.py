@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import whole_file, write_whole
-from shadowprice.learning.guards import means_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import OFFERS, file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
@@ -30,6 +27,10 @@ from shadowprice.responses.layers.own import ServedEncoder, save_encoders
 from shadowprice.responses.layers.tower import FILE as TOWERS_FILE
 from shadowprice.responses.layers.tower import ServedTower, save_towers
 from shadowprice.responses.sided import SidedModel
+
+if TYPE_CHECKING:
+    # A server, which reads bundles, has no scipy.
+    from shadowprice.evaluation.statistics.intervals import Estimate
 
 EMBEDDINGS = "embeddings.parquet"
 META = "model.json"
@@ -55,6 +56,17 @@ class Served:
     tower: ServedTower | None = None
 
 
+class OfSides(NamedTuple):
+    """Figures of a side's log that hold for all its accounts.
+
+    amounts  side → :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none
+    guards   side → :func:`shadowprice.learning.guards.fitted_guards`
+    """
+
+    amounts: Mapping[Side, NDArray[np.float32]]
+    guards: Mapping[Side, Mapping[str, Sequence[Estimate]]]
+
+
 def write_bundle(
     model: SidedModel,
     data: TrainingSet,
@@ -64,8 +76,7 @@ def write_bundle(
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
-    amounts: Mapping[Side, NDArray[np.float32]] | None = None,
-    guards: Mapping[Side, Mapping[str, Sequence[Estimate]]] = MappingProxyType({}),
+    of_sides: OfSides | None = None,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -76,16 +87,16 @@ def write_bundle(
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
-    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``amounts`` those of
-    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none; ``guards`` those of
-    :func:`shadowprice.learning.guards.fitted_guards`, whose intervals are in the manifest.
+    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``of_sides`` is in the heads,
+    and the intervals of its second outcomes in the manifest.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
     heads = model.heads({side: entry.request for side, entry in embedded.items()})
-    heads = {side: _knowing(head, (amounts or {}).get(side), guards.get(side, {})) for side, head in heads.items()}
+    amounts, guards = of_sides or OfSides({}, {})
+    heads = {side: _knowing(head, amounts.get(side), guards.get(side, {})) for side, head in heads.items()}
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),
@@ -119,7 +130,8 @@ def write_bundle(
 def _knowing(head: Head, amounts: NDArray[np.float32] | None, guards: Mapping[str, Sequence[Estimate]]) -> Head:
     """Return the head with the amounts (2,) of its side, where it knows none, and its second outcomes."""
     if guards:
-        head = cast(Head, replace(cast(Any, head), guards=means_of(guards)))
+        means = {name: np.array([each.value for each in levels]) for name, levels in guards.items()}
+        head = cast(Head, replace(cast(Any, head), guards=means))
     if amounts is None or head.amounts(head.default_embedding[None]) is not None:
         return head
     return cast(Head, replace(cast(Any, head), side_amounts=amounts))
