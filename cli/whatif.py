@@ -76,7 +76,7 @@ def whatif(
                 levels={
                     side: [round(amount) for amount in values] for side, values in amounts(levels, "levels").items()
                 },
-                limits={name: values[0] for name, values in amounts(limit, "limit").items()},
+                limits=_limits(limit, campaign, currency),
                 caps={side: values[0] for side, values in amounts(cap, "cap").items()},
                 sizes={name: number(pair, "size") for name, pair in pairs(size or (), "size").items()},
                 fees={name: number(pair, "fee") for name, pair in pairs(fee or (), "fee").items()},
@@ -106,6 +106,15 @@ def _budget(text: str, campaign: Campaign, currency: Currency) -> float:
     return round(asked) if whole else asked
 
 
+def _limits(given: Repeated, campaign: Campaign, currency: Currency) -> dict[str, float]:
+    """Limits by name: minor units, or units of a second outcome."""
+    named, outcomes = pairs(given or (), "limit"), [limit.name for limit in campaign.group_budgets if limit.outcome]
+    return {
+        name: number(text, "limit") if name in outcomes else currency.read(text, field="--limit")
+        for name, text in named.items()
+    }
+
+
 def _amounts(currency: Currency, given: Repeated, option: str) -> dict[str, list[float]]:
     """Minor units by name; commas divide the amounts of one name."""
     named = pairs(given or (), option).items()
@@ -123,7 +132,7 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     for name in ("current", "asked"):
         _add(table, name, found[name], currency, factor)
         for limit, price in list(found[name]["prices"].items())[1:]:
-            table.add_row(f"  {limit}", "", "", "", f"{factor * currency.unit * price:.4g}")
+            table.add_row(f"  {limit}", "", "", "", f"{factor * campaign.read_per(limit) * price:.4g}")
     table.add_section()
     for point in found["curve"]:
         _add(table, f"{point['share']:.0%}", point, currency, factor)

@@ -6,10 +6,13 @@ import json
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from operations.common.accounts import accounts_of, features_of, in_units, with_features
+from operations.common.accounts import accounts_of, features_of, in_units, read_accounts, with_features
 from operations.common.job import Job, option, reads, write_figures, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import read_campaign, read_groups, read_worths
@@ -20,7 +23,7 @@ from shadowprice.experiments.analysis import ALARM, Analysis, analyze
 from shadowprice.experiments.periods import in_periods
 from shadowprice.experiments.served import READ, served_requests, with_units
 from shadowprice.experiments.spillover import ForAll, effects_for_all
-from shadowprice.experiments.written import as_json, everybody_lines, page
+from shadowprice.experiments.written import as_json, everybody_lines, outcome_lines, page
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.pacing.decision_log.served import final, read_log
@@ -48,6 +51,11 @@ class LiftJob(Job):
     )
     graph: Path | None = reads(
         "folder of a graph snapshot, such as TRAINING/snapshot-000, for the effect if everybody is in an arm",
+        optional=True,
+    )
+    outcomes: Path | None = reads(
+        "parquet file with request_id and second outcomes x_…, such as complaints, which get a lift each; a request "
+        "that it lacks has 0",
         optional=True,
     )
     segment: str = option("", "column of the features whose values get a lift each; empty: none")
@@ -94,15 +102,13 @@ def run(job: LiftJob) -> Analysis:
         accounts = in_units(with_features(accounts, features, job.segment), unit, groups)
     asked = with_features(asked, features, job.segment)
     columns = replace(columns, covariates=covariates)
-    analysis = analyze(
-        asked,
-        campaign.experiment,
-        known=known,
-        accounts=accounts,
-        baseline=job.baseline,
-        columns=columns,
-        segment=job.segment,
-    )
+    how: dict[str, Any] = {"known": known, "accounts": accounts, "baseline": job.baseline}
+    analysis = analyze(asked, campaign.experiment, columns=columns, segment=job.segment, **how)
+    second = {} if job.outcomes is None else _outcomes(job.outcomes, asked["request_id"])
+    outcomes = {
+        name: analyze(asked.assign(value=own), campaign.experiment, columns=columns, **how).lifts
+        for name, own in second.items()
+    }
     everybody: list[ForAll] = []
     if job.graph is not None:
         graph, rows = GraphSnapshot.load(job.graph), in_periods(asked, campaign.experiment, columns)[0][known]
@@ -110,8 +116,9 @@ def run(job: LiftJob) -> Analysis:
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
-    write_whole(job.result, json.dumps(content | as_json(analysis, per, everybody), indent=1))
-    lines = chain(page(campaign, analysis, per, young), everybody_lines(everybody, Currency.of(campaign.currency)))
+    write_whole(job.result, json.dumps(content | as_json(analysis, per, everybody, outcomes), indent=1))
+    of_all = everybody_lines(everybody, Currency.of(campaign.currency))
+    lines = chain(page(campaign, analysis, per, young), outcome_lines(outcomes, per), of_all)
     write_whole(job.page, "\n".join(lines) + "\n")
     figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}
     for lift in analysis.lifts:
@@ -122,6 +129,18 @@ def run(job: LiftJob) -> Analysis:
     if analysis.mismatch:
         _refuse(analysis)
     return analysis
+
+
+def _outcomes(path: Path, request_id: pd.Series) -> dict[str, NDArray[np.float64]]:
+    """Name of each second outcome of a file → its value (n,) of each request; 0 of one that the file lacks."""
+    table = read_accounts(path, ("request_id",))
+    names = [name for name in table.columns if name.startswith("x_")]
+    if not names or table["request_id"].duplicated().any():
+        raise InvalidInput("must have request_id, each once, and columns x_…", field="outcomes")
+    rows = table.set_index("request_id")[names].reindex(request_id).fillna(0.0)
+    if not rows.index.isin(table["request_id"]).any():
+        raise InvalidInput("has no request of the log", field="outcomes")
+    return {name: rows[name].to_numpy(dtype=np.float64) for name in names}
 
 
 def _refuse(found: Analysis) -> None:

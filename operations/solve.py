@@ -268,7 +268,7 @@ class Solver:
             if own and amounts is not None:
                 amounts[..., some] = curves.amounts
             known[some] = embedded
-        return Curves(head.levels, response, amounts=amounts), known
+        return Curves(head.levels, response, amounts=amounts, guards=head.guards), known
 
     def _vectors(
         self, side: Side, account_id: NDArray[np.str_]

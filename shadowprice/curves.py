@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,7 @@ class Curves:
               same for all
     amounts   float32 (2, N) or (2, J, N), mean and standard deviation of the logarithm of the amount, in minor units,
               that a response of each account is about; None where amounts are not modeled
+    guards    name → float64 (J,), expected second outcome of a request at each level, the same for all accounts
     """
 
     levels: NDArray[np.int64]
@@ -85,6 +86,7 @@ class Curves:
     granted: NDArray[np.float32] | None = None
     worth: NDArray[np.float64] | None = None
     amounts: NDArray[np.float32] | None = None
+    guards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -104,6 +106,9 @@ class Curves:
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.worth.shape}", field="worth")
         if self.amounts is not None and self.amounts.shape not in ((2, response.shape[1]), (2, *response.shape)):
             raise InvalidInput(f"must have shape {(2, *response.shape)}, got {self.amounts.shape}", field="amounts")
+        for name, expected in self.guards.items():
+            if expected.shape != levels.shape:
+                raise InvalidInput(f"must have shape {levels.shape}, got {expected.shape}", field=name)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "response", response)
 
@@ -126,6 +131,7 @@ class Curves:
             granted=None if self.granted is None else self.granted[:, chosen],
             worth=None if self.worth is None else self.worth[..., chosen],
             amounts=None if self.amounts is None else self.amounts[..., chosen],
+            guards=self.guards,
         )
 
     def between(self, rows: slice) -> Curves:
@@ -134,7 +140,7 @@ class Curves:
             name: None if (values := getattr(self, name)) is None else values[..., rows]
             for name in ("response", "weight", "bits", "allowed", "owners", "granted", "worth", "amounts")
         }
-        return Curves(self.levels, **parts)
+        return Curves(self.levels, **parts, guards=self.guards)
 
     def mean(self) -> Curves:
         """Return one account that responds, and is worth at each level, as all do in the mean.
@@ -153,7 +159,7 @@ class Curves:
             mean = of_one(log)
             amounts = np.stack([mean, np.sqrt(of_one(deviation**2 + (log - mean) ** 2))]).astype(np.float32)
         worth = None if self.worth is None else of_one(self.worth)
-        return Curves(self.levels, response, worth=worth, amounts=amounts)
+        return Curves(self.levels, response, worth=worth, amounts=amounts, guards=self.guards)
 
     def shares(self) -> NDArray[np.float64]:
         """float64 (N,): share of the requests that comes from each account.
@@ -196,4 +202,5 @@ class Curves:
             owners=np.concatenate(owners, axis=1) if owners else None,
             worth=np.concatenate(worth, axis=-1) if worth else None,
             amounts=np.concatenate(amounts, axis=-1) if amounts else None,
+            guards=parts[0].guards,
         )

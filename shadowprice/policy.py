@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,19 +66,21 @@ class Choices:
         allowed: NDArray[np.bool_] | None = None,
         worth: NDArray[np.float64] | None = None,
         amounts: NDArray[np.floating[Any]] | None = None,
+        guards: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
     ) -> Choices:
         """Return the levels of requests with the curves ``response`` (J, n), by the terms of a campaign. O(K·J·n).
 
         ``worth`` is that of a unit of each account's response, which terms with a column of it need; ``amounts`` are
-        those of orders, which levels in percent need.
+        those of orders, which levels in percent need, and ``guards`` the second outcomes, which budgets of one need.
         """
-        charges = campaign.charges(side, response, bits, amounts)
+        charges = campaign.charges(side, response, bits, amounts, guards)
         return cls(campaign.terms(side).value(response, worth), charges, allowed, bits)
 
     @classmethod
     def marked(cls, campaign: Campaign, side: Side, curves: Curves) -> Choices:
         """Return the levels of requests whose curves :meth:`Coverage.mark` returned."""
-        return cls.of(campaign, side, curves.response, curves.bits, curves.allowed, curves.worth, curves.amounts)
+        more = (curves.worth, curves.amounts, curves.guards)
+        return cls.of(campaign, side, curves.response, curves.bits, curves.allowed, *more)
 
     def decide(self, prices: ArrayLike, tie_share: float, request_ids: Ids, exploration: ArrayLike = 0.0) -> Decision:
         """Choose a level of each request; arguments and errors of :func:`shadowprice.decision.decide`."""
@@ -152,8 +155,8 @@ class Policy:
         """Return the levels of requests with these curves (J, n), by their arms. O(n · (budgets + K·J))."""
         bits = self.coverage.bits(asked.requests) if self.coverage.budgets else None
         allowed = asked.allowed if treated is None else treated.allowed(len(curves.response), asked.allowed)
-        worth = self.coverage.worth(asked.requests, curves.amounts)
-        return Choices.of(self.campaign, asked.requests.side, curves.response, bits, allowed, worth, curves.amounts)
+        more = (self.coverage.worth(asked.requests, curves.amounts), curves.amounts, curves.guards)
+        return Choices.of(self.campaign, asked.requests.side, curves.response, bits, allowed, *more)
 
     def answer(
         self,

@@ -250,7 +250,8 @@ class Console:
             levels = []
             if curve is not None and price is not None:
                 amounts = self._workspace.amounts(self._campaign, made["model_version"], made["side"])
-                levels = level_rows(self._campaign, made, curve, price, worth, amounts)
+                guards = self._workspace.guards(self._campaign, made["model_version"], made["side"])
+                levels = level_rows(self._campaign, made, curve, price, worth, amounts, guards)
             values |= {
                 "found": audited,
                 "price": price,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ def level_rows(
     price: PriceRecord,
     worth: NDArray[np.float64] | None = None,
     amounts: NDArray[np.floating[Any]] | None = None,
+    guards: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
 ) -> list[dict[str, float]]:
     """Return one row for each level: response, expected cost, score (value less prices times cost), propensity.
 
@@ -32,6 +34,7 @@ def level_rows(
         price: that the request was decided with.
         worth: (1,) or (J, 1), of a unit of the account's response, where its side has one.
         amounts: (2, J, 1), of the account's orders, where levels are in percent.
+        guards: name → (J,), second outcomes, where they are limited.
     """
     side = decision["side"]
     terms = campaign.sides.get(side)
@@ -39,9 +42,8 @@ def level_rows(
         return []
     response = curve[:, None]
     bits = campaign.coverage().recorded(side, str(decision["groups"] or ""), decision["partner_id"])
-    score = Choices.of(campaign, side, response, bits, worth=worth, amounts=amounts).scores(price.of(campaign.priced))[
-        :, 0
-    ]
+    choices = Choices.of(campaign, side, response, bits, worth=worth, amounts=amounts, guards=guards)
+    score = choices.scores(price.of(campaign.priced))[:, 0]
     shares = [*decision["propensities"], *[0.0] * curve.size]
     columns = zip(curve, terms.cost(response, amounts)[:, 0], score, shares, strict=False)
     return [

@@ -91,7 +91,7 @@ class Questions:
 def change_of(given: QueryParams, question: Question, currency: Currency) -> Change | None:
     """Return the change that a form asks for; None where no field is filled.
 
-    Amounts are in major units, such as ``12.50``.
+    Amounts are in major units, such as ``12.50``; limits of second outcomes in units a request.
 
     Raises:
         InvalidRequest: names the field that is no amount of the currency, or no level.
@@ -101,9 +101,10 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
     groups = []
     limits, caps, levels = {}, {}, {}
     for group_budget in campaign.group_budgets:
-        limit = _amount(given, f"further_{group_budget.name}", currency)
-        if limit is not None:
-            limits[group_budget.name] = float(limit)
+        field = f"further_{group_budget.name}"
+        own = _number(given, field) if group_budget.outcome else _amount(given, field, currency)
+        if own is not None:
+            limits[group_budget.name] = float(own)
     for side in campaign.sides:
         limit, cap = _amount(given, f"limit_{side}", currency), _amount(given, f"cap_{side}", currency)
         if limit is not None:
@@ -118,7 +119,7 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
         groups.append(GroupLimit("group", limit, question.members(where, None, WHERE_SECONDS)))
     elif where or limit is not None:
         raise InvalidRequest("give a group and what it may cost together", field="where")
-    least = _return(given) if campaign.in_money else None
+    least = _number(given, "least_return") if campaign.in_money else None
     if budget is None and least is None and not limits and not groups and not caps and not levels:
         return None
     return Change(budget=budget, least_return=least, limits=limits, groups=tuple(groups), caps=caps, levels=levels)
@@ -136,10 +137,10 @@ def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:
     return int(minor)
 
 
-def _return(given: QueryParams) -> float | None:
-    text = given.get("least_return", "").strip()
+def _number(given: QueryParams, field: str) -> float | None:
+    text = given.get(field, "").strip()
     if text and not AMOUNT.fullmatch(text):
-        raise InvalidRequest("must be a number such as 1.5", field="least_return")
+        raise InvalidRequest("must be a number such as 1.5", field=field)
     return float(text) if text else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,16 @@ class Workspace:
             return None
         head = load_heads(self._folder / VERSIONS / model_version)[side]
         return head.amounts(head.default_embedding[None])
+
+    def guards(self, campaign: Campaign, model_version: str, side: Side) -> Mapping[str, NDArray[np.float64]]:
+        """Second outcomes (:attr:`Curves.guards`) by a model that was served; {} where none is limited.
+
+        Raises:
+            NotFound: the model is not kept.
+        """
+        if not any(limit.outcome for limit in campaign.group_budgets):
+            return {}
+        return load_heads(self._folder / VERSIONS / model_version)[side].guards
 
     def headline(self, campaign: Campaign) -> Headline | None:
         """Headline of the report of this campaign's run; None where it had other terms, or cannot be read."""

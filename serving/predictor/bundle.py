@@ -93,7 +93,7 @@ def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:
 
     Raises:
         InvalidInput: a side without a head, other levels than the campaign's, or a head that does
-            not give finite responses.
+            not give finite responses or lacks a second outcome that is limited.
     """
     for side, terms in campaign.sides.items():
         if side not in heads:
@@ -110,6 +110,9 @@ def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:
                 "outcomes with amounts",
                 field="model",
             )
+        for limit in campaign.group_budgets:
+            if limit.outcome:
+                limit.expected_outcome(side, (head.levels.size, 1), head.guards)
         if not np.isfinite(head.response(head.default_embedding[None])).all():
             raise InvalidInput(f"the head of side {side!r} gives responses that are not finite", field="model")
         if terms.worth == AMOUNT and head.amounts(head.default_embedding[None]) is None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -282,6 +283,11 @@ class Campaign:
         """Further budgets that have a price: all but those of one arm."""
         return tuple(budget for budget in self.limits.budgets if budget.arm is None)
 
+    def read_per(self, name: str) -> int:
+        """Factor from the price of a limit to the one that a person reads: per major unit, or per second outcome."""
+        outcomes = (limit.name for limit in self.group_budgets if limit.outcome)
+        return 1 if name in outcomes else Currency.of(self.currency).unit
+
     def bounds(self, at: datetime) -> tuple[Bound, ...]:
         """Bound of each further limit at a time, budgets first; no amount where the ledger does not stop at it."""
         before = {budget.name: self.granted_before(budget, at) for budget in self.limits.budgets if budget.rolls_over}
@@ -318,14 +324,21 @@ class Campaign:
         response: NDArray[np.floating[Any]],
         bits: NDArray[np.uint32] | None = None,
         amounts: NDArray[np.floating[Any]] | None = None,
+        guards: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
     ) -> NDArray[np.float64]:
         """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment.
+
+        A budget of a second outcome is charged the expected one.
 
         Args:
             side: of the requests.
             response: (J, N), their curves.
             bits: (N,), the further budgets that count each (:meth:`Coverage.bits`); None: by the side alone.
             amounts: of orders, as in :meth:`Terms.expected_unit_costs`.
+            guards: name → (J,), expected second outcomes (:attr:`Curves.guards`).
+
+        Raises:
+            InvalidInput: an outcome that a budget of the side needs is not among the guards.
         """
         segments = self.terms(side).segments
         if not segments:
@@ -334,7 +347,7 @@ class Campaign:
                 return net[None]
             if bits is None:
                 bits = self.coverage().bits(SideRequests(side, [""] * net.shape[1]))
-            own = (self.net_cost(side, response, group_budget, amounts) for group_budget in self.group_budgets)
+            own = (self.net_cost(side, response, limit, amounts, guards) for limit in self.group_budgets)
             counted = [np.where(bits >> np.uint32(k) & np.uint32(1), cost, 0.0) for k, cost in enumerate(own)]
             return np.stack([net, *counted])
         return np.broadcast_to(np.eye(len(segments))[:, :, None], (len(segments), *np.shape(response)))
@@ -345,12 +358,15 @@ class Campaign:
         response: NDArray[np.floating[Any]],
         budget: Budget | GroupBudget | None = None,
         amounts: NDArray[np.floating[Any]] | None = None,
+        guards: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
     ) -> NDArray[np.float64]:
         """(J, N): the cost that the price of a budget multiplies at decision time, ``g − B·m`` (S0 eq. 19–20).
 
         The allowance of a total or per-account budget is the same at every level, so it cancels.
         """
         terms, budget = self.terms(side), budget or self.budget
+        if isinstance(budget, GroupBudget) and budget.outcome:
+            return budget.expected_outcome(side, np.shape(response), guards)
         cost = terms.cost(response, amounts)
         if budget.form == "per_response":
             cost -= budget.limit * terms.measure(response)

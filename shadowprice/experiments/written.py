@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any
 
 from shadowprice.arms import WHOLE
@@ -19,6 +20,8 @@ from shadowprice.experiments.spillover import ForAll
 
 EFFECTS = ("value", "relative", "cost", "per_money", "total")
 COUNTS = ("arm", "units", "requests", "baseline_units", "baseline_requests")
+Outcomes = Mapping[str, Sequence[Lift]]
+"""Name of a second outcome → its lift by arm."""
 ASKED = (
     "The arms differ in how many of their units asked. Either the incentive brings units, and the lift counts that; or "
     "rows of an arm are lost, and no figure here holds. Find out which before you read the lift."
@@ -26,13 +29,16 @@ ASKED = (
 """Warning where the units that asked do not have the shares."""
 
 
-def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str, Any]:
+def as_json(
+    found: Analysis, per: str, everybody: Sequence[ForAll], outcomes: Outcomes = MappingProxyType({})
+) -> dict[str, Any]:
     """Return an analysis as plain JSON types; what is not a finite number is null.
 
     Args:
         found: result.
         per: what the lifts are of, such as ``account``.
         everybody: effects if everybody were in an arm.
+        outcomes: lifts of second outcomes.
     """
     content = {
         "per": per,
@@ -74,6 +80,8 @@ def as_json(found: Analysis, per: str, everybody: Sequence[ForAll]) -> dict[str,
         },
         "everybody": [asdict(effect) for effect in everybody],
     }
+    if outcomes:
+        content["outcomes"] = {name: [_lift(lift) for lift in lifts] for name, lifts in outcomes.items()}
     return {name: _plain(value) for name, value in content.items()}
 
 
@@ -129,6 +137,20 @@ def page(campaign: Campaign, found: Analysis, per: str, young: int) -> Iterator[
     if len(found.periods) > 1:
         yield from _periods(found)
     yield from _ratios(found)
+
+
+def outcome_lines(outcomes: Outcomes, per: str) -> Iterator[str]:
+    """Return the lines about second outcomes."""
+    if not outcomes:
+        return
+    yield ""
+    yield "## Second outcomes"
+    yield ""
+    yield f"| outcome | arm | incremental per {per} | relative |"
+    yield "|---|---|---|---|"
+    for name, lifts in outcomes.items():
+        for lift in lifts:
+            yield f"| {name} | {lift.arm} | {lift.value} | {lift.relative} |"
 
 
 def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str]:

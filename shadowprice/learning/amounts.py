@@ -12,6 +12,7 @@ from scipy import stats
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
+from shadowprice.learning.guards import fitted_guards, means_of
 from shadowprice.learning.training_set import TrainingSet
 
 STEPS, CLOSE = 1000, 1e-9
@@ -65,8 +66,12 @@ def fitted_amounts(data: TrainingSet, *splits: str) -> dict[Side, NDArray[np.flo
 def with_amounts(
     data: TrainingSet, curves: Mapping[Side, Curves], splits: tuple[str, ...] = ("train", "validation")
 ) -> dict[Side, Curves]:
-    """Return the curves with the amounts of their side by the splits, where they have none of their own."""
-    fitted = fitted_amounts(data, *splits)
+    """Return the curves with amounts and second outcomes of their side by the splits, where they have none."""
+    fitted, guards = fitted_amounts(data, *splits), fitted_guards(data, *splits)
+    curves = {
+        side: replace(own, guards=means_of(guards[side])) if not own.guards and guards[side] else own
+        for side, own in curves.items()
+    }
     return {
         side: replace(own, amounts=np.broadcast_to(fitted[side][:, None], (2, own.accounts)))
         if own.amounts is None and side in fitted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,10 @@ from shadowprice.responses.layers.own import ServedEncoder, save_encoders
 from shadowprice.responses.layers.tower import FILE as TOWERS_FILE
 from shadowprice.responses.layers.tower import ServedTower, save_towers
 from shadowprice.responses.sided import SidedModel
+
+if TYPE_CHECKING:
+    # A server, which reads bundles, has no scipy.
+    from shadowprice.evaluation.statistics.intervals import Estimate
 
 EMBEDDINGS = "embeddings.parquet"
 META = "model.json"
@@ -52,6 +56,17 @@ class Served:
     tower: ServedTower | None = None
 
 
+class OfSides(NamedTuple):
+    """Figures of a side's log that hold for all its accounts.
+
+    amounts  side → :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none
+    guards   side → :func:`shadowprice.learning.guards.fitted_guards`
+    """
+
+    amounts: Mapping[Side, NDArray[np.float32]]
+    guards: Mapping[Side, Mapping[str, Sequence[Estimate]]]
+
+
 def write_bundle(
     model: SidedModel,
     data: TrainingSet,
@@ -61,7 +76,7 @@ def write_bundle(
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
     label_rates: Mapping[Side, Any] | None = None,
-    amounts: Mapping[Side, NDArray[np.float32]] | None = None,
+    of_sides: OfSides | None = None,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -72,15 +87,16 @@ def write_bundle(
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
-    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``amounts`` those of
-    :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none.
+    ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``of_sides`` is in the heads,
+    and the intervals of its second outcomes in the manifest.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
     heads = model.heads({side: entry.request for side, entry in embedded.items()})
-    heads = {side: _knowing(head, (amounts or {}).get(side)) for side, head in heads.items()}
+    amounts, guards = of_sides or OfSides({}, {})
+    heads = {side: _knowing(head, amounts.get(side), guards.get(side, {})) for side, head in heads.items()}
     served = {
         side: Served(
             data.serving[side]["account_id"].to_numpy(dtype=str),
@@ -93,6 +109,12 @@ def write_bundle(
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
     describe["data_sha256"] = data.digest()
+    if any(guards.values()):
+        bounds = {
+            side: {name: [[each.value, each.low, each.high] for each in means] for name, means in found.items()}
+            for side, found in guards.items()
+        }
+        describe["outcomes"] = bounds
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,
@@ -105,8 +127,11 @@ def write_bundle(
     )
 
 
-def _knowing(head: Head, amounts: NDArray[np.float32] | None) -> Head:
-    """Return the head with the amounts (2,) of its side, where it knows none."""
+def _knowing(head: Head, amounts: NDArray[np.float32] | None, guards: Mapping[str, Sequence[Estimate]]) -> Head:
+    """Return the head with the amounts (2,) of its side, where it knows none, and its second outcomes."""
+    if guards:
+        means = {name: np.array([each.value for each in levels]) for name, levels in guards.items()}
+        head = cast(Head, replace(cast(Any, head), guards=means))
     if amounts is None or head.amounts(head.default_embedding[None]) is not None:
         return head
     return cast(Head, replace(cast(Any, head), side_amounts=amounts))

@@ -3,6 +3,7 @@
 from shadowprice.limits.limits import (
     LIMIT_NAME,
     MOST_AMOUNT,
+    OUTCOME,
     Asked,
     Bound,
     BudgetForm,
@@ -19,6 +20,7 @@ from shadowprice.limits.rules import Rule
 __all__ = [
     "LIMIT_NAME",
     "MOST_AMOUNT",
+    "OUTCOME",
     "Asked",
     "Bound",
     "BudgetForm",

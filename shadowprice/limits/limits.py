@@ -12,6 +12,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shadowprice.errors import InvalidInput
 from shadowprice.limits.conditions import Condition
 from shadowprice.limits.periods import Calendar, Period
@@ -32,6 +35,9 @@ MOST_CAMPAIGNS = 16
 
 MOST_AMOUNT = 2**53
 """Largest amount that is exact wherever it is counted, Redis's scripts among them."""
+
+OUTCOME = "outcome_"
+"""Begin of the name of a second outcome beside features: in labeled rows and in the file of a model's heads."""
 
 LIMIT_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 
@@ -65,6 +71,8 @@ class GroupBudget:
     where     only requests that this expression holds for, such as ``account.c_region == "north"``
               (:class:`~shadowprice.limits.conditions.Condition`); empty: all
     campaigns campaigns that have the limit together, this one among them; empty: this one alone
+    outcome   column of the outcomes, such as ``x_complaints``, whose expected mean per request is limited in place of
+              money: units per request, of the form ``per_account``; empty: money
     """
 
     name: str
@@ -78,6 +86,7 @@ class GroupBudget:
     where: str = ""
     campaigns: tuple[str, ...] = ()
     rolls_over: bool = False
+    outcome: str = ""
 
     def __post_init__(self) -> None:
         _check_name(self.name, "limits.budgets.name")
@@ -107,7 +116,8 @@ class GroupBudget:
                 field="limits.budgets.partners",
             )
         object.__setattr__(self, "partners", tuple(self.partners))
-
+        if self.outcome != "":
+            self._check_outcome()
         _ = self.condition
 
     def _check_mean(self) -> None:
@@ -118,6 +128,18 @@ class GroupBudget:
             raise InvalidInput(
                 "a mean is an upper limit of the whole campaign and of every arm; leave sense, period and arm out",
                 field="limits.budgets.form",
+            )
+
+    def _check_outcome(self) -> None:
+        if not re.fullmatch(r"x_\w+", str(self.outcome)):
+            raise InvalidInput(
+                f"must be a column of numbers of the outcomes, x_…, got {self.outcome!r}",
+                field="limits.budgets.outcome",
+            )
+        if self.form != "per_account" or self.campaigns:
+            raise InvalidInput(
+                "is limited as a mean per request of one campaign: set form to per_account, and leave campaigns out",
+                field="limits.budgets.outcome",
             )
 
     @cached_property
@@ -141,14 +163,38 @@ class GroupBudget:
         return self.form == "total" and self.sense == "at_most"
 
     def key(self, asked: Asked) -> str | None:
-        """Return the sum of this limit that a request adds to: the only one, or None where it is not covered."""
+        """Return the sum of this limit that a request adds to: the only one, or None where it is not covered.
+
+        A ledger counts money, and no second outcome.
+        """
         covered = (
-            self.side in (None, asked.side)
+            not self.outcome
+            and self.side in (None, asked.side)
             and self.arm in (None, asked.arm)
             and (not self.partners or asked.partner_id in self.group)
             and (not self.where or self.name in asked.groups)
         )
         return "" if covered else None
+
+    def expected_outcome(
+        self, side: str, shape: tuple[int, ...], guards: Mapping[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """(J, N), of the given shape: expected second outcome of requests of a side; 0 of one that is not counted.
+
+        ``guards`` are those of the side's curves.
+
+        Raises:
+            InvalidInput: the side is counted, and its outcome is not known.
+        """
+        if self.side not in (None, side):
+            return np.zeros(shape)
+        if self.outcome not in guards:
+            raise InvalidInput(
+                f"of side {side!r} is not known, and limit {self.name!r} needs it: train on outcomes with this column, "
+                "or give the limit the side that has it",
+                field=self.outcome,
+            )
+        return np.broadcast_to(guards[self.outcome][:, None], shape)
 
     @property
     def bound(self) -> Bound:

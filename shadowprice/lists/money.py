@@ -36,7 +36,8 @@ def counted_by_hold(campaign: Campaign) -> Campaign:
     stays as it is where a budget is a mean, which counts expected costs alone, or where there is a least return of
     them: the ledger then has the last word.
     """
-    budgets: tuple[Budget | GroupBudget, ...] = (campaign.budget, *campaign.group_budgets)
+    of_money = (limit for limit in campaign.group_budgets if not limit.outcome)
+    budgets: tuple[Budget | GroupBudget, ...] = (campaign.budget, *of_money)
     if campaign.least_return or any(budget.form != "total" for budget in budgets):
         return campaign
     if all(terms.cost_basis == "on_grant" for terms in campaign.sides.values()):

@@ -240,6 +240,7 @@ class AccountList:
             allowed=np.concatenate(allowed, axis=1) if masks else None,
             worth=np.concatenate(worth, axis=-1) if worth else None,
             amounts=None if curves.amounts is None else curves.amounts[..., index],
+            guards=curves.guards,
         )
 
     def _round(self, prices: Mapping[str, float], share: float, limits: NDArray[np.float64], of: int) -> float:

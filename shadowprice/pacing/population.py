@@ -122,7 +122,7 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
         if amounts is None and one is not None:
             amounts = np.broadcast_to(one, (2, *response.shape))
         curves = Curves(head.levels, response, activity, place / RESPONSE, allowed=allowed, amounts=amounts)
-        accounts_of[side] = SideAccounts(account_id, curves)
+        accounts_of[side] = SideAccounts(account_id, replace(curves, guards=head.guards))
     return accounts_of
 
 

@@ -211,7 +211,11 @@ class _Rest:
         bounded = self._bounded(solved)
         profile = {side: cap.sample(COLUMNS).profile(solved) for side, cap in caps.items()}
         by_slot = sum(ratio * solution.spend[side] * expected[side] * profile[side] for side in curves)
-        of_budgets = {row: {side: ratio * cost for side, cost in own.items()} for row, own in solution.spend_of.items()}
+        guards = {limit.name for limit in campaign.group_budgets if limit.outcome}
+        of_budgets = {
+            row: {side: (1.0 if row in guards else ratio) * cost for side, cost in own.items()}
+            for row, own in solution.spend_of.items()
+        }
         record = PriceRecord(
             campaign=campaign.name,
             **self._moment(),
@@ -270,7 +274,10 @@ class _Rest:
         return bounded | {main: max(bounded[main], campaign.least_return)}
 
     def _plans(self, of_budgets: Mapping[str, Mapping[Side, float]]) -> dict[str, tuple[float, ...]]:
-        return plans_of(self.state.campaign, self.ahead, self.slot, self.used_of, of_budgets, self.at)
+        # A second outcome is not counted so far: its plan is the expected sum of the requests to come.
+        guards = {limit.name: 0.0 for limit in self.state.campaign.group_budgets if limit.outcome}
+        known = {name: 0.0 for name in guards if name in of_budgets}
+        return plans_of(self.state.campaign, self.ahead, self.slot, self.used_of | known, of_budgets, self.at)
 
 
 def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:

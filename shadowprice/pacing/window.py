@@ -12,7 +12,7 @@ from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, members_of
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, earned_by, members_of
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
@@ -33,7 +33,8 @@ class WindowSolution:
     allocation  of the requests whose level is chosen, one column for each account, customers first
     primal      value of all requests to come, drawn and held ones included; ``dual`` is its upper bound
     spend       side → expected minor units a request of it costs
-    spend_of    row of a total → side → expected minor units that its requests cost together
+    spend_of    row of a further budget → side → expected minor units that its requests cost together; of a second
+                outcome its expected sum
     prices      name of each limit → its price: of a further budget that of its present period
     """
 
@@ -82,8 +83,10 @@ def solve_window(
     executor, the curves (which may be mapped from files) and an int32 for each account and part.
 
     Raises:
-        NotCertified: for a total, drawn and held requests alone cost more than the remaining budget.
-        InvalidInput: curves of other levels, or weights that are no numbers of requests.
+        NotCertified: for a total, drawn and held requests alone cost more than the remaining budget; or a second
+            outcome exceeds its limit even at the levels with the least of it.
+        InvalidInput: curves of other levels or without a second outcome that is limited, or weights that are no numbers
+            of requests.
     """
     shares = campaign.answer_shares
     able = {side: able_accounts(mine) for side, mine in curves.items() if mine.accounts}
@@ -107,6 +110,7 @@ def solve_window(
             f"{other.net:.0f} of the {left:.0f} minor units that are left; lower campaign.exploration or an arm's share"
         )
     most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
+    _check_guards(window, most)
     window.resources = Money(campaign, in_hand, possible_rows(most, _tiles_of_totals(window, most)))
     if least := campaign.least_return:
         window.net_of(least)
@@ -116,17 +120,17 @@ def solve_window(
         solved = solved.with_floor(least)
     spend = dict.fromkeys(served, 0.0)
     spend_of: dict[str, dict[Side, float]] = {row.name: dict.fromkeys(served, 0.0) for row in rows}
-    needed = {"cost", "allowed", *map(members_of, spend_of)}
+    guards = [row for row in rows if row.budget.outcome]
+    needed = {"cost", "allowed", *map(members_of, spend_of), *(row.budget.outcome for row in guards)}
     for source, place in zip(window.sources, window.places, strict=True):
         for at, arrays in source.tiles(source.names & needed):
-            cost = arrays["cost"]
+            cost, allowed = arrays["cost"], arrays.get("allowed")
             level = solved.level[place.start + at : place.start + at + cost.shape[1]].astype(np.intp)
-            paid = shares.chosen * pick(cost, level)
-            if shares.chosen < 1:
-                paid += without_a_price(shares, cost, arrays.get("allowed"))
+            paid = _given(shares, cost, level, allowed)
             spend[source.side] += float(paid.sum())
+            taken = {row.name: _given(shares, row.taken(arrays), level, allowed) for row in guards}
             for name, of_side in spend_of.items():
-                of_side[source.side] += float(paid @ arrays[members_of(name)])
+                of_side[source.side] += float(taken.get(name, paid) @ arrays[members_of(name)])
     names = [campaign.budget.name, *(row.name for row in rows)]
     return WindowSolution(
         solved,
@@ -154,6 +158,35 @@ class _Sums:
         for row in rows:
             drawn = float(without_a_price(shares, row.charge(arrays), allowed).sum())
             self.of_row[row.name] = self.of_row.get(row.name, 0.0) + drawn
+
+
+def _given(
+    shares: AnswerShares, matrix: NDArray[np.float64], level: NDArray[np.intp], allowed: NDArray[np.bool_] | None
+) -> NDArray[np.float64]:
+    """Return (N,): the expected entry of each column, chosen, drawn or held."""
+    chosen = shares.chosen * pick(matrix, level)
+    if shares.chosen < 1:
+        chosen += without_a_price(shares, matrix, allowed)
+    return chosen
+
+
+def _check_guards(window: CampaignProblem, rows: Sequence[Row]) -> None:
+    """Refuse a limit on a second outcome that no choice of the price can meet."""
+    for row in rows:
+        if not row.budget.outcome:
+            continue
+        least, counted = -row.in_hand, 0.0
+        for source in window.sources:
+            for _, arrays in source.tiles(source.names):
+                net = row.charge(arrays)
+                least += float(np.where(arrays.get("allowed", True), net, np.inf).min(axis=0).sum())
+                counted += float(arrays[earned_by(row.budget.form)][0] @ arrays[members_of(row.name)])
+        if least > SLACK * max(counted, 1.0) * row.budget.limit:
+            at_least = row.budget.limit + least / counted
+            raise NotCertified(
+                f"limit {row.budget.name!r} allows {row.budget.limit:g} {row.budget.outcome} a request, and even the "
+                f"levels with the least of it, with what explores and is held, have {at_least:.3g}; raise the limit"
+            )
 
 
 def able_accounts(curves: Curves) -> NDArray[np.bool_]:

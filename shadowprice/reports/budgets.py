@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
 from shadowprice.limits import GroupBudget
 from shadowprice.price import PriceRecord
 from shadowprice.reports.wording import listed, number
@@ -24,14 +25,16 @@ class FurtherBudget:
 
     period  ``campaign``, ``day`` or ``hour``
     group   requests that it counts, in words
-    limit   minor units
+    limit   minor units; of a second outcome, units a request
     each    empty, or what the limit is of: a request or a response
     floor   whether the limit is the least
     used    minor units held and paid in the period; NaN: not known
-    plan    minor units planned by the end of the period; NaN: none
+    plan    minor units planned by the end of the period, or the expected sum of a second outcome of the requests to
+            come; NaN: none
     price   λ; NaN where the newest record has none
     error   relative distance of the use from the plan before; NaN: none
     status  whether it binds, in words
+    outcome empty, or the second outcome that is limited in place of money
     """
 
     name: str
@@ -45,6 +48,15 @@ class FurtherBudget:
     price: float
     error: float
     status: str
+    outcome: str = ""
+
+    def amount(self, value: float, currency: Currency) -> str:
+        """Limit, use or plan as a person reads it: money, or units of the second outcome."""
+        return number(value) if self.outcome else currency.write(value)
+
+    def priced(self, currency: Currency, factor: float = 1.0) -> str:
+        """Price of a major unit of money, or of a unit of the second outcome, times ``factor``, in words."""
+        return f"{number(factor * self.price)} a unit" if self.outcome else number(currency.unit * factor * self.price)
 
     @property
     def share(self) -> float:
@@ -74,11 +86,12 @@ def further_budgets(
                 limit=budget.limit,
                 each=EACH[budget.form],
                 floor=budget.sense == "at_least",
-                used=float((used or {}).get(budget.name, plan[0] if known else np.nan)),
+                used=np.nan if budget.outcome else float((used or {}).get(budget.name, plan[0] if known else np.nan)),
                 plan=plan[-1] if known else np.nan,
                 price=record.prices.get(budget.name, np.nan),
                 error=record.pacing_errors.get(budget.name, np.nan),
                 status=_status(campaign, budget, record),
+                outcome=budget.outcome,
             )
         )
     return tuple(budgets)
@@ -99,7 +112,8 @@ def group_of(budget: GroupBudget) -> str:
         f"of arm {budget.arm}" if budget.arm else "",
         f"of {listed(budget.campaigns)}" if budget.campaigns else "",
     ]
-    return ", ".join(part for part in parts if part) or "all requests"
+    what = f"{budget.outcome} of " if budget.outcome else ""
+    return what + (", ".join(part for part in parts if part) or "all requests")
 
 
 def _status(campaign: Campaign, budget: GroupBudget, record: PriceRecord) -> str:

@@ -163,12 +163,12 @@ def _budgets(campaign: Campaign, record: PriceRecord, currency: Currency) -> lis
     rows = [
         (
             budget.name,
-            f"{'at least ' if budget.floor else ''}{currency.write(budget.limit)}{budget.each} in "
+            f"{'at least ' if budget.floor else ''}{budget.amount(budget.limit, currency)}{budget.each} in "
             f"{'each ' if budget.period != 'campaign' else 'the '}{budget.period}",
             budget.group.replace("|", "\\|"),
-            currency.write(budget.used),
-            currency.write(budget.plan),
-            number(currency.unit * campaign.told_in * budget.price),
+            budget.amount(budget.used, currency),
+            budget.amount(budget.plan, currency),
+            budget.priced(currency, campaign.told_in),
             percent(budget.error),
             budget.status,
         )

@@ -17,6 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.checks import refuse_rows, require
 from shadowprice.curves import AMOUNT, Curves, check_levels
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import OUTCOME
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.state import State, save_state
 
@@ -144,7 +145,7 @@ class ResponseModel(ABC):
         for column in ("account_id", "level", "response"):
             require(column in frame, column, "is missing from the training frame")
         for column in frame.columns:
-            read = column in RESERVED or column.startswith(("x_", "h_", "c_"))
+            read = column in RESERVED or column.startswith(("x_", "h_", "c_", OUTCOME))
             unread = "is not read: name features x_… where they are numbers and c_… where they are categories"
             require(read, str(column), unread)
         require(len(frame), "frame", "there is no training row")

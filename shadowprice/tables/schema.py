@@ -170,6 +170,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "amount": _OPTIONAL_MONEY,
             "share_count": _COUNT,
             "share_count_before": _COUNT,
+            **_NUMBERS,
         },
         strict=True,
     ),

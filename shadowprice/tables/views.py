@@ -21,7 +21,7 @@ from shadowprice.currency import USD
 from shadowprice.curves import AMOUNT
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import Limits, Rule
+from shadowprice.limits import OUTCOME, Limits, Rule
 from shadowprice.tables.database import ROW, Tables
 from shadowprice.tables.offers import offers_of
 from shadowprice.tables.schema import TIME
@@ -44,6 +44,7 @@ def labels_query(tables: Tables, side: Side) -> str:
     kept = [name for name in ("clicked", AMOUNT) if funds and _known(tables, name)]
     learned = not funds and bool(tables.campaign[f"worth_{side}"].eq(AMOUNT).any())
     more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in [*kept, *([AMOUNT] if learned else [])]]
+    more += [f'u."{name}" AS "{OUTCOME}{name}"' for name in tables.columns("outcome") if name.startswith("x_")]
     if any(offered.percent):
         more += _percent_columns(f"({response}) > 0", learned=learned)
     columns = ", ".join([f"{response} AS response", *more, *own])
@@ -82,8 +83,8 @@ def labeled(tables: Tables, side: Side) -> pd.DataFrame:
     units, 0 for an offer without one), decided_at, propensity, response (float64), of funds clicked, of funds and where
     the worth of a response is its amount the amount (minor units, 0 or NaN where nothing was bought), of a side with
     offers in percent paid, amount, amount_least and amount_most (minor units, NaN where not known; the bounds only
-    where the amount is not the worth), then the x_* and c_* of the request. Features of the account are not in here:
-    they are joined point in time.
+    where the amount is not the worth), outcome_x_* (numbers of the outcome, NaN where not known), then the x_* and c_*
+    of the request. Features of the account are not in here: they are joined point in time.
     """
     with tables.connect() as db:
         rows: pd.DataFrame = db.sql(f"{labels_query(tables, side)} ORDER BY row").to_arrow_table().to_pandas()

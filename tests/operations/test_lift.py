@@ -25,6 +25,7 @@ from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.planning import Precision, Prior
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.pacing.decision_log.segments import Segment
+from shadowprice.pacing.decision_log.served import read_log
 
 
 @pytest.fixture
@@ -242,3 +243,32 @@ def test_the_plan_of_the_command_is_that_of_the_library_and_goes_into_the_campai
     assert "| holdout |" in (tmp_path / "plan.md").read_text()
     flags["precision"] = json.dumps({"width": 1})
     assert command.main(["plan", *(text for name, value in flags.items() for text in (f"--{name}", str(value)))]) == 1
+
+
+def test_second_outcomes_get_the_lift_that_a_value_would_have(tmp_path: Path, campaign_file: Path) -> None:
+    write_log(tmp_path / "log")
+    rows, dice = read_log(tmp_path / "log").decisions, np.random.default_rng(3)
+    complaints = (dice.random(len(rows)) < np.where(rows["arm"] == "holdout", 0.05, 0.15)).astype(float)
+    table = pd.DataFrame({"request_id": rows["request_id"], "x_complaints": complaints})
+    # A request that the file lacks has none.
+    table[complaints > 0].to_parquet(tmp_path / "outcomes.parquet")
+    files = {"result": tmp_path / "lift.json", "page": tmp_path / "lift.md"}
+    job = LiftJob(log=tmp_path / "log", campaign=campaign_file, mature_hours=0, **files)
+    plain = run(job)
+    assert "outcomes" not in json.loads(files["result"].read_text())
+    job = replace(job, outcomes=tmp_path / "outcomes.parquet")
+    assert [each.value.value for each in run(job).lifts] == [each.value.value for each in plain.lifts]
+    found = json.loads(files["result"].read_text())["outcomes"]["x_complaints"]
+    policy = next(each for each in found if each["arm"] == "policy")
+    totals = rows.assign(x=complaints).groupby("arm").agg(total=("x", "sum"), units=("account_id", "nunique"))
+    mean = totals["total"] / totals["units"]
+    assert policy["value"]["value"] == pytest.approx(mean["policy"] - mean["holdout"], rel=0.1)
+    assert policy["value"]["low"] < 0.1 * len(rows) / rows["account_id"].nunique() < policy["value"]["high"]
+    assert "| x_complaints | policy |" in files["page"].read_text()
+
+    table.assign(request_id="other").to_parquet(tmp_path / "outcomes.parquet")
+    with pytest.raises(InvalidInput, match="each once"):
+        run(job)
+    table.head(1).assign(request_id="other").to_parquet(tmp_path / "outcomes.parquet")
+    with pytest.raises(InvalidInput, match="no request of the log"):
+        run(job)

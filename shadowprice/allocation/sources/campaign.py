@@ -43,15 +43,19 @@ class Row:
     budget: GroupBudget
     in_hand: float
 
+    def taken(self, arrays: Arrays) -> NDArray[np.float64]:
+        """(J, n): what each level takes of the limit: money, or its second outcome."""
+        return np.asarray(arrays[self.budget.outcome or "cost"])
+
     def charge(self, arrays: Arrays) -> NDArray[np.float64]:
         """(J, n): what each level takes of the money in hand; 0 for requests that the row does not count."""
-        form, limit = self.budget.form, self.budget.limit
-        net = arrays["cost"] if form == "total" else arrays["cost"] - limit * arrays[earned_by(form)]
+        form, limit, taken = self.budget.form, self.budget.limit, self.taken(arrays)
+        net = taken if form == "total" else taken - limit * arrays[earned_by(form)]
         return np.asarray(net * arrays[members_of(self.name)])
 
     def resource(self, arrays: Arrays) -> Resource:
         """The limit on the cost of its requests."""
-        cost, inside = arrays["cost"], arrays[members_of(self.name)]
+        cost, inside = self.taken(arrays), arrays[members_of(self.name)]
         if self.budget.form == "total":
             return Resource.total(self.name, cost, self.in_hand, inside, sense=self.budget.sense)
         earned = arrays[earned_by(self.budget.form)]
@@ -115,6 +119,7 @@ class SideSource:
     bits      (N,), the further budgets that count each account's requests; None: those of the side
     allowed   (levels of the side, N) that rules allow; None: all
     granted   (levels of the side, N), share of the requests that caps let a level be given to; None: all of them
+    guards    name → (levels of the side,), expected second outcomes
     least     of a unit of cost: what values are net of
     worth     (N,) or (J, N), worth of a unit of each account's response; None: the same for all
     rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
@@ -135,6 +140,7 @@ class SideSource:
     allowed: NDArray[np.bool_] | None = None
     granted: NDArray[np.float32] | None = None
     worth: NDArray[np.float64] | None = None
+    guards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     least: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
 
@@ -195,7 +201,14 @@ class SideSource:
                 for group_budget in self.campaign.group_budgets
                 if group_budget.form != "total"
             }
+            own |= {limit.outcome for limit in self.campaign.group_budgets if limit.outcome}
         return frozenset({"value", "cost", *own, *(["measure"] if mean else []), *(["allowed"] if masked else [])})
+
+    @property
+    def outcomes(self) -> dict[str, GroupBudget]:
+        """Second outcome → a budget of it, preferably one that counts the side."""
+        ranked = sorted(self.campaign.group_budgets, key=lambda limit: limit.side in (None, self.side))
+        return {limit.outcome: limit for limit in ranked if limit.outcome}
 
     @property
     def grain(self) -> int:
@@ -262,6 +275,8 @@ class SideSource:
             made = terms.value(response, None if self.worth is None else self.worth[..., own][..., which])
         elif name == "cost":
             made = self._paid(own, which) * terms.measure(response)
+        elif name in self.outcomes:
+            made = self.outcomes[name].expected_outcome(self.side, response.shape, self.guards)
         else:
             form = self.campaign.budget.form if name == "measure" else name.removeprefix(earned_by(""))
             if form != "per_response":
@@ -328,6 +343,7 @@ class CampaignProblem:
                 curves[side].allowed,
                 curves[side].granted,
                 curves[side].worth,
+                curves[side].guards,
                 rows={name: part.rows.get(name, -1) for name in names},
             )
             for part in own_parts

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.allocation.problem.solution import pick
 from shadowprice.campaign import Campaign, Side
 from shadowprice.checks import require_one_of
 from shadowprice.curves import AMOUNT, Curves
@@ -24,6 +25,7 @@ from shadowprice.groups import hashes
 from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.limits import OUTCOME
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
 from shadowprice.pacing.budgets.periods import whole_limit
@@ -286,7 +288,12 @@ def _flat_limits(
             assert own.bits is not None
             inside = own.bits >> np.uint32(place) & np.uint32(1)
             paid = terms.paid(level, y, tests[side].get("paid"))
-            expected = campaign.net_cost(side, own.response, budget, own.amounts)
+            expected = campaign.net_cost(side, own.response, budget, own.amounts, own.guards)
+            if budget.outcome and OUTCOME + budget.outcome in tests[side]:
+                seen = tests[side][OUTCOME + budget.outcome].to_numpy(dtype=np.float64)
+                paid = np.where(np.isfinite(seen), seen, pick(expected, level))
+            elif budget.outcome:
+                paid = np.zeros(level.size)
             if budget.form == "per_account":
                 paid, expected = paid - budget.limit, expected - budget.limit
             elif budget.form == "per_response":

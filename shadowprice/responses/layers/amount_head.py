@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,8 @@ class AmountHead:
 
     amount_weight w (J, D), amount_bias b (J,), spread_weight u (D,), spread_bias c; None where a model has learned no
     amounts. Then all responses of the side have the mean and the deviation ``side_amounts``, float32 (2,), of the log
-    amount; None where amounts are not modeled. O(N·J·D).
+    amount; None where amounts are not modeled. O(N·J·D). ``guards``: name → (J,), expected second outcome of a request
+    of the side at each level.
     """
 
     levels: NDArray[np.int64]
@@ -36,6 +38,7 @@ class AmountHead:
     spread_weight: NDArray[np.float32] | None = None
     spread_bias: float | None = None
     spread_floor: float | None = None
+    guards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """float32 (2, J, N): mean and standard deviation of the log amount of a response, in minor units."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
+from shadowprice.limits import OUTCOME
 from shadowprice.responses.arrays import Array, affine, library, relu, sigmoid, softmax_mean, softplus, unit_length
 from shadowprice.responses.layers.amount_head import AmountHead
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
@@ -28,6 +29,7 @@ RATE_SCALE = 100.0
 LOG_RATE_RANGE = (-15.0, 8.0)
 """Log hazard rates are clipped to this range."""
 FILE, KINDS = "heads.safetensors", "kinds"
+GUARDS = "guards"
 
 
 class Head(Protocol):
@@ -46,13 +48,17 @@ class Head(Protocol):
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Expected response (J, N) of N accounts from their embeddings (N, D)."""
 
+    @property
+    def guards(self) -> Mapping[str, NDArray[np.float64]]:
+        """Expected second outcomes (:attr:`Curves.guards`)."""
+
     def amounts(self, embedding: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """Law (2, J, N) of the amount of a response (:attr:`Curves.amounts`); None where it was not learned."""
 
 
 def curves_of(head: Head, embedding: NDArray[np.float32]) -> Curves:
     """Return the curves of N accounts from their embeddings (N, D)."""
-    return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding))
+    return Curves(head.levels, head.response(embedding), amounts=head.amounts(embedding), guards=head.guards)
 
 
 Allows = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
@@ -311,11 +317,14 @@ LAYERS = {
 
 def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
     """Write the heads of all sides to ``heads.safetensors`` in ``folder``, atomically."""
-    parts = {
-        side: ({name: np.asarray(value) for name, value in vars(head).items() if value is not None}, head.kind)
-        for side, head in heads.items()
-    }
+    parts = {side: (_arrays(head), head.kind) for side, head in heads.items()}
     save_sides(parts, folder / FILE, key=KINDS)
+
+
+def _arrays(head: Head) -> Arrays:
+    own = {name: value for name, value in vars(head).items() if value is not None and name != GUARDS}
+    own |= {f"{OUTCOME}{name}": value for name, value in head.guards.items()}
+    return {name: np.asarray(value) for name, value in own.items()}
 
 
 def load_heads(folder: Path) -> dict[Side, Head]:
@@ -330,7 +339,8 @@ def load_heads(folder: Path) -> dict[Side, Head]:
 
 def _head(arrays: Arrays, kind: str) -> Head:
     values: dict[str, Any] = {name: array.item() if array.ndim == 0 else array for name, array in arrays.items()}
-    return HEADS[kind](**values)
+    guards = {name.removeprefix(OUTCOME): values.pop(name) for name in arrays if name.startswith(OUTCOME)}
+    return HEADS[kind](**values, **({GUARDS: guards} if guards else {}))
 
 
 def _float32(response: NDArray[np.float64]) -> NDArray[np.float32]:
