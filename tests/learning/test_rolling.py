@@ -80,12 +80,12 @@ class Constant(SeparateModels):
         super().__init__({})
         self.p, self.models, self.corrections = p, {"customer": None}, {"customer": 0.0}  # type: ignore[dict-item]
 
-    def _responses(self, snapshots, frames):
+    def _curves(self, snapshots, frames):
         hazard = -np.log1p(-self.p) * np.exp(self.corrections["customer"])
-        return {side: np.full((3, len(frame)), -np.expm1(-hazard)) for side, frame in frames.items()}
+        return {side: (np.full((3, len(frame)), -np.expm1(-hazard)), None) for side, frame in frames.items()}
 
     def curves(self, snapshots, frames):
-        return {side: Curves(LEVELS, each.astype(np.float32)) for side, each in self._responses(None, frames).items()}
+        return {side: Curves(LEVELS, each.astype(np.float32)) for side, (each, _) in self._curves(None, frames).items()}
 
 
 def constant(p: float) -> Callable[[TrainingSet], Constant]:

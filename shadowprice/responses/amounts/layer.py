@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from shadowprice.checks import require, require_one_of
 from shadowprice.responses.amounts.losses import LEAST, LOSSES
 from shadowprice.responses.arrays import inverse_softplus
-from shadowprice.responses.layers.amount_head import LARGEST_SPREAD, LEAST_SPREAD, spread
 from shadowprice.responses.layers.base import array
 from shadowprice.responses.layers.hazard import log1mexp
+from shadowprice.responses.layers.heads import LARGEST_SPREAD, LEAST_SPREAD, spread
 
 NAMES = ("ziln", "esj", "esj_mass")
 """Losses that a layer can learn by; the first is the default."""
@@ -86,7 +86,7 @@ class AmountLayer(nn.Module):
 
     @torch.no_grad()
     def head_weights(self) -> dict[str, Any]:
-        """Fields of :class:`~shadowprice.responses.layers.amount_head.AmountHead`."""
+        """Fields of :class:`~shadowprice.responses.layers.heads.AmountHead`."""
         return {
             "amount_weight": array(self.weight + self.basis @ self.by_level),  # type: ignore[operator]
             "amount_bias": array(self.bias),

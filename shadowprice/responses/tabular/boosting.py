@@ -10,7 +10,7 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.responses.layers.amount_head import LARGEST_SPREAD, LEAST_SPREAD
+from shadowprice.responses.layers.heads import LARGEST_SPREAD, LEAST_SPREAD
 
 MONOTONE = ("monotone_constraints", "monotone_constraints_method")
 
