@@ -323,11 +323,12 @@ def _side(
 def amount_table(frame: pd.DataFrame, amounts: NDArray[np.float32], interval: Interval) -> CalibrationTable | None:
     """Observed against predicted mean amount of the rows that responded, by decile of the prediction.
 
-    ``amounts`` are those of the curves of the rows. Rows count alike; None where no row responded.
+    ``amounts`` are those of the curves of the rows. Rows count alike; None where no row responded, or all accounts have
+    the law of their side.
     """
     observed, level = row_amounts(frame), frame["level"].to_numpy(dtype=np.int64)
     hit = observed > 0
-    if not hit.any():
+    if not hit.any() or amounts.ndim == 2:
         return None
     predicted = expected_amounts(amounts)[level, np.arange(level.size)][hit]
     accounts, partners = (None if ids is None else np.asarray(ids)[hit] for ids in (interval.cluster, interval.partner))
