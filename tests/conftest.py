@@ -96,12 +96,15 @@ def is_fast(item: pytest.Item) -> bool:
     )
 
 
+LONGEST = ("test_guides.py", "test_quickstart.py", "test_whole_runs.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the fast tests, and let the longest file come first: all else fits beside it on another worker."""
+    """Mark the fast tests, and let the longest files come first: all else fits beside them on the other workers."""
     for item in items:
         if is_fast(item):
             item.add_marker("fast")
-    items.sort(key=lambda item: item.path.name != "test_quickstart.py")
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
