@@ -183,7 +183,7 @@ def pinned() -> dict[str, str]:
 
 
 def asked() -> list[Requirement]:
-    """What the project and its extras require."""
+    """Requirements of the project and its extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = [each for needs in project["optional-dependencies"].values() for each in needs]
     found = [*map(Requirement, [*project["dependencies"], *texts])]

@@ -28,7 +28,7 @@ AWKWARD = (
     *("NA", "-", "TRUE", "1e5", "€", ""),
 )
 SIGNS = [sign for sign in map(chr, range(0x20000)) if category(sign)[0] in "LNPS" or category(sign) == "Zs"]
-"""What notes are made of; keys have letters and numbers alone."""
+"""Characters of notes; keys have letters and numbers alone."""
 CENTS = (120_000, 100_000, 50_000, 250)
 CHOICES: dict[str, Sequence[object]] = {
     "delimiter": ",,;;\t|",
@@ -49,7 +49,7 @@ CHOICES: dict[str, Sequence[object]] = {
     "prefix": ["R", "#", "00", ""],
     "values": [(250, 500), (50_000, 120_000), (120_000, 75_000), (100, 300)],
 }
-"""What each field of a dialect may be; what stands here more often is drawn more often."""
+"""Values of each field of a dialect; one that stands here more often is drawn more often."""
 
 
 @dataclass(frozen=True)

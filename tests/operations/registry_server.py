@@ -54,7 +54,7 @@ def faults(schema: Any, body: Any) -> list[str]:
 
 @dataclass
 class Registry:
-    """What the server holds, what it was asked, and how it behaves.
+    """State of the server: entries, the calls that it was asked, and how it behaves.
 
     entries  kind → entries in the order of creation
     calls    method and path of each call

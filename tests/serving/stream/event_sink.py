@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class EventSink:
-    """What was received, in order, of the calls that were answered by 2xx.
+    """Events received, in order, of the calls that were answered by 2xx.
 
     answers  takes the number of the call and returns status and headers; 202 without it
     calls    content type, token and body of each call, refused ones among them
