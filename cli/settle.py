@@ -37,7 +37,7 @@ def redemptions(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Book what orders paid for codes: captures, and refunds as corrections; the same file twice books nothing.
+    """Record what orders paid for codes: captures, and refunds as corrections; the same file twice records nothing.
 
     Orders that do not match are not booked. They are counted by reason and written to a file.
     """

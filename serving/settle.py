@@ -57,7 +57,7 @@ def settle(read: Redemptions, pool: CodePool, ledger: LedgerClient, currency: st
     """Book the redemptions of a file: outcomes of codes, and corrections where an order was refunded since.
 
     Every booking is written to the pool before it is sent, so a run that was interrupted is finished by the next one.
-    The same file twice books nothing.
+    The same file twice records nothing.
 
     Args:
         read: lines of the file.

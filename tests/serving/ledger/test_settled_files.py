@@ -189,7 +189,7 @@ def test_a_run_that_is_cut_off_at_any_call_is_finished_by_the_next(shop, monkeyp
     request = shop.client._http.request
 
     def cut(*words, **options):
-        # The network fails before the ledger books, or after it.
+        # The network fails before the ledger records, or after it.
         nonlocal cuts
         when = draw.random()
         if when < 0.25:
