@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds=config.request_seconds,
             name=config.model_name,
             around=kinds.around,
+            before=kinds.before,
         )
         for entry in served:
             Thread(target=_warm_up, args=(config, entry), name=f"warm-up {entry.campaign.name}", daemon=True).start()
@@ -80,12 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Classes of the parts, and what is put around the application; those of traces where they are on."""
+    """Classes of the parts, and what all calls pass over HTTP and gRPC; those of traces where they are on."""
 
     model: type[CampaignModel] = CampaignModel
     predictor: type[Predictor] = Predictor
     metrics: Callable[[Campaign], PredictorMetrics] = PredictorMetrics
     around: Callable[[Any], Any] | None = None
+    before: Sequence[Any] = ()
 
 
 def _kinds(config: Config) -> _Kinds:
@@ -94,7 +96,8 @@ def _kinds(config: Config) -> _Kinds:
     from serving.predictor import tracing
 
     metrics = partial(tracing.TracedMetrics, provider=tracing.open_provider())
-    return _Kinds(tracing.TracedModel, tracing.TracedPredictor, metrics, tracing.TracedApplication)
+    around, before = tracing.TracedApplication, (tracing.TracedCalls(),)
+    return _Kinds(tracing.TracedModel, tracing.TracedPredictor, metrics, around, before)
 
 
 @dataclass(frozen=True)

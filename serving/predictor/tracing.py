@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
+
+from grpc import HandlerCallDetails, RpcMethodHandler, aio
 
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.model import CampaignModel
@@ -23,6 +25,7 @@ from shadowprice.errors import MissingExtra
 
 try:
     from opentelemetry import context as contexts
+    from opentelemetry.context import Context
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -33,8 +36,9 @@ except ModuleNotFoundError as error:
     raise MissingExtra(f"traces need {error.name}: pip install 'shadowprice[traces]'") from error
 
 NAME = "shadowprice-predictor"
-CALLER = (b"traceparent", b"tracestate")
+CALLER = ("traceparent", "tracestate")
 """Headers by which a caller names its span."""
+_PROPAGATOR = TraceContextTextMapPropagator()
 Stages = list[tuple[str, int, int]]
 """Name, begin and end, in nanoseconds since 1970, of the stages of a micro-batch."""
 _SHARED: ContextVar[Stages | None] = ContextVar("stages", default=None)
@@ -161,13 +165,31 @@ class TracedApplication:
 
     def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
         self._application = application
-        self._propagator = TraceContextTextMapPropagator()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
-        named = {name.decode(): value.decode("latin-1") for name, value in scope.get("headers", []) if name in CALLER}
-        token = contexts.attach(self._propagator.extract(named))
+        headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope.get("headers", []))
+        token = contexts.attach(_named(headers))
         try:
             await self._application(scope, receive, send)
         finally:
             contexts.detach(token)
+
+
+class TracedCalls(aio.ServerInterceptor):  # type: ignore[misc]
+    """Interceptor of gRPC calls whose spans continue the trace that a caller names by W3C metadata."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[HandlerCallDetails], Awaitable[RpcMethodHandler]],
+        details: HandlerCallDetails,
+    ) -> RpcMethodHandler:
+        """Return the handler of a call."""
+        # A call has a task, and so a context, of its own, in which its handler runs too.
+        contexts.attach(_named(details.invocation_metadata or ()))
+        return await continuation(details)
+
+
+def _named(headers: Iterable[tuple[str, Any]]) -> Context:
+    """Return the context of the span that headers name; an empty one where they name none."""
+    return _PROPAGATOR.extract({name: value for name, value in headers if name in CALLER})

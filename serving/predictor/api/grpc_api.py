@@ -108,7 +108,10 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
 
 
 class GrpcServer:
-    """The servicer on an address of this machine; shares the event loop of the REST server."""
+    """The servicer on an address of this machine; shares the event loop of the REST server.
+
+    before  interceptors that a call passes before the check of its token
+    """
 
     def __init__(
         self,
@@ -119,9 +122,10 @@ class GrpcServer:
         access: Access,
         admission: Admission,
         seconds: float,
+        before: Sequence[aio.ServerInterceptor] = (),
     ) -> None:
         self._servicer = Servicer(data_plane, repository)
-        self._guard = Guard(partial(self._servicer.infer, access), access, admission, seconds)
+        self._interceptors = [*before, Guard(partial(self._servicer.infer, access), access, admission, seconds)]
         self._address = address
         self._server: aio.Server | None = None
 
@@ -145,7 +149,7 @@ class GrpcServer:
             ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
             ("grpc.so_reuseport", 0),
         ]
-        self._server = aio.server(interceptors=[self._guard], options=options, maximum_concurrent_rpcs=MAX_CALLS)
+        self._server = aio.server(interceptors=self._interceptors, options=options, maximum_concurrent_rpcs=MAX_CALLS)
         service.add_GRPCInferenceServiceServicer_to_server(self._servicer, self._server)
         described = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
         reflection.enable_server_reflection((described, reflection.SERVICE_NAME), self._server)

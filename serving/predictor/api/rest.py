@@ -236,6 +236,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
     access     check of every call
     name       further name of the first model: KServe's graphs and clients call it as its InferenceService is called
     around     returns an application around that of all HTTP requests; None for none
+    before     interceptors of all gRPC calls
     """
 
     def __init__(
@@ -249,6 +250,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         seconds: float = REQUEST_SECONDS,
         name: str = "",
         around: Callable[[Any], Any] | None = None,
+        before: Sequence[Any] = (),
     ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
         for model in models:
@@ -278,6 +280,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
                 access=access,
                 admission=admission,
                 seconds=seconds,
+                before=before,
             )
 
     def beat(self) -> float:

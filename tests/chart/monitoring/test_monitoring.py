@@ -24,10 +24,13 @@ from serving.ledger.clock import wall
 from serving.ledger.records import Storage
 from serving.ledger.totals import LedgerTotals
 from serving.predictor.metrics import PredictorMetrics
+from serving.stream.sink import Sink
+from serving.stream.stream import Stream
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.watch.finding import BY_LEVEL, BY_SIDE
 
 PRODUCTION = merged(values_of(CHART / "ci" / "production-values.yaml"), "watch.enabled", True)
+PRODUCTION["stream"] = {"enabled": True, "sink": {"url": "http://sink"}}
 PRODUCTION["monitoring"]["selectors"] = {"namespace": None}
 RULES = next(o for o in render(PRODUCTION) if o["kind"] == "PrometheusRule")
 CAMPAIGN = "summer_2027"
@@ -65,6 +68,7 @@ def exported() -> set[str]:
     store = SimpleNamespace(totals=lambda: totals, usage=lambda _: {}, date=wall)
     registry.register(LedgerCollector(campaign, store, lambda: 0.0))
     registry.register(WatchCollector(campaign, Path("absent")))
+    Stream(log=Path(), sink=Sink("http://sink"), cursor=Path(), campaign="c", batch=1, wait=bool, registry=registry)
     names = set()
     for family in registry.collect():
         names.add(family.name)
@@ -198,6 +202,7 @@ HEALTHY = [
     *(series("shadowprice_watch_alarm", "0x240", side="customer", level="-1", reason=check) for check in BY_SIDE),
     series("shadowprice_watch_alarm", "0x240", side="all", level="-1", reason="sample_ratio"),
     series("shadowprice_watch_age_seconds", "3600+60x240"),
+    series("shadowprice_stream_lag_seconds", "800x240"),
 ]
 WATCH = {
     "ShadowpriceMiscalibrated": "calibration",
@@ -231,6 +236,7 @@ ILL: dict[str, list[dict[str, str]]] = {
         for alert, check in WATCH.items()
     },
     "ShadowpriceWatchStale": [series("shadowprice_watch_age_seconds", "21600+60x240")],
+    "ShadowpriceStreamLate": [series("shadowprice_stream_lag_seconds", "0x20 1000x220")],
     "ShadowpriceMetricsMissing": [],
 }
 

@@ -13,13 +13,22 @@ from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import grpc
 import pytest
+from kserve import ModelRepository
+from kserve.protocol.dataplane import DataPlane
+from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
+from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
+from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 from local_ledger import NoLedger
 from prometheus_client import CollectorRegistry
 
 from serving.http.access import Access
+from serving.http.admission import Admission
 from serving.http.tokens import ANYONE
+from serving.local.launch import free_port
 from serving.predictor.__main__ import _kinds
+from serving.predictor.api.grpc_api import GrpcServer
 from serving.predictor.api.rest import decisions, predict_v1
 from serving.predictor.config import Config
 from serving.predictor.metrics import PredictorMetrics
@@ -35,7 +44,7 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def test_without_traces_the_parts_are_the_plain_ones() -> None:
     kinds = _kinds(Config(ledger_url="http://ledger"))
     assert (kinds.model, kinds.predictor) == (CampaignModel, Predictor)
-    assert (kinds.metrics, kinds.around) == (PredictorMetrics, None)
+    assert (kinds.metrics, kinds.around, kinds.before) == (PredictorMetrics, None, ())
 
 
 WITHOUT = """
@@ -142,6 +151,44 @@ def test_a_span_continues_the_trace_that_the_caller_names(traced: Any) -> None:
     scope = {"type": "http", "headers": [(b"host", b"a"), (b"traceparent", CALLER.encode())]}
     asyncio.run(TracedApplication(application)(scope, None, None))
     asyncio.run(TracedApplication(application)({"type": "lifespan"}, None, None))
+    one, other = (span for span in kept.get_finished_spans() if span.name == "decision")
+    assert f"{one.context.trace_id:032x}" == CALLER.split("-")[1]
+    assert f"{one.parent.span_id:016x}" == CALLER.split("-")[2]
+    assert other.parent is None
+
+
+def test_a_call_over_grpc_continues_the_trace_that_its_metadata_names(traced: Any) -> None:
+    from serving.predictor.tracing import TracedCalls
+
+    model, kept = traced[0](), traced[1]
+    registry = ModelRepository()
+    registry.update(model)
+    request = messages.ModelInferRequest(model_name="spring")
+    for name, value in {"request_id": b"r-c1", "account_id": b"c1", "side": b"customer"}.items():
+        tensor = request.inputs.add(name=name, datatype="BYTES", shape=[1])
+        tensor.contents.bytes_contents.append(value)
+
+    async def scenario() -> None:
+        port = free_port()
+        server = GrpcServer(
+            DataPlane(model_registry=registry),
+            ModelRepositoryExtension(registry),
+            f"127.0.0.1:{port}",
+            access=Access(decisions),
+            admission=Admission(),
+            seconds=30.0,
+            before=[TracedCalls()],
+        )
+        await server.start()
+        try:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                stub = service.GRPCInferenceServiceStub(channel)
+                for metadata in ((("traceparent", CALLER),), ()):
+                    await stub.ModelInfer(request, metadata=metadata)
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
     one, other = (span for span in kept.get_finished_spans() if span.name == "decision")
     assert f"{one.context.trace_id:032x}" == CALLER.split("-")[1]
     assert f"{one.parent.span_id:016x}" == CALLER.split("-")[2]
