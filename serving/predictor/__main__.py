@@ -21,7 +21,7 @@ from serving.http.limits import SWITCH_SECONDS
 from serving.http.logs import quiet_logs
 from serving.http.probes import Probes, probing
 from serving.http.tokens import Tokens, ledger_tokens
-from serving.predictor.api.rest import PredictorServer, decisions
+from serving.predictor.api.rest import Around, PredictorServer, decisions
 from serving.predictor.bundle import Bundle
 from serving.predictor.config import Config, Workspace
 from serving.predictor.features import Features, open_reader
@@ -67,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds=config.request_seconds,
             name=config.model_name,
             around=kinds.around,
-            before=kinds.before,
         )
         for entry in served:
             Thread(target=_warm_up, args=(config, entry), name=f"warm-up {entry.campaign.name}", daemon=True).start()
@@ -81,13 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Classes of the parts, and what all calls pass over HTTP and gRPC; those of traces where they are on."""
+    """Classes of the parts, and what all calls pass; those of traces where they are on."""
 
     model: type[CampaignModel] = CampaignModel
     predictor: type[Predictor] = Predictor
     metrics: Callable[[Campaign], PredictorMetrics] = PredictorMetrics
-    around: Callable[[Any], Any] | None = None
-    before: Sequence[Any] = ()
+    around: Around | None = None
 
 
 def _kinds(config: Config) -> _Kinds:
@@ -96,8 +94,8 @@ def _kinds(config: Config) -> _Kinds:
     from serving.predictor import tracing
 
     metrics = partial(tracing.TracedMetrics, provider=tracing.open_provider())
-    around, before = tracing.TracedApplication, (tracing.TracedCalls(),)
-    return _Kinds(tracing.TracedModel, tracing.TracedPredictor, metrics, around, before)
+    around = Around(tracing.TracedApplication, (tracing.TracedCalls(),))
+    return _Kinds(tracing.TracedModel, tracing.TracedPredictor, metrics, around)
 
 
 @dataclass(frozen=True)

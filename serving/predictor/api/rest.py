@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 import uvicorn
@@ -229,14 +229,24 @@ async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Ca
             return orjson.dumps(encode_v2(answers, model.name, name, outputs), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
+class Around(NamedTuple):
+    """What all calls of a predictor pass.
+
+    application  returns an application around that of all HTTP requests
+    calls        interceptors of all gRPC calls
+    """
+
+    application: Callable[[Any], Any]
+    calls: Sequence[Any]
+
+
 class PredictorServer(ModelServer):  # type: ignore[misc]
     """KServe's model server of one process, with a model for each campaign, that serves before they are ready.
 
     grpc_port  None: no gRPC
     access     check of every call
     name       further name of the first model: KServe's graphs and clients call it as its InferenceService is called
-    around     returns an application around that of all HTTP requests; None for none
-    before     interceptors of all gRPC calls
+    around     what all calls pass; None for nothing
     """
 
     def __init__(
@@ -249,8 +259,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         access: Access | None = None,
         seconds: float = REQUEST_SECONDS,
         name: str = "",
-        around: Callable[[Any], Any] | None = None,
-        before: Sequence[Any] = (),
+        around: Around | None = None,
     ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
         for model in models:
@@ -269,7 +278,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
             access=access,
             admission=admission,
             seconds=seconds,
-            around=around,
+            around=None if around is None else around.application,
         )
         self._grpc = None
         if grpc_port is not None:
@@ -280,7 +289,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
                 access=access,
                 admission=admission,
                 seconds=seconds,
-                before=before,
+                before=() if around is None else around.calls,
             )
 
     def beat(self) -> float:

@@ -44,7 +44,7 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def test_without_traces_the_parts_are_the_plain_ones() -> None:
     kinds = _kinds(Config(ledger_url="http://ledger"))
     assert (kinds.model, kinds.predictor) == (CampaignModel, Predictor)
-    assert (kinds.metrics, kinds.around, kinds.before) == (PredictorMetrics, None, ())
+    assert (kinds.metrics, kinds.around) == (PredictorMetrics, None)
 
 
 WITHOUT = """
