@@ -137,12 +137,16 @@ def _point(answer: Answer) -> tuple[float, float]:
 
 
 def _check(campaigns: Mapping[str, Campaign], weights: Mapping[str, float]) -> None:
-    """Make sure that the campaigns' money and values can be added up."""
-    if len(campaigns) < 2:
-        raise InvalidInput("must be at least two", field="workspaces")
     for name, campaign in campaigns.items():
         if campaign.budget.form != "total":
             raise InvalidInput(f"of {name!r} is a mean; only totals can be divided", field="budget.form")
+    check_values(campaigns, weights)
+
+
+def check_values(campaigns: Mapping[str, Campaign], weights: Mapping[str, float]) -> None:
+    """Raise :class:`InvalidInput` for campaigns whose money and values cannot be added up."""
+    if len(campaigns) < 2:
+        raise InvalidInput("must be at least two", field="workspaces")
     if unknown := sorted(set(weights) - set(campaigns)):
         raise InvalidInput(f"must name campaigns of {sorted(campaigns)}, got {unknown[0]!r}", field="weights")
     if wrong := sorted(name for name, weight in weights.items() if not weight > 0):
