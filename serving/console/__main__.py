@@ -42,7 +42,7 @@ class ConsoleSettings(Settings, program="serving.console"):
     )
     lift_file: Path | None = setting("file that the job lift writes; empty: none", None, variable="CONSOLE_LIFT_FILE")
     campaigns: Path | None = setting(
-        "folder of the workspaces of all campaigns that the ledger keeps, for the page of the portfolio; empty: none",
+        "folder of the workspaces of all campaigns of the ledger, for the page of the portfolio; empty: none",
         None,
     )
     campaign_names: str = setting("campaigns of that folder to show, separated by commas; empty: all", "")
