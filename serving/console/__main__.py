@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log=settings.log_dir,
             lift=settings.lift_file,
             questions=None if settings.workspace is None else Questions.of(settings.workspace),
-            portfolio=_portfolio(settings, ledger),
+            portfolio=settings.campaigns and PortfolioReader(settings.campaigns, ledger, settings.campaign_names),
         )
         limit = settings.calls_per_second
         app = create_app(console, tokens=tokens, calls_per_second=limit, provider=_provider(settings))
@@ -91,10 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _portfolio(settings: ConsoleSettings, ledger: LedgerClient) -> PortfolioReader | None:
-    return settings.campaigns and PortfolioReader(settings.campaigns, ledger, settings.campaign_names)
 
 
 def _provider(settings: ConsoleSettings) -> Provider | None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from operations.common.workspace import PRICES, campaign_files, read_campaign
 from serving.console.state import TotalsSource
+from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.documents import read_json
@@ -19,7 +20,7 @@ from shadowprice.errors import ShadowpriceError, Unavailable
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.reports.headline import Tile
-from shadowprice.reports.wording import number, signed
+from shadowprice.reports.wording import number, percent, signed
 
 PROPOSAL = "portfolio.json"
 """File in the folder of the workspaces that ``shadowprice portfolio --json`` prints."""
@@ -161,6 +162,13 @@ class PortfolioReader:
             lift_at=lift_at,
             degraded=(),
         )
+        first, *others = state.lines
+        degraded += [
+            f"The holdout is not the same in {line.campaign.name} as in {first.campaign.name}: "
+            "a campaign treats accounts that others hold out."
+            for line in others
+            if line.campaign.holdout != first.campaign.holdout
+        ]
         if state.currency is None:
             degraded.append("The campaigns are in different currencies; their money cannot be added up.")
         return replace(state, degraded=tuple(degraded))
@@ -255,9 +263,11 @@ def facts_of(state: PortfolioState) -> list[Tile]:
             moved = sum(max((line.proposed or line.budget) - line.budget, 0) for line in state.lines)
             aside = f"for the last {currency.one}, in every campaign without a bound"
             tiles.append(Tile("Return at the proposal", number(state.common, 3), aside))
-            tiles.append(
-                Tile("The proposal gains", signed(state.gained), f"of value, by moving {currency.write(moved)}")
-            )
+            aside = f"of value, by moving {currency.write(moved)}"
+            tiles.append(Tile("The proposal gains", signed(state.gained), aside))
+    holdout = state.lines[0].campaign.holdout
+    if holdout is not None:
+        tiles.append(Tile("Held out of all campaigns", percent(holdout.share / WHOLE), "of the accounts"))
     return tiles
 
 

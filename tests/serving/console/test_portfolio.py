@@ -154,12 +154,17 @@ def test_without_a_proposal_and_with_a_broken_one_the_prices_are_shown(folder: P
     few = tmp_path / "few"
     for name in NAMES[:3]:
         (few / name).mkdir(parents=True)
-        (few / name / "campaign.json").write_text((folder / name / "campaign.json").read_text())
+        content = json.loads((folder / name / "campaign.json").read_text())
+        (few / name / "campaign.json").write_text(json.dumps(content))
     PriceStore(few / NAMES[1] / "prices").publish(price(NAMES[1], 0.005))
     shown = text(page_of_first(few))
     assert "There is no proposal" in shown
     assert "campaign-001 0.5 $" in shown
     assert "campaign-002 – " in shown
+    assert "Held out of all campaigns 5.0 %" in shown
+    assert "holdout is not the same" not in shown
+    (few / NAMES[2] / "campaign.json").write_text(json.dumps({**content, "holdout": None}))
+    assert "The holdout is not the same in campaign-002 as in campaign-001" in text(page_of_first(few))
     (few / PROPOSAL).write_text("{")
     assert "portfolio.json cannot be read" in text(page_of_first(few))
 
@@ -182,7 +187,8 @@ def test_a_hundred_campaigns_have_no_faults_in_a_browser_and_are_drawn_soon(
     with browser(tool("chromium")) as opened:
         shown = opened.new_page()
         shown.set_content(html)
-        for width, look in LOOKS:
+        # The other widths and colors are those of the pages of test_screens.
+        for width, look in (LOOKS[1], LOOKS[-1]):
             show(shown, width, look)
             assert faults(shown) == [], (width, look)
         show(shown, *LOOKS[0])
