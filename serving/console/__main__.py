@@ -79,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log=settings.log_dir,
             lift=settings.lift_file,
             questions=None if settings.workspace is None else Questions.of(settings.workspace),
-            portfolio=settings.campaigns and PortfolioReader(settings.campaigns, ledger, settings.campaign_names),
+            portfolio=None
+            if settings.campaigns is None
+            else PortfolioReader(settings.campaigns, ledger, settings.campaign_names),
         )
         limit = settings.calls_per_second
         app = create_app(console, tokens=tokens, calls_per_second=limit, provider=_provider(settings))
