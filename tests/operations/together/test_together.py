@@ -107,7 +107,7 @@ def test_a_log_that_treats_the_holdout_and_a_list_of_treated_accounts_are_refuse
 def test_the_interval_covers_the_truth_and_an_effect_of_nothing() -> None:
     """Three campaigns with arms of their own salts; accounts differ in activity, and campaigns add up."""
     dice, covered, n = np.random.default_rng(4), {0.0: 0, 0.4: 0}, 600
-    names, runs = [f"b{number}" for number in range(n)], 120
+    names, runs = [f"b{number}" for number in range(n)], 80
     tests = [Experiment(arms=CAMPAIGN.experiment.arms, salt=salt) for salt in ("one", "two", "three")]
     own = [test.arm_of(names) == "holdout" for test in tests]
     for seed in range(runs):
