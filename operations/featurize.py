@@ -66,7 +66,8 @@ class FeaturizeJob(Job):
     weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labeled rows")
     campaign_fields: Mapping[str, Any] = option(
         {},
-        "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, experiment",
+        "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, experiment, "
+        "holdout",
     )
     keep_campaign: bool = option(False, "use the workspace's campaign, which is served, and leave its file as it is")
     workers: int = option(0, "Ray actors that join the features, 2 at least; with fewer this process joins them")

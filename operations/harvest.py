@@ -77,6 +77,7 @@ def run(job: HarvestJob) -> dict[str, int]:
     sources["outcome"] = _joined(dataset.tables, "outcome", served | old, outcome)
     counts = {
         "served rows": len(exposure),
+        "rows of the company's holdout": harvested.held,
         "open rows": harvested.open,
         "rows given nothing": harvested.nothing,
         "rows of the data set that are too old": len(old),

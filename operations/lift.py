@@ -21,7 +21,7 @@ from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.experiments.analysis import ALARM, Analysis, analyze
 from shadowprice.experiments.periods import in_periods
-from shadowprice.experiments.served import READ, served_requests, with_units
+from shadowprice.experiments.served import READ, check_holdout, served_requests, with_units
 from shadowprice.experiments.spillover import ForAll, effects_for_all
 from shadowprice.experiments.written import as_json, everybody_lines, outcome_lines, page
 from shadowprice.files import write_whole
@@ -70,13 +70,14 @@ def run(job: LiftJob) -> Analysis:
     Raises:
         InvalidInput: the campaign has no experiment, the features lack an account's row or a column, or none of the
             accounts that asked is in the list.
-        InvalidTable: the arms of the log are not those of the experiment.
+        InvalidTable: the arms of the log are not those of the experiment, or its holdout is not the campaign's.
         NotCertified: the accounts are not divided as the shares state (sample-ratio mismatch); the result is written
             all the same.
     """
     campaign, log = read_campaign(job.campaign), read_log(job.log, columns=READ)
     if campaign.experiment is None:
         raise InvalidInput("has no experiment; name its arms", field="campaign.experiment")
+    check_holdout(log, campaign)
     asked = served_requests(log, campaign, read_worths(campaign, job.campaign))
     asked["value"] *= campaign.told_in
     if job.side:
@@ -100,6 +101,8 @@ def run(job: LiftJob) -> Analysis:
         accounts = accounts_of(job.accounts, job.campaign, sides, partners=unit == "partner", features=features)
     if accounts is not None:
         accounts = in_units(with_features(accounts, features, job.segment), unit, groups)
+        if campaign.holdout is not None and unit in ("account", "cluster"):
+            accounts = accounts[~campaign.holdout.holds(accounts["account_id"].tolist())].reset_index(drop=True)
     asked = with_features(asked, features, job.segment)
     columns = replace(columns, covariates=covariates)
     how: dict[str, Any] = {"known": known, "accounts": accounts, "baseline": job.baseline}
@@ -112,7 +115,9 @@ def run(job: LiftJob) -> Analysis:
     everybody: list[ForAll] = []
     if job.graph is not None:
         graph, rows = GraphSnapshot.load(job.graph), in_periods(asked, campaign.experiment, columns)[0][known]
-        everybody = effects_for_all(rows, analysis.periods, graph, baseline=analysis.baseline, groups=groups)
+        held = None if campaign.holdout is None else campaign.holdout.holds(graph.account_id.tolist())
+        whom: dict[str, Any] = {"baseline": analysis.baseline, "groups": groups, "held": held}
+        everybody = effects_for_all(rows, analysis.periods, graph, **whom)
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}

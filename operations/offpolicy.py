@@ -42,7 +42,8 @@ BISECTIONS = 40
 class OffpolicyJob(Job):
     """Estimate a policy on the mature requests of a log: exactly one of arm, price, budget and level.
 
-    Requests of a holdout are left out, but for an arm: no other level was possible there.
+    Requests of a holdout are left out, but for an arm: no other level was possible there. Those of the company's
+    holdout are in no arm.
     """
 
     log: Path = reads("folder of the decision log")

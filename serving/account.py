@@ -146,10 +146,10 @@ def erase(places: Places, account: str | None = None) -> dict[str, Any]:
             require(is_identifier(account), "account", IDENTIFIER_RULE + NOT_PRINTABLE)
             # Campaigns that share a limit add up the sums of one identifier.
             known = [erasure.pseudonym for record in records.values() for erasure in record.match([account]).values()]
-            experiments = [read_campaign(folder).experiment for folder in places.workspaces]
-            pseudonym = (
-                known[0] if known else pseudonym_for(account, [experiment for experiment in experiments if experiment])
-            )
+            campaigns = [read_campaign(folder) for folder in places.workspaces]
+            experiments = [campaign.experiment for campaign in campaigns if campaign.experiment]
+            holdouts = {campaign.holdout for campaign in campaigns if campaign.holdout}
+            pseudonym = known[0] if known else pseudonym_for(account, experiments, holdouts)
             for record in records.values():
                 own = record.match([account])
                 record.add(account, own[account].pseudonym if own else pseudonym)

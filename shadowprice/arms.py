@@ -32,19 +32,62 @@ CANARY = "canary"
 WHOLE = 10_000
 """Basis points of all units together."""
 
+COMPANY = "company_holdout"
+"""Arm of an account that no campaign of the company treats. An arm of an experiment is often called ``holdout``."""
+
 ASSIGN = b"arm"
 """Purpose that separates the hash of an arm from those that explore and break ties."""
+
+LEAVE_OUT = b"company"
+"""Purpose that separates the holdout of the company from arms: the same key as a salt gives other accounts."""
 
 LONGEST_SALT = 64
 """Bytes: the longest key that blake2b takes."""
 
-RESERVED = (UNASSIGNED, CANARY)
+RESERVED = (UNASSIGNED, CANARY, COMPANY)
 """Names that no arm of an experiment has."""
 
 ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 
 HOLDOUT = "holdout"
 """Reason of an answer to a unit in a holdout."""
+
+
+def places(units: Sequence[str], key: bytes, purpose: bytes) -> NDArray[np.int64]:
+    """(N,): a fixed place in [0, 10,000) of each unit, which key and purpose determine. O(N)."""
+    digests = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=purpose).digest() for unit in units)
+    return np.array([int.from_bytes(digest, "big") * WHOLE >> 64 for digest in digests], dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdout:
+    """Accounts that no campaign of a company treats; every campaign repeats it.
+
+    key    1 to 64 bytes, not a secret, the same in all campaigns: it decides which accounts
+    share  of the accounts, basis points. A larger share adds accounts and lets none go.
+
+    Example:
+        >>> Holdout(key="company", share=5000).holds(["a", "b", "c"]).tolist()
+        [True, False, False]
+    """
+
+    key: str
+    share: int
+
+    def __post_init__(self) -> None:
+        _check_key(self.key, "holdout.key")
+        _check_share(self.share, "holdout.share")
+        if not 0 < self.share < WHOLE:
+            raise InvalidInput(f"must be above 0 and below {WHOLE} basis points", field="holdout.share")
+
+    def holds(self, accounts: Sequence[str]) -> NDArray[np.bool_]:
+        """Bool (N,): the accounts that no campaign treats. O(N)."""
+        return places(accounts, self.key.encode(), LEAVE_OUT) < self.share
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Holdout:
+        """Build a holdout from its fields, checking each; :func:`dataclasses.asdict` is the inverse."""
+        return cls(**data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +158,7 @@ class Experiment:
             raise InvalidInput("needs at least one arm", field="experiment.arms")
         if len(set(names)) < len(names):
             raise InvalidInput("names must differ", field="experiment.arms.name")
-        if not isinstance(self.salt, str) or not 1 <= len(self.salt.encode()) <= LONGEST_SALT:
-            raise InvalidInput(f"must be text of 1 to {LONGEST_SALT} bytes", field="experiment.salt")
+        _check_key(self.salt, "experiment.salt")
         if self.unit not in get_args(Unit):
             raise InvalidInput(f"must be one of {get_args(Unit)}, got {self.unit!r}", field="experiment.unit")
         unknown = {raised.arm for raised in self.raises} - set(names)
@@ -166,9 +208,7 @@ class Experiment:
 
     def places(self, units: Sequence[str]) -> NDArray[np.int64]:
         """(N,): the place of each unit in [0, 10,000). O(N)."""
-        key = self.salt.encode()
-        digests = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=ASSIGN).digest() for unit in units)
-        return np.array([int.from_bytes(digest, "big") * WHOLE >> 64 for digest in digests], dtype=np.int64)
+        return places(units, self.salt.encode(), ASSIGN)
 
     def index_of(self, units: Sequence[str]) -> NDArray[np.intp]:
         """(N,): the index of each unit's arm in ``arms``; their number for a unit without an arm. O(N)."""
@@ -266,16 +306,26 @@ def units_of(
     return groups.units(account_id)
 
 
-def treatment(experiment: Experiment | None, units: Sequence[str], exploration: float) -> Treatment:
+def treatment(
+    experiment: Experiment | None,
+    units: Sequence[str],
+    exploration: float,
+    held: NDArray[np.bool_] | None = None,
+) -> Treatment:
     """Assign units to arms and return how each is answered.
 
     Args:
         experiment: None: nobody has an arm.
         units: N identifiers of the experiment's unit.
         exploration: ε of the campaign, used in arms of kind ``policy`` and for units without an arm.
+        held: bool (N,), the requests of accounts in the holdout of the company, whatever their unit; None: there are
+            none.
 
     The propensity of a level is then conditional on the arm: 1 for the lowest in a holdout, 1/A in an exploring arm.
     """
+    if held is not None and held.any():
+        own = treatment(experiment, units, exploration)
+        return Treatment(np.where(held, COMPANY, own.arm), own.held | held, np.where(held, 0.0, own.exploration))
     n = len(units)
     if experiment is None:
         return Treatment(np.full(n, UNASSIGNED), np.zeros(n, dtype=np.bool_), np.full(n, exploration))
@@ -285,6 +335,11 @@ def treatment(experiment: Experiment | None, units: Sequence[str], exploration: 
     index = experiment.index_of(units)
     names = np.array([*(arm.name for arm in experiment.arms), UNASSIGNED], dtype=np.str_)
     return Treatment(names[index], held[index], shares[index])
+
+
+def _check_key(given: object, field: str) -> None:
+    if not isinstance(given, str) or not 1 <= len(given.encode()) <= LONGEST_SALT:
+        raise InvalidInput(f"must be text of 1 to {LONGEST_SALT} bytes", field=field)
 
 
 def _check_share(given: object, field: str) -> None:

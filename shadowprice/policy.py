@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.arms import HOLDOUT, Treatment
+from shadowprice.arms import HOLDOUT, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import Decision, charge_at, decide
+from shadowprice.groups import Groups
 from shadowprice.limits.coverage import Coverage, SideRequests
 
 Ids = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic]
@@ -180,6 +182,22 @@ class Policy:
         plain = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
         reason = "stale_price" if stale else np.where(known, plain, "cold_start")
         return Decided(choices, decision, treated, np.where(treated.held, HOLDOUT, reason), groups, unpaid)
+
+
+def treated_in(
+    campaign: Campaign,
+    account_id: Sequence[str],
+    partner_id: Sequence[str],
+    at: Sequence[datetime],
+    groups: Groups | None = None,
+) -> tuple[Treatment, Sequence[str]]:
+    """Return the arms of N requests, by the holdout of the company and the campaign's experiment; and their units.
+
+    Arguments and errors are those of :func:`~shadowprice.arms.units_of`.
+    """
+    units = units_of(campaign.experiment, account_id, partner_id, at, groups)
+    held = None if campaign.holdout is None else campaign.holdout.holds(account_id)
+    return treatment(campaign.experiment, units, campaign.exploration, held), units
 
 
 def flat_shares(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shadowprice.arms import UNASSIGNED, WHOLE, Arm, Experiment, treatment, units_of
+from shadowprice.arms import COMPANY, UNASSIGNED, WHOLE, Arm, Experiment, Holdout, treatment, units_of
 from shadowprice.decision import EXPLORE, uniform
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
@@ -146,3 +146,38 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
         np.save(path, np.zeros((2, 3)))
     with pytest.raises(InvalidInput, match=r"groups\.npy"):
         Groups.load(path)
+
+
+def test_the_holdout_of_a_company_is_sticky_and_independent_of_every_arm() -> None:
+    out = Holdout(key="spring", share=500)
+    held = out.holds(UNITS)
+    digest = hashlib.blake2b(UNITS[7].encode(), digest_size=8, key=b"spring", person=b"company").digest()
+    assert held[7] == (int.from_bytes(digest, "big") / 2**64 < 0.05)
+    assert stats.binomtest(int(held.sum()), len(UNITS), 0.05).pvalue > 1e-3
+    # A larger share lets no account go, and a key that is also a salt gives arms nothing.
+    assert (Holdout(key="spring", share=900).holds(UNITS) | ~held).all()
+    arms = TEST.arm_of(UNITS)
+    for arm, share in TEST.shares.items():
+        assert stats.binomtest(int((held & (arms == arm)).sum()), int((arms == arm).sum()), 0.05).pvalue > 1e-3, share
+    other = Experiment(arms=ARMS, salt="summer")
+    for test in (None, TEST, other):
+        found = treatment(test, UNITS, 0.2, held)
+        assert ((found.arm == COMPANY) == held).all()
+        assert found.held[held].all()
+        assert not found.exploration[held].any()
+        own = treatment(test, UNITS, 0.2)
+        for name in ("arm", "held", "exploration"):
+            assert (getattr(found, name)[~held] == getattr(own, name)[~held]).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"key": "", "share": 5}, "1 to 64 bytes"),
+        ({"key": "a", "share": 0}, "above 0"),
+        ({"key": "a", "share": WHOLE}, "below"),
+    ],
+)
+def test_a_holdout_of_nobody_or_everybody_is_refused(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Holdout.from_dict(fields)

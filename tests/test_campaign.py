@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shadowprice.arms import Arm, Experiment
+from shadowprice.arms import Arm, Experiment, Holdout
 from shadowprice.campaign import AnswerShares, Budget, Campaign, Terms
 from shadowprice.campaign.percent import Percent
 from shadowprice.currency import Currency
@@ -108,6 +108,26 @@ def test_a_campaign_survives_json() -> None:
 def experiment(**changes: object) -> Experiment:
     arms = (Arm(name="holdout", kind="holdout", share=1000), Arm(name="explore", kind="explore", share=2000))
     return Experiment(**({"arms": arms, "salt": "spring"} | changes))  # type: ignore[arg-type]
+
+
+def test_a_holdout_is_part_of_the_file_and_a_campaign_without_one_has_the_shares_of_before() -> None:
+    plain = campaign(experiment=experiment(), exploration=0.1)
+    assert "holdout" not in plain.to_dict()
+    held, drawn = plain.experiment.kind_share("holdout"), plain.experiment.kind_share("explore")
+    policy = 1.0 - held - drawn
+    assert plain.answer_shares == AnswerShares(chosen=policy * (1.0 - 0.1), drawn=drawn + policy * 0.1, held=held)
+    # A number of a pipeline's JSON has a point.
+    out = plain.with_fields({"holdout": {"key": "company", "share": 500.0}})
+    assert Campaign.from_dict(json.loads(json.dumps(out.to_dict()))) == out
+    shares = out.answer_shares
+    assert shares.chosen + shares.drawn + shares.held == pytest.approx(1.0)
+    assert shares.held == pytest.approx(0.05 + 0.95 * held)
+    assert out.arms == (*plain.arms, "company_holdout")
+    assert out.without_arms() == campaign()
+    with pytest.raises(InvalidInput, match=r"holdout\.share"):
+        campaign(holdout=Holdout(key="company", share=0))
+    with pytest.raises(InvalidInput, match="none of"):
+        Arm(name="company_holdout", kind="holdout", share=5)
 
 
 def test_an_experiment_is_part_of_the_file_and_a_campaign_without_one_is_written_as_before() -> None:

@@ -56,7 +56,7 @@ def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
     Raises:
         NotCertified: no price keeps the day within its budget.
     """
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
+    day, campaign = setting.day, setting.campaign.without_arms()
     solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
     ledger = SimulatedLedger(campaign, {}, setting.coverage)
     policy = PricedPolicy(campaign, setting.model, ledger)

@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 
 from operations.common.journal import actor, notes
-from shadowprice.arms import Experiment
+from shadowprice.arms import Experiment, Holdout
 from shadowprice.documents import read_document
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import lock_file, write_whole
@@ -151,11 +151,13 @@ class Erasures:
         return hashlib.sha256(b"name" + (self.key or b"")).hexdigest()[:16]
 
 
-def pseudonym_for(account: str, experiments: Iterable[Experiment]) -> str:
+def pseudonym_for(account: str, experiments: Iterable[Experiment], holdouts: Iterable[Holdout] = ()) -> str:
     """Return a random identifier whose arm in each experiment is that of the account, now and before each raise.
 
-    Arms are hashes of identifiers, so a lift over all assigned accounts stays as it was.
+    Arms are hashes of identifiers, so a lift over all assigned accounts stays as it was. In each of the holdouts of a
+    company the identifier is where the account is.
     """
+    holdouts = list(holdouts)
     stages = [
         replace(experiment, raises=experiment.raises[:count])
         for experiment in experiments
@@ -163,5 +165,7 @@ def pseudonym_for(account: str, experiments: Iterable[Experiment]) -> str:
     ]
     while True:
         pseudonym = f"erased-{secrets.token_hex(16)}"
-        if all(len(set(stage.index_of([account, pseudonym]).tolist())) == 1 for stage in stages):
+        both = [account, pseudonym]
+        alike = all(len(set(stage.index_of(both).tolist())) == 1 for stage in stages)
+        if alike and all(len(set(holdout.holds(both).tolist())) == 1 for holdout in holdouts):
             return pseudonym

@@ -25,12 +25,15 @@ class Proposal:
     now, then         the campaign solved at its present and at the proposed budget
     price_now, price_then  value of its last unit of money there
     beyond_noise      the common price lies outside the interval of the present price
+    floor, cap        least and largest budget in minor units
     """
 
     campaign: Campaign
     now: Answer
     then: Answer
     beyond_noise: bool
+    floor: int
+    cap: int
 
     @property
     def moved(self) -> float:
@@ -128,7 +131,9 @@ def propose(
         for name, solver in solvers.items():
             now, then = ask(name, own[name]), ask(name, portfolio.budget[name])
             noise = now.price.low <= portfolio.price <= now.price.high
-            proposals[name] = Proposal(campaign=solver.campaign, now=now, then=then, beyond_noise=not noise)
+            bounds = {"floor": floors.get(name, 0), "cap": min(caps.get(name, whole), whole)}
+            made = Proposal(campaign=solver.campaign, now=now, then=then, beyond_noise=not noise, **bounds)
+            proposals[name] = made
     return Proposed(total=whole, portfolio=portfolio, of=proposals)
 
 
@@ -137,12 +142,16 @@ def _point(answer: Answer) -> tuple[float, float]:
 
 
 def _check(campaigns: Mapping[str, Campaign], weights: Mapping[str, float]) -> None:
-    """Make sure that the campaigns' money and values can be added up."""
-    if len(campaigns) < 2:
-        raise InvalidInput("must be at least two", field="workspaces")
     for name, campaign in campaigns.items():
         if campaign.budget.form != "total":
             raise InvalidInput(f"of {name!r} is a mean; only totals can be divided", field="budget.form")
+    check_values(campaigns, weights)
+
+
+def check_values(campaigns: Mapping[str, Campaign], weights: Mapping[str, float]) -> None:
+    """Raise :class:`InvalidInput` for campaigns whose money and values cannot be added up."""
+    if len(campaigns) < 2:
+        raise InvalidInput("must be at least two", field="workspaces")
     if unknown := sorted(set(weights) - set(campaigns)):
         raise InvalidInput(f"must name campaigns of {sorted(campaigns)}, got {unknown[0]!r}", field="weights")
     if wrong := sorted(name for name, weight in weights.items() if not weight > 0):

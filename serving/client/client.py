@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -92,7 +93,8 @@ class _Client:
 
     def __init__(self, url: str, parameters: Mapping[str, str] | None = None) -> None:
         headers = {"content-type": "application/json"}
-        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers, params=parameters)
+        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers)
+        self._parameters = dict(parameters or {})
 
     def close(self) -> None:
         """Close the connection."""
@@ -109,7 +111,9 @@ class _Client:
     def _send(self, method: str, path: str, token: str | None, **options: Any) -> Any:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         try:
-            response = self._http.request(method, path, headers=headers | options.pop("headers", {}), **options)
+            parameters = self._parameters | options.pop("params", {})
+            headers |= options.pop("headers", {})
+            response = self._http.request(method, path, headers=headers, params=parameters, **options)
         except httpx.TransportError as error:
             raise Unavailable(f"{self._http.base_url} does not answer: {error!r}") from error
         try:
@@ -214,6 +218,12 @@ class LedgerClient(_Client):
     def __init__(self, url: str, campaign: str = "") -> None:
         super().__init__(url, {"campaign": campaign} if campaign else None)
         self._tokens = ledger_tokens(os.environ)
+
+    def of(self, campaign: str) -> LedgerClient:
+        """Return the client of another campaign that the ledger keeps, over the same connections."""
+        other = copy(self)
+        other._parameters = {"campaign": campaign}
+        return other
 
     def _token(self, role: Role) -> str | None:
         return None if self._tokens is None else self._tokens.secret(role)

@@ -14,6 +14,7 @@ from serving.client.client import LedgerClient
 from serving.console.app import Console, create_app
 from serving.console.budget import Questions
 from serving.console.login import Provider
+from serving.console.portfolio import PortfolioReader
 from serving.http.access import check_exposed
 from serving.http.limits import SWITCH_SECONDS
 from serving.http.logs import quiet_logs
@@ -40,6 +41,11 @@ class ConsoleSettings(Settings, program="serving.console"):
         variable="CONSOLE_WORKSPACE",
     )
     lift_file: Path | None = setting("file that the job lift writes; empty: none", None, variable="CONSOLE_LIFT_FILE")
+    campaigns: Path | None = setting(
+        "folder of the workspaces of all campaigns of the ledger, for the page of the portfolio; empty: none",
+        None,
+    )
+    campaign_names: str = setting("campaigns of that folder to show, separated by commas; empty: all", "")
     token_file: Path | None = setting("file with the tokens of the role view", None, variable="CONSOLE_TOKEN_FILE")
     oidc_issuer: str = setting("address of the OpenID provider that signs people in; empty: tokens alone", "")
     oidc_client_id: str = setting("id of the console at the provider", "")
@@ -73,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log=settings.log_dir,
             lift=settings.lift_file,
             questions=None if settings.workspace is None else Questions.of(settings.workspace),
+            portfolio=None
+            if settings.campaigns is None
+            else PortfolioReader(settings.campaigns, ledger, settings.campaign_names),
         )
         limit = settings.calls_per_second
         app = create_app(console, tokens=tokens, calls_per_second=limit, provider=_provider(settings))

@@ -25,6 +25,7 @@ from serving.console.figures import curves as figures_of_curves
 from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.login import BY_TOKEN, COOKIE, Provider, SingleSignOn
 from serving.console.pages import environment
+from serving.console.portfolio import PortfolioReader, facts_of, together_of
 from serving.console.state import State, TotalsSource, read_state
 from serving.console.workspace import Workspace
 from serving.http.access import Access
@@ -63,8 +64,8 @@ class Console:
     """Pages about one campaign. Reads only, and is safe to share between threads.
 
     ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, and ``questions`` are those
-    about other budgets; None: there is no such page. ``lift`` is the file that the job of this name writes. The
-    workspace is the folder that the price store lies in.
+    about other budgets; None: there is no such page. ``lift`` is the file that the job of this name writes, and
+    ``portfolio`` reads the other campaigns. The workspace is the folder that the price store lies in.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Console:
         log: Path | None = None,
         questions: Questions | None = None,
         lift: Path | None = None,
+        portfolio: PortfolioReader | None = None,
     ) -> None:
         self._campaign = campaign
         self._ledger = ledger
@@ -82,7 +84,7 @@ class Console:
         self._log = None if log is None else DecisionLog(log)
         self._currency = Currency.of(campaign.currency)
         self._questions = questions
-        self._lift = lift
+        self._lift, self._portfolio = lift, portfolio
         self._workspace = Workspace(prices.root.parent)
         self._drawer = Drawer()
         self._templates = environment(self._currency, campaign)
@@ -90,6 +92,13 @@ class Console:
     def campaigns(self, _: Request) -> Page:
         """GET /: every campaign in one line."""
         return "campaigns.html.jinja", {"states": [self._state()]}
+
+    def portfolio(self, _: Request) -> Page:
+        """GET /portfolio: campaigns that have money together, what their last unit of money returns, and moves."""
+        if self._portfolio is None:
+            raise NotFound("this console has no portfolio; start it with --campaigns, the folder of the workspaces")
+        state = self._portfolio.read()
+        return "portfolio.html.jinja", {"state": state, "facts": facts_of(state), "together": together_of(state)}
 
     def campaign(self, request: Request) -> Page:
         """GET /campaigns/{name}: spend against plan, prices with reasons, certificate and freshness."""
@@ -276,6 +285,7 @@ class Console:
                 values,
                 campaign=self._campaign,
                 has_model=self._questions is not None,
+                has_portfolio=self._portfolio is not None,
                 has_arms=self._campaign.experiment is not None,
                 caller=request.scope["caller"],
                 signs_out=COOKIE in request.cookies,
@@ -331,6 +341,7 @@ def create_app(
     )
     for route, page in (
         ("/", console.campaigns),
+        ("/portfolio", console.portfolio),
         ("/campaigns/{name}", console.campaign),
         ("/campaigns/{name}/mix", console.mix),
         ("/campaigns/{name}/mix.csv", console.mix_file),

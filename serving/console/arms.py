@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from shadowprice.arms import WHOLE
+from shadowprice.arms import COMPANY, WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.documents import read_json
 from shadowprice.errors import Unavailable
@@ -41,11 +41,14 @@ class WrittenLift:
 
 
 def arm_rows(campaign: Campaign, cells: pd.DataFrame) -> list[dict[str, Any]]:
-    """One row for each arm: its share of the units, and its sums in the log."""
+    """One row for each arm: its share of the units, and its sums in the log. The holdout's share is of all accounts."""
     if campaign.experiment is None:
         return []
     sums = cells.groupby("arm")[SUMS].sum() if len(cells) else pd.DataFrame(columns=SUMS)
-    kinds = {arm.name: arm.kind for arm in campaign.experiment.arms}
+    kinds: dict[str, str] = {arm.name: arm.kind for arm in campaign.experiment.arms}
+    shares = dict(campaign.experiment.shares)
+    if campaign.holdout is not None:
+        kinds[COMPANY], shares[COMPANY] = "no campaign treats it", campaign.holdout.share
     return [
         {
             "arm": name,
@@ -53,7 +56,7 @@ def arm_rows(campaign: Campaign, cells: pd.DataFrame) -> list[dict[str, Any]]:
             "share": share / WHOLE,
             **{column: float(sums[column].get(name, 0)) for column in SUMS},
         }
-        for name, share in campaign.experiment.shares.items()
+        for name, share in shares.items()
     ]
 
 

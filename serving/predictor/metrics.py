@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from serving.protocol import UNRECORDED_REASONS, UnrecordedReason
-from shadowprice.arms import CANARY, UNASSIGNED
+from shadowprice.arms import CANARY
 from shadowprice.campaign import Campaign, Side
 from shadowprice.price import PriceRecord
 
@@ -95,8 +95,7 @@ class PredictorMetrics:
             "side reason",
             product(sides, UNRECORDED_REASONS),
         )
-        arms = [UNASSIGNED] if campaign.experiment is None else list(campaign.experiment.shares)
-        by_arm = product(sides, [*arms, CANARY])
+        by_arm = product(sides, [*campaign.arms, CANARY])
         self._arms = series(
             Counter, "arm_decisions_total", "New decisions by the arm of the account", "side arm", by_arm
         )

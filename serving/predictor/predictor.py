@@ -27,13 +27,14 @@ from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.wanted import Group, want
 from serving.protocol import Answers, Requests, UnrecordedReason
-from shadowprice.arms import CANARY, Treatment, treatment, units_of
+from shadowprice.arms import CANARY, Treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import InvalidContext, ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
+from shadowprice.policy import treated_in
 
 
 class Current(Protocol):
@@ -156,10 +157,8 @@ class Predictor:
         return in_order, active, failed or stale
 
     def _treated(self, requests: Requests, now: datetime, active: Active) -> Treatment:
-        test = self.campaign.experiment
-        units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests), self.groups)
-        campaign = self.campaign.in_doubt() if active.alarmed else self.campaign
-        treated = treatment(test, units, campaign.exploration)
+        campaign, at = self.campaign.in_doubt() if active.alarmed else self.campaign, [now] * len(requests)
+        treated, units = treated_in(campaign, requests.account_id, requests.partner_id, at, self.groups)
         beside = active.beside
         # A canary whose price is stale decides for nobody: the served model has a newer one, or is told to be stale.
         return treated if beside is None or beside.pair.price.stale(now) else beside.canary.treats(treated, units)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import CANARY, UNASSIGNED, Experiment
+from shadowprice.arms import CANARY, COMPANY, UNASSIGNED, WHOLE, Experiment, Holdout
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
 from shadowprice.campaign.segments import Segment
@@ -59,7 +59,7 @@ NUMBERS = (
 )
 """Fields of a campaign that are read as numbers and have a default."""
 
-SETTABLE = ("exploration", "alarm_exploration", "experiment", "policy")
+SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy")
 """Fields that an installation or a command line may set besides the campaign table."""
 
 
@@ -89,6 +89,7 @@ class Campaign:
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
+    holdout names the accounts that no campaign of the company treats; None: there are none.
     limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
     objective names the sum that is maximized: ``responses``, or money. In money the worth of a response is its side's
     weight in minor units, times the account's own where the terms name a column of it, and a price is the return of
@@ -115,6 +116,7 @@ class Campaign:
     expected_requests: int | None = None
     late_reserve: int = 0
     experiment: Experiment | None = None
+    holdout: Holdout | None = None
     limits: Limits = field(default_factory=Limits)
     rules: tuple[Rule, ...] = ()
     objective: Objective = RESPONSES
@@ -160,11 +162,13 @@ class Campaign:
             if getattr(self, name) not in choices:
                 raise InvalidInput(f"must be one of {choices}, got {getattr(self, name)!r}", field=f"campaign.{name}")
         self._check_objective()
-        if self.experiment is not None:
-            self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
-        arms = [UNASSIGNED] if self.experiment is None else list(self.experiment.shares)
-        self.limits.check_within(self.name, self.budget.name, self.sides if paid else (), [*arms, CANARY])
+        for name in () if paid else ("experiment", "holdout"):
+            if getattr(self, name) is not None:
+                raise InvalidInput("a delivery has exact sizes and no arms", field=f"campaign.{name}")
+        if self.answer_shares.chosen <= 0:
+            raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
+        self.limits.check_within(self.name, self.budget.name, self.sides if paid else (), [*self.arms, CANARY])
         object.__setattr__(self, "rules", tuple(self.rules))
         if self.rules and not paid:
             raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")
@@ -213,11 +217,15 @@ class Campaign:
         """Factor from values to those that a person reads: money is read in major units, responses as they are."""
         return 1.0 / Currency.of(self.currency).unit if self.in_money else 1.0
 
-    def _check_experiment(self) -> None:
-        if any(terms.segments for terms in self.sides.values()):
-            raise InvalidInput("a delivery has exact sizes and no arms", field="campaign.experiment")
-        if self.answer_shares.chosen <= 0:
-            raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms that requests have, but of a canary's."""
+        own = (UNASSIGNED,) if self.experiment is None else tuple(self.experiment.shares)
+        return own if self.holdout is None else (*own, COMPANY)
+
+    def without_arms(self) -> Campaign:
+        """Return the campaign whose price chooses for every request: nobody explores, has an arm or is held out."""
+        return replace(self, exploration=0.0, experiment=None, holdout=None)
 
     def with_fields(self, fields: Mapping[str, Any]) -> Campaign:
         """Return the campaign with some of :data:`SETTABLE` replaced, as an installation or a command line sets them.
@@ -242,12 +250,15 @@ class Campaign:
 
     @property
     def answer_shares(self) -> AnswerShares:
-        """Shares of the requests to come that are chosen, drawn and held, by exploration and arms."""
+        """Shares of the requests to come that are chosen, drawn and held, by exploration, arms and holdout."""
         test = self.experiment
+        out = self.holdout.share / WHOLE if self.holdout else 0.0
         held, drawn = (test.kind_share("holdout"), test.kind_share("explore")) if test else (0.0, 0.0)
         policy = 1.0 - held - drawn
         return AnswerShares(
-            chosen=policy * (1.0 - self.exploration), drawn=drawn + policy * self.exploration, held=held
+            chosen=(1.0 - out) * policy * (1.0 - self.exploration),
+            drawn=(1.0 - out) * (drawn + policy * self.exploration),
+            held=out + (1.0 - out) * held,
         )
 
     @property
@@ -387,6 +398,7 @@ class Campaign:
             **({} if self.currency == USD else {"currency": self.currency}),
             **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
+            **({} if self.holdout is None else {"holdout": asdict(self.holdout)}),
             **({"limits": self.limits.to_dict()} if self.limits else {}),
             **({"rules": [rule.to_dict() for rule in self.rules]} if self.rules else {}),
             **({"objective": self.objective} if self.in_money else {}),
@@ -405,6 +417,8 @@ class Campaign:
                 optional["least_return"] = real(data["least_return"], "campaign.least_return")
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
+            if data.get("holdout") is not None:
+                optional["holdout"] = Holdout.from_dict(data["holdout"])
             if data.get("limits") is not None:
                 optional["limits"] = Limits.from_dict(data["limits"])
             optional["rules"] = tuple(map(Rule.from_dict, data.get("rules", ())))

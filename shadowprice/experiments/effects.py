@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,11 @@ class Effect:
     level: float
     degrees: float
     p_value: float
+
+    def times(self, factor: float) -> Effect:
+        """Return the effect in another unit, or of so many accounts; ``factor`` is positive."""
+        parts = {name: factor * getattr(self, name) for name in ("value", "error", "low", "high")}
+        return replace(self, **parts)
 
     def __str__(self) -> str:
         if not np.isfinite([self.low, self.high]).all():

@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import HOUR, Experiment, units_of
+from shadowprice.arms import COMPANY, HOUR, Experiment, units_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
@@ -16,7 +16,7 @@ from shadowprice.experiments.columns import Columns
 from shadowprice.groups import Groups
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.pacing.decision_log.segments import RowKind
-from shadowprice.pacing.decision_log.served import ServedLog, final
+from shadowprice.pacing.decision_log.served import ServedLog, final, of_treatable
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
 """Columns that are those of the log."""
@@ -61,10 +61,13 @@ def with_units(
     )
 
 
-def served_requests(log: ServedLog, campaign: Campaign, coverage: Coverage | None = None) -> pd.DataFrame:
+def served_requests(
+    log: ServedLog, campaign: Campaign, coverage: Coverage | None = None, *, everybody: bool = False
+) -> pd.DataFrame:
     """Return one row for each decision, with its outcome as it stands now.
 
     ``coverage`` knows the worth of accounts, where the campaign reads it from a column or the model expects it.
+    Accounts in the holdout of the company are left out (:func:`of_treatable`), unless ``everybody`` is asked for.
 
     Columns: ``request_id``, ``account_id``, ``partner_id`` (empty where a request has none), ``side``, ``arm``,
     ``decided_at``, ``day`` (UTC days since the first decision), ``response``, ``value`` (its worth by the campaign's
@@ -76,7 +79,8 @@ def served_requests(log: ServedLog, campaign: Campaign, coverage: Coverage | Non
         InvalidTable: the log has no decisions, or a side that the campaign does not have. A log of which decisions
             were chosen may have none.
     """
-    asked = asked_requests(log, campaign)
+    log = log if everybody else of_treatable(log, campaign)
+    asked = _asked(log, campaign)
     outcomes = log.corrected.set_index("request_id")
     response = asked["request_id"].map(outcomes["response"]).fillna(0.0).to_numpy(dtype=np.float64)
     coverage, value = coverage or campaign.coverage(), np.zeros(len(asked))
@@ -95,12 +99,28 @@ def served_requests(log: ServedLog, campaign: Campaign, coverage: Coverage | Non
     )
 
 
+def check_holdout(log: ServedLog, campaign: Campaign) -> None:
+    """Raise :class:`InvalidTable` for a log with accounts in the holdout of the company that the campaign's has not."""
+    logged = log.decisions.loc[log.decisions["arm"] == COMPANY, "account_id"].unique().tolist()
+    wrong = [] if campaign.holdout and campaign.holdout.holds(logged).all() else logged
+    if wrong:
+        raise InvalidTable(
+            f"has accounts in the arm {COMPANY!r} that the campaign's holdout does not hold, such as {wrong[0]!r}; "
+            "give campaign.holdout the key and the share that were served",
+            field="log",
+        )
+
+
 def asked_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
     """Return the columns of :func:`served_requests` but response, value and cost; the log needs no outcomes.
 
     Raises:
         InvalidTable: as :func:`served_requests`.
     """
+    return _asked(of_treatable(log, campaign), campaign)
+
+
+def _asked(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
     decisions = log.decisions
     if decisions.empty and log.newest is None:
         raise InvalidTable("has no decisions", field="log")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from shadowprice.arms import units_of
+from shadowprice.arms import COMPANY, units_of
 from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.groups import codes
@@ -42,6 +43,7 @@ def effects_for_all(
     *,
     baseline: str,
     groups: Groups | None = None,
+    held: NDArray[np.bool_] | None = None,
     level: float = 0.95,
 ) -> list[ForAll]:
     """Estimate the effect of each arm for everybody, where the arms of partners matter too.
@@ -56,6 +58,7 @@ def effects_for_all(
         graph: of the time before the campaign.
         baseline: arm that the others are compared with.
         groups: that an experiment by clusters assigned.
+        held: (N,), accounts of the graph in the holdout of the company, which no arm treats; None: there are none.
         level: of the intervals.
 
     Raises:
@@ -73,6 +76,8 @@ def effects_for_all(
     ties = np.concatenate([np.stack([graph.edge_index[end], unit[graph.edge_index[1 - end]]]) for end in sides], axis=1)
     node = graph.find(rows["account_id"].to_numpy(dtype=object))
     arms = [period.experiment.arm_of(units) for period in periods]
+    if held is not None:
+        arms = [np.where(held, COMPANY, arm) for arm in arms]
     entries = []
     for name in [option.name for option in experiment.arms if option.name != baseline]:
         shared = [at for at, arm in enumerate(arms) if all((arm[of_side] == one).any() for one in (name, baseline))]

@@ -57,8 +57,8 @@ def as_json(
             "asked": asdict(found.asked_ratio)
             | {"always_valid_p_value": found.ratio_by_day[-1], "differs": found.asked_differs},
         },
-        "lifts": [_lift(lift) for lift in found.lifts],
-        "per_request": [_lift(measured) for measured in found.per_request],
+        "lifts": [lift_json(lift) for lift in found.lifts],
+        "per_request": [lift_json(measured) for measured in found.per_request],
         "daily": [
             {
                 "arm": series.arm,
@@ -72,7 +72,7 @@ def as_json(
             arm: {
                 "different_p_value": segment.different,
                 "segments": [
-                    {"segment": one.segment, "adjusted_p_value": one.adjusted} | _lift(one.lift)
+                    {"segment": one.segment, "adjusted_p_value": one.adjusted} | lift_json(one.lift)
                     for one in segment.segments
                 ],
             }
@@ -81,7 +81,7 @@ def as_json(
         "everybody": [asdict(effect) for effect in everybody],
     }
     if outcomes:
-        content["outcomes"] = {name: [_lift(lift) for lift in lifts] for name, lifts in outcomes.items()}
+        content["outcomes"] = {name: [lift_json(lift) for lift in lifts] for name, lifts in outcomes.items()}
     return {name: _plain(value) for name, value in content.items()}
 
 
@@ -254,8 +254,10 @@ def _counts(title: str, ratio: SampleRatio) -> Iterator[str]:
         yield f"| {name} | {ratio.observed[name]:,} | {expected:,.0f} |"
 
 
-def _lift(found: Lift) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in COUNTS} | {name: asdict(getattr(found, name)) for name in EFFECTS}
+def lift_json(found: Lift) -> dict[str, Any]:
+    """Return a lift as plain JSON types; what is not a finite number is null."""
+    effects = {name: _plain(asdict(getattr(found, name))) for name in EFFECTS}
+    return {name: getattr(found, name) for name in COUNTS} | effects
 
 
 def _sequence(found: ConfidenceSequence) -> dict[str, list[float]]:

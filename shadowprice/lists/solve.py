@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.problem.solution import pick
 from shadowprice.allocation.sources.campaign import Part, Row
-from shadowprice.arms import treatment, units_of
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
@@ -28,7 +27,7 @@ from shadowprice.lists.rows import rows_of
 from shadowprice.lists.ties import Tied, share_that_fits
 from shadowprice.pacing.resolve import certify
 from shadowprice.pacing.window import least_cost, solve_window
-from shadowprice.policy import Choices, Decided, Policy
+from shadowprice.policy import Choices, Decided, Policy, treated_in
 from shadowprice.price import PriceRecord
 
 SEARCHED = 16
@@ -187,8 +186,8 @@ class AccountList:
                 capped |= beyond.any(axis=0)
                 capped[eligible.rows] = False
                 beyond = beyond[:, eligible.rows]
-            units = units_of(campaign.experiment, names, [""] * len(names), [self._at] * len(names), self._groups)
-            treated = treatment(campaign.experiment, units, campaign.exploration)
+            n = len(names)
+            treated, _ = treated_in(campaign, names, [""] * n, [self._at] * n, self._groups)
             curves, arm = mine.curves.between(rows), treated.arm
             if len(eligible.rows) < len(names):
                 curves, treated = curves.take(eligible.rows), treated.take(eligible.rows)
@@ -295,4 +294,4 @@ class _Fixed:
 def _plain(campaign: Campaign) -> Campaign:
     """Return the campaign of the accounts that the price chooses for: nobody explores or has an arm."""
     limits = replace(campaign.limits, budgets=campaign.group_budgets)
-    return replace(campaign, exploration=0.0, experiment=None, limits=limits)
+    return replace(campaign.without_arms(), limits=limits)

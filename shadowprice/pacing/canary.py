@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import CANARY, WHOLE, Treatment
+from shadowprice.arms import CANARY, WHOLE, Treatment, places
 from shadowprice.campaign import MODEL_VERSION
 from shadowprice.documents import read_json
 from shadowprice.errors import InvalidInput
@@ -73,9 +73,7 @@ class Canary:
     def takes(self, units: Sequence[str]) -> NDArray[np.bool_]:
         """Bool (N,): the units that the canary decides for; never one without a name. O(N)."""
         key = hashlib.blake2b(f"{self.campaign}/{self.model_version}".encode(), digest_size=32).digest()
-        digests = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=TAKE).digest() for unit in units)
-        place = np.array([int.from_bytes(digest, "big") * WHOLE >> 64 for digest in digests], dtype=np.int64)
-        return (place < self.share) & np.array([bool(unit) for unit in units], dtype=np.bool_)
+        return (places(units, key, TAKE) < self.share) & np.array([bool(unit) for unit in units], dtype=np.bool_)
 
     def treats(self, treated: Treatment, units: Sequence[str]) -> Treatment:
         """Return the treatment of N requests with the arm ``canary`` where the canary decides.

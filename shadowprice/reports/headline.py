@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.curves import AMOUNT
@@ -221,6 +222,8 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         facts["Spends while"] = f"the last {one} returns {least} of {campaign.objective}; the rest stays unspent"
     if campaign.policy == "flat":
         facts["Policy"] = "flat: the same chances for every account of a side"
+    if campaign.holdout is not None:
+        facts["Held out of all campaigns"] = f"{percent(campaign.holdout.share / WHOLE)} of the accounts"
     return facts | {
         "Requests that explore": percent(campaign.exploration),
         "Price is set by": f"pacer {campaign.pacer}",

@@ -195,6 +195,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "exploration": _column(REAL, _SHARE, optional=True),
             "alarm_exploration": _column(REAL, _SHARE, optional=True),
             "experiment": _column(TEXT, optional=True),
+            "holdout": _column(TEXT, optional=True),
             "limits": _column(TEXT, optional=True),
             "rules": _column(TEXT, optional=True),
             "policy": _column(TEXT, _one_of(get_args(Policy)), optional=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import Experiment
+from shadowprice.arms import Experiment, Holdout
 from shadowprice.campaign import (
     MOST_RESPONSE,
     NOTHING_GIVEN,
@@ -130,6 +130,7 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
         exploration=float(row["exploration"]) if pd.notna(row["exploration"]) else 0.0,
         alarm_exploration=float(row["alarm_exploration"]) if pd.notna(row["alarm_exploration"]) else 0.0,
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
+        holdout=_holdout(row["holdout"]) if pd.notna(row["holdout"]) else None,
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
         policy=row["policy"] if pd.notna(row["policy"]) else "personal",
@@ -144,6 +145,13 @@ def _experiment(text: str) -> Experiment:
         return Experiment.from_dict(parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not an experiment as JSON: {error!r}", field="campaign.experiment") from error
+
+
+def _holdout(text: str) -> Holdout:
+    try:
+        return Holdout.from_dict(parse_json(text))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"is not a holdout as JSON: {error!r}", field="campaign.holdout") from error
 
 
 def _limits(text: str) -> Limits:

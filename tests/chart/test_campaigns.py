@@ -10,6 +10,7 @@ from helm_python import HelmError
 from rendering import CHART, merged, pods, render, rendered, values_of
 
 from operations.common.workspace import FIELDS, read_campaign
+from serving.console.__main__ import ConsoleSettings
 from serving.ledger.__main__ import LedgerSettings
 from serving.predictor.config import Config
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -110,6 +111,8 @@ def test_watch_canary_and_console_read_the_folders_of_their_campaign() -> None:
         service = named(SEVERAL, "Service")[f"seasons-console-{end}"]
         assert environment(console)["SHADOWPRICE_CAMPAIGN_FILE"] == f"/workspace/{name}/campaign.json"
         assert environment(console)["SHADOWPRICE_LEDGER_LOG_DIR"] == f"/ledger/served/{name}"
+        settings = ConsoleSettings.parse([], environment(console))
+        assert (settings.campaigns, settings.campaign_names) == (Path("/workspace"), ",".join(NAMES))
         assert service["spec"]["selector"] == console["spec"]["selector"]["matchLabels"]
         assert service["spec"]["selector"]["shadowprice/campaign"] == end
     retrained = jobs["seasons-watch-winter-2027"]

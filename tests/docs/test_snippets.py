@@ -20,7 +20,7 @@ from snippets import ROOT, blocks, pages
 
 from serving.http.tokens import Tokens
 from serving.ledger.api.corrections import read_corrections
-from shadowprice.arms import Experiment
+from shadowprice.arms import Experiment, Holdout
 from shadowprice.limits import Limits
 from shadowprice.limits.rules import Rule, check_rules
 from shadowprice.mapping import read_mapping
@@ -135,6 +135,9 @@ def read(data: Any, folder: Path) -> str:
         rules = tuple(Rule.from_dict(rule) for rule in data["rules"])
         check_rules(rules, {"customer": ("customer-100", "customer-500")})
         return "rules"
+    if "holdout" in data:
+        assert Holdout.from_dict(data["holdout"]).share
+        return "holdout"
     if "arms" in data:
         assert Experiment.from_dict(data).to_dict()
         return "experiment"
@@ -178,6 +181,7 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "correction",
         "experiment",
         "export",
+        "holdout",
         *3 * ["limits"],
         "mapping",
         "rules",

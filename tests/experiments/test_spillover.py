@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
-from shadowprice.arms import Arm, Experiment
+from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.lifts import lift
@@ -48,10 +49,17 @@ def graph(random: np.random.Generator) -> GraphSnapshot:
     )
 
 
-def served(known: GraphSnapshot, test: Experiment, groups: Groups | None, random: np.random.Generator) -> pd.DataFrame:
+def served(
+    known: GraphSnapshot,
+    test: Experiment,
+    groups: Groups | None,
+    random: np.random.Generator,
+    held: NDArray[np.bool_] | None = None,
+) -> pd.DataFrame:
     """Three requests of nine customers of ten; the value moves with the own arm and, by a loop, with the merchants'."""
     names = known.account_id.tolist()
     arm = test.arm_of(groups.units(names) if groups else names)
+    arm = arm if held is None else np.where(held, COMPANY, arm)
     partners: dict[int, list[bool]] = {}
     for customer, merchant in known.edge_index.T.tolist():
         partners.setdefault(customer, []).append(arm[merchant] == "policy")
@@ -69,8 +77,9 @@ def once(test: Experiment) -> tuple[Period, ...]:
     return (Period(0, test, 0, 0, 1),)
 
 
-@pytest.mark.parametrize("unit", ["account", "cluster"])
-def test_it_covers_the_effect_for_everybody(unit: str) -> None:
+@pytest.mark.parametrize(("unit", "share"), [("account", 0), ("cluster", 0), ("account", 2000)])
+def test_it_covers_the_effect_for_everybody(unit: str, share: int) -> None:
+    """Also where a share of all accounts is held out of every arm."""
     covered = naive = 0
     for seed in range(16):
         random = np.random.default_rng(seed)
@@ -79,11 +88,16 @@ def test_it_covers_the_effect_for_everybody(unit: str) -> None:
         if unit == "cluster":
             groups = Groups.of(known.account_id.tolist(), communities(known.edge_index, known.nodes, 5, seed=seed))
         test = Experiment(arms=ARMS, salt=f"salt-{seed}", unit=unit)  # type: ignore[arg-type]
-        rows = served(known, test, groups, random)
-        found = {each.arm: each for each in effects_for_all(rows, once(test), known, baseline="holdout", groups=groups)}
+        names = known.account_id.tolist()
+        held = Holdout(key=f"key-{seed}", share=share).holds(names) if share else None
+        rows = served(known, test, groups, random, held)
+        rows = rows[rows["arm"] != COMPANY]
+        whom = {"baseline": "holdout", "groups": groups, "held": held}
+        found = {each.arm: each for each in effects_for_all(rows, once(test), known, **whom)}
         covered += found["policy"].value.low <= WHOLE <= found["policy"].value.high
         assert abs(found["policy"].cost.value) < 4 * found["policy"].cost.error
-        arms = test.arm_of(groups.units(known.account_id.tolist()) if groups else known.account_id.tolist())[:CUSTOMERS]
+        arms = test.arm_of(groups.units(names) if groups else names)
+        arms = (arms if held is None else np.where(held, COMPANY, arms))[:CUSTOMERS]
         assert found["policy"].accounts == int(np.isin(arms, ["policy", "holdout"]).sum())
         assigned = pd.DataFrame({"account_id": known.account_id[:CUSTOMERS], "arm": arms})
         plain = lift(rows, "holdout", assigned, arms=["policy"])[0].value

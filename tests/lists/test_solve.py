@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import chisquare
 
-from shadowprice.arms import Arm, Experiment
+from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
@@ -125,6 +125,7 @@ def full_campaign() -> Campaign:
         experiment=Experiment(
             arms=(Arm(name="out", kind="holdout", share=1000), Arm(name="try", kind="explore", share=500)), salt="s"
         ),
+        holdout=Holdout(key="company", share=700),
         limits=Limits(
             budgets=(GroupBudget(name="north", limit=9_000, where="account.c_region == 'north'"),),
             caps=(Cap(name="daily", per="account", count=1, period="day"),),
@@ -158,11 +159,12 @@ def test_budgets_caps_rules_and_arms_hold_of_a_list(full) -> None:
     capped = rows["reason"] == "capped"
     assert capped.sum() > 50
     assert rows.loc[capped, "used"].all()
-    held = rows[rows["arm"] == "out"]
-    assert 500 < len(held) < 700
+    held = rows[rows["arm"].isin(["out", COMPANY])]
+    assert 850 < len(held) < 1100
     assert (held[["level", "propensity"]] == [0, 1.0]).all(axis=None)
     assert (held["reason"] == "holdout").all()
-    expected = campaign.experiment.arm_of(rows["account_id"].tolist())
+    names = rows["account_id"].tolist()
+    expected = np.where(campaign.holdout.holds(names), COMPANY, campaign.experiment.arm_of(names))
     assert rows["arm"].tolist() == expected.tolist()
 
 

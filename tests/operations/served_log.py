@@ -42,27 +42,33 @@ RECORDED = timedelta(seconds=2)
 """Time between a decision and its record in the ledger."""
 
 
-def write_log(folder: Path, unit: Unit | None = None) -> pd.DataFrame:
+def write_log(
+    folder: Path, unit: Unit | None = None, campaign: Campaign = CAMPAIGN, seed: int = 100, early: float = 0.0
+) -> pd.DataFrame:
     """Decide 6,000 requests of ten days by arm, draw outcomes, and write the segments; return the rows by hand.
 
-    With a unit nine requests of ten name a partner, and the ledger records each a little after its decision.
+    With a unit nine requests of ten name a partner, and the ledger records each a little after its decision. Accounts
+    in the holdout of the company respond half as often: no other campaign treats them. The services have the holdout
+    after ``early`` hours.
     """
-    rng = np.random.default_rng(100)
+    rng = np.random.default_rng(seed)
     accounts = np.array([f"a{each}" for each in rng.integers(0, 1500, 6000)])
     ids = [f"r{row}" for row in range(accounts.size)]
     at = np.sort(rng.uniform(0, 240, accounts.size))
     response = np.repeat(TRUTH[:, None], accounts.size, axis=1)
     named = rng.random(accounts.size) < 0.9 if unit else np.zeros(accounts.size, dtype=bool)
     partners = [f"m{int(name[1:]) * 7 % 200}" if has else "" for name, has in zip(accounts, named, strict=True)]
-    test = replace(CAMPAIGN.experiment, unit=unit or "account")
+    test = campaign.experiment and replace(campaign.experiment, unit=unit or "account")
+    held = np.zeros(at.size, dtype=bool) if campaign.holdout is None else campaign.holdout.holds(accounts.tolist())
     times = [START + timedelta(hours=hour) for hour in at.tolist()]
-    treated = treatment(test, units_of(test, accounts.tolist(), partners, times, GROUPS), CAMPAIGN.exploration)
-    policy = Policy(CAMPAIGN, CAMPAIGN.coverage(), [0.003], 0.5)
+    units = units_of(test, accounts.tolist(), partners, times, GROUPS)
+    treated = treatment(test, units, campaign.exploration, held & (at >= early))
+    policy = Policy(campaign, campaign.coverage(), [0.003], 0.5)
     asked = policy.eligible(SideRequests("customer", accounts.tolist(), partners, {}))
     answer = policy.answer(asked, Curves(np.array((0, 50, 100)), response), ids, treated)
     made, reasons = answer.decision, answer.reasons
     shares = made.policy.propensities().T.tolist()
-    redeemed = rng.random(accounts.size) < TRUTH[made.level]
+    redeemed = rng.random(accounts.size) < TRUTH[made.level] * np.where(held, 0.5, 1.0)
     decisions, outcomes, rows = [], [], []
     for row, (name, level) in enumerate(zip(accounts.tolist(), made.level.tolist(), strict=True)):
         decided = times[row] + (RECORDED if unit else timedelta())

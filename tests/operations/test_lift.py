@@ -17,13 +17,15 @@ from served_log import CAMPAIGN, GROUPS, START, TRUTH, write_log
 from operations import __main__ as command
 from operations.common.accounts import accounts_of
 from operations.lift import LiftJob, run
-from shadowprice.arms import HOUR, Unit
+from shadowprice.arms import HOUR, Holdout, Unit
 from shadowprice.campaign import Campaign
-from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.errors import InvalidInput, InvalidTable, NotCertified
 from shadowprice.experiments import lift, plan
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.planning import Precision, Prior
+from shadowprice.experiments.served import served_requests
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.pacing.decision_log.harvest import harvest
 from shadowprice.pacing.decision_log.segments import Segment
 from shadowprice.pacing.decision_log.served import read_log
 
@@ -79,6 +81,41 @@ def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: 
     page = (tmp_path / "lift.md").read_text()
     assert "Value that would not have come anyway" in page
     assert "nan" not in page
+
+
+def test_a_holdout_of_the_company_leaves_the_lift_of_a_campaign_unbiased(tmp_path: Path) -> None:
+    """Held accounts respond half as often, since nobody else treats them: as a baseline they would double the lift."""
+    out = Holdout(key="company", share=3000)
+    campaign = replace(CAMPAIGN, holdout=out)
+    rows = write_log(tmp_path / "log", campaign=campaign)
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    everybody = pd.DataFrame({"account_id": [f"a{number}" for number in range(1500)]})
+    everybody.to_parquet(tmp_path / "accounts.parquet")
+    files = {name: tmp_path / name for name in ("log", "result", "page")} | {"campaign": tmp_path / "campaign.json"}
+    found = run(LiftJob(**files, accounts=tmp_path / "accounts.parquet", mature_hours=0))
+    held = out.holds(rows["account_id"].tolist())
+    listed = everybody[~out.holds(everybody["account_id"].tolist())]
+    listed = listed.assign(arm=CAMPAIGN.experiment.arm_of(listed["account_id"].tolist()))
+    expected = lift(rows[~held], "holdout", listed)
+    for one, other in zip(sorted(found.lifts, key=lambda each: each.arm), expected, strict=True):
+        assert (one.arm, one.requests) == (other.arm, other.requests)
+        assert (one.value.value, one.value.error) == pytest.approx((other.value.value, other.value.error))
+    policy = next(each for each in found.lifts if each.arm == "policy")
+    truth = (0.95 * TRUTH[1] + 0.05 * TRUTH.mean() - TRUTH[0]) * len(rows) / 1500
+    assert policy.value.low < truth < policy.value.high
+    assert found.unlisted == 0
+    assert not found.mismatch
+    # Neither training nor an off-policy estimate has them, whatever the campaign's file says by then.
+    log, offers = read_log(tmp_path / "log"), pd.DataFrame({"side": "customer", "face_value": (0, 50, 100)})
+    offers["offer_id"] = ["free", "low", "high"]
+    for now in (campaign, CAMPAIGN):
+        taken = harvest(log, now, offers, 0.0)
+        assert taken.held == held.sum()
+        assert not out.holds(taken.exposure["account_id"].tolist()).any()
+    assert not out.holds(served_requests(log, campaign)["account_id"].tolist()).any()
+    (tmp_path / "campaign.json").write_text(json.dumps(replace(campaign, holdout=replace(out, key="other")).to_dict()))
+    with pytest.raises(InvalidTable, match="the key and the share that were served"):
+        run(LiftJob(**files, accounts=tmp_path / "accounts.parquet", mature_hours=0))
 
 
 def names(number: int, letter: str) -> list[str]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, sparse
 
-from shadowprice.arms import Arm, Experiment
+from shadowprice.arms import Arm, Experiment, Holdout
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
@@ -128,6 +128,25 @@ def test_a_window_with_arms_and_exploration_counts_unspent_money_as_without() ->
         chosen = worth[level, np.arange(300)].sum()
         value += shares.chosen * chosen + shares.drawn * worth.mean(axis=0).sum() + shares.held * worth[0].sum()
     assert found.primal == pytest.approx(value, rel=1e-9)
+
+
+def test_a_window_with_a_holdout_of_the_company_is_that_of_the_accounts_that_can_be_treated() -> None:
+    """The program of the requests that are not held alone, with what the others take set aside."""
+    campaign, curves = market(300, exploration=0.1)
+    ahead: dict[Side, float] = {"customer": 300.0, "merchant": 300.0}
+    out = replace(campaign, holdout=Holdout(key="company", share=1500))
+    found = solve_window(out, curves, ahead, campaign.budget.limit)
+    cost = value = 0.0
+    for side, each in curves.items():
+        choices = Choices.marked(campaign, side, each)
+        weight = 0.15 * ahead[side] * each.shares()
+        cost, value = cost + choices.charges[0][0] @ weight, value + choices.value[0] @ weight
+    few: dict[Side, float] = {side: 0.85 * requests for side, requests in ahead.items()}
+    plain = solve_window(campaign, curves, few, campaign.budget.limit - cost)
+    assert found.allocation.prices[0] == pytest.approx(plain.allocation.prices[0], rel=1e-9)
+    assert found.primal == pytest.approx(plain.primal + value, rel=1e-9)
+    assert out.answer_shares.held == 0.15
+    assert campaign.answer_shares.chosen == 0.9
 
 
 def test_what_if_answers_at_the_floor_what_a_solve_of_all_accounts_does() -> None:

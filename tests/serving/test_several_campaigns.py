@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 
+from serving.client.client import LedgerClient
 from serving.local.launch import Service, free_port
 from shadowprice.limits import Cap, Limits
 from shadowprice.pacing.price_store import PriceStore
@@ -67,6 +68,10 @@ def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit
         assert ask("winter", "r1")[0] == 503
         assert ask(OTHER, "r1")[0] == ask("untrained", "r1")[0] == 404
         assert httpx.get(f"{ledger.url}/v1/totals?campaign={OTHER}").status_code == 404
+        with LedgerClient(ledger.url, "autumn") as client:
+            asked = {name: client.of(name).totals()["requests"]["customer"] for name in NAMES}
+            assert (asked["autumn"], asked["winter"]) == (1, 0)
+            assert client.totals()["requests"]["customer"] == 1
         found = samples(predictor.url)
         prices = {
             dict(labels)["campaign"]: value for (name, labels), value in found.items() if name == "shadowprice_price"

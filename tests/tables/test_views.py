@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pandas as pd
 import pytest
 
-from shadowprice.arms import Arm, Experiment
+from shadowprice.arms import Arm, Experiment, Holdout
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.limits import Cap, Limits
@@ -99,6 +99,15 @@ def test_the_policy_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
     frames["campaign"] = frames["campaign"].assign(policy="even")
     with pytest.raises(InvalidTable, match=r"campaign\.policy.*personal.*flat"):
         validate_tables(frames)
+
+
+def test_the_holdout_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
+    frames["campaign"] = frames["campaign"].assign(holdout='{"key": "company", "share": 500}')
+    assert campaign_from_tables(validate_tables(frames)).holdout == Holdout(key="company", share=500)
+    for wrong in ("{", '{"key": "company"}', '{"key": "company", "share": 500, "salt": "s"}'):
+        frames["campaign"] = frames["campaign"].assign(holdout=wrong)
+        with pytest.raises(InvalidInput, match="holdout"):
+            campaign_from_tables(validate_tables(frames))
 
 
 def test_the_experiment_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:

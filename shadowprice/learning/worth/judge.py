@@ -57,10 +57,8 @@ class Terms:
         budget = self.campaign.budget
         limit = share * budget.limit
         return replace(
-            self.campaign,
+            self.campaign.without_arms(),
             budget=replace(budget, limit=round(limit) if budget.form == "total" else limit),
-            exploration=0.0,
-            experiment=None,
             late_reserve=0,
         )
 

@@ -12,14 +12,22 @@ import pandas as pd
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.segments import RowKind
-from shadowprice.pacing.decision_log.served import EXPOSED, FLAG, WHOLE, ServedLog, exposure_and_outcome, final
+from shadowprice.pacing.decision_log.served import (
+    EXPOSED,
+    FLAG,
+    WHOLE,
+    ServedLog,
+    exposure_and_outcome,
+    final,
+    of_treatable,
+)
 
 UNITS = 1_000_000
 """Share count before that stands for a merchant's past: the log holds the ratio, which is then exact to a millionth."""
 
 READ: Mapping[RowKind, tuple[str, ...]] = {
     **EXPOSED,
-    "decisions": (*EXPOSED["decisions"], "incentive", "partner_id", "context"),
+    "decisions": (*EXPOSED["decisions"], "incentive", "partner_id", "context", "arm"),
 }
 """Columns of the log that a harvest reads."""
 
@@ -29,12 +37,14 @@ class Harvest:
     """Rows of the canonical tables.
 
     exposure, outcome  of each request whose outcome is final
+    held               requests of accounts in the holdout of the company, which are left out
     open               requests whose outcome can still come
     nothing            requests that were given nothing at all
     """
 
     exposure: pd.DataFrame
     outcome: pd.DataFrame
+    held: int
     open: int
     nothing: int
 
@@ -64,11 +74,13 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     """
     if log.decisions.empty:
         raise InvalidTable("has no decisions", field="log")
+    every, log = len(log.decisions), of_treatable(log, campaign)
     rows, reported = exposure_and_outcome(log, campaign)
+    held = every - len(log.decisions)
     decisions = log.decisions.set_index("request_id")
     nothing = len(log.decisions) - len(rows)
     if rows.empty:
-        return Harvest(rows, reported, 0, nothing)
+        return Harvest(rows, reported, held, 0, nothing)
     mature = final(log, rows["decided_at"], hours)
     exposure = rows[mature].reset_index(drop=True)
     kept = decisions.loc[exposure["request_id"]].reset_index()
@@ -77,7 +89,8 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
         exposure.loc[unnamed, "offer_id"] = _offers(kept[unnamed], offer).to_numpy()
     exposure["partner_id"] = kept["partner_id"].where(kept["partner_id"] != "", None)
     exposure = exposure.assign(**_context(kept["context"]))
-    return Harvest(exposure, _outcomes(exposure, log, reported, hours), int((~mature).sum()), nothing)
+    outcomes = _outcomes(exposure, log, reported, hours)
+    return Harvest(exposure, outcomes, held, int((~mature).sum()), nothing)
 
 
 def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:

@@ -7,7 +7,7 @@ segments are replaced by larger ones at any time: a segment that vanishes while 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from shadowprice.arms import COMPANY
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable, NotFound
 from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, tables_after
@@ -141,6 +142,19 @@ def final(log: ServedLog, decided_at: pd.Series, hours: float) -> NDArray[np.boo
     """
     newest = log.newest or max([decided_at.max(), *log.outcomes["recorded_at"].nlargest(1)])
     return np.asarray(decided_at <= newest - timedelta(hours=hours))
+
+
+def of_treatable(log: ServedLog, campaign: Campaign) -> ServedLog:
+    """Return the log without the decisions on accounts in the holdout of the company, which has ``arm``.
+
+    No other campaign treats these accounts either, so their responses are no baseline of this campaign alone. Requests
+    from before the holdout are left out too: an analysis by assigned accounts has none of these accounts.
+    """
+    held = (log.decisions["arm"] == COMPANY).to_numpy()
+    if campaign.holdout is not None:
+        code, names = pd.factorize(log.decisions["account_id"])
+        held |= campaign.holdout.holds(names.tolist())[code]
+    return replace(log, decisions=log.decisions[~held].reset_index(drop=True)) if held.any() else log
 
 
 EXPOSED: Final[Mapping[RowKind, tuple[str, ...]]] = {

@@ -137,7 +137,7 @@ def optimum(setting: Setting) -> float:
 
 def solve_day(setting: Setting) -> WindowSolution:
     """Return the linear program's optimum of :func:`optimum`, with the price of each budget."""
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
+    day, campaign = setting.day, setting.campaign.without_arms()
     budget = campaign.budget
     curves: dict[Side, Curves] = {}
     for side in campaign.sides:
@@ -154,7 +154,7 @@ def attainable(setting: Setting) -> Attainable:
     The flat mixture is the linear program's solution for one account per side with the mean true curve of the day's
     requests. O(requests · levels).
     """
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
+    day, campaign = setting.day, setting.campaign.without_arms()
     means: dict[Side, Curves] = {}
     ahead: dict[Side, float] = {}
     marked: dict[Side, Curves] = {}

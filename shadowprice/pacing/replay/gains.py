@@ -107,7 +107,7 @@ def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int)
     None where the lowest levels cost more. The linear program has one account per side, with the mean curve.
     """
     budget = Budget(name=campaign.budget.name, limit=spend)
-    plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0, experiment=None, limits=Limits())
+    plain = replace(campaign.without_arms(), budget=budget, late_reserve=0, limits=Limits())
     means = {side: mine.mean() for side, mine in curves.items()}
     ahead = {side: float(mine.accounts) for side, mine in curves.items()}
     solved = solve_window(plain, means, ahead, spend).allocation

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, fit_budget
@@ -28,7 +27,7 @@ from shadowprice.pacing.replay.outcomes import NamedCurves, Outcomes
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import CapUse, SpendReport, hours_counted
-from shadowprice.policy import Decided, Policy
+from shadowprice.policy import Decided, Policy, treated_in
 from shadowprice.price import PriceRecord
 
 
@@ -216,10 +215,8 @@ class PricedPolicy:
         level = np.full(len(batch), NOTHING, dtype=np.int32)
         reason = np.full(len(batch), "optimal", dtype="U16")
         propensity = np.ones(len(batch))
-        test, start = self.campaign.experiment, self.campaign.starts_at
-        at = [start + timedelta(hours=hour) for hour in batch.at.tolist()]
-        units = units_of(test, batch.account_id.tolist(), [""] * len(batch), at, self.groups)
-        treated = treatment(test, units, self.campaign.exploration)
+        at = [self.campaign.starts_at + timedelta(hours=hour) for hour in batch.at.tolist()]
+        treated, _ = treated_in(self.campaign, batch.account_id.tolist(), [""] * len(batch), at, self.groups)
         decided: dict[Side, tuple[NDArray[np.intp], Decided]] = {}
         policy = Policy(self.campaign, self.ledger.coverage, self.price.of(self.campaign.priced), self.price.tie_share)
         for side in self.campaign.sides:

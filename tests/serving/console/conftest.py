@@ -135,7 +135,11 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         patch.setenv("SHADOWPRICE_LOG_SECONDS", "0.2")
         patch.setenv("SHADOWPRICE_LEDGER_LOG_SECONDS", "0.2")
         service = start_ledger(deployment, free_port())
-    shown = start_console(deployment, free_port(), service.url)
+    (run / "campaigns" / "spring").mkdir(parents=True)
+    (run / "campaigns" / "spring" / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHADOWPRICE_CAMPAIGNS", str(run / "campaigns"))
+        shown = start_console(deployment, free_port(), service.url)
     try:
         service.wait_ready(60)
         answer = httpx.post(f"{service.url}/v1/authorizations", json=authorizations(names, level), timeout=30)

@@ -20,7 +20,7 @@ from looking import LOOKS, browser, faults, show
 
 from operations.lift import LiftJob, run
 from serving.console.app import Console, create_app
-from shadowprice.arms import Arm, Experiment, treatment
+from shadowprice.arms import Arm, Experiment, Holdout, treatment
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
 from shadowprice.pacing.price_store import PriceStore
@@ -92,7 +92,9 @@ def page(log: Path, lift: Path, tmp_path: Path, campaign: Campaign = CAMPAIGN) -
 def test_the_page_has_the_sums_of_the_log_and_the_lift_of_the_job(log: Path, tmp_path: Path) -> None:
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
     lift = tmp_path / "lift.json"
-    assert "No lift of this window is written yet" in page(log, lift, tmp_path).text
+    text = page(log, lift, tmp_path, replace(CAMPAIGN, holdout=Holdout(key="company", share=500))).text
+    assert "No lift of this window is written yet" in text
+    assert re.search(r"company_holdout</th><td class=\"text\">no campaign treats it</td><td>5.0 %</td>", text)
     found = run(
         LiftJob(log=log, campaign=tmp_path / "campaign.json", result=lift, page=tmp_path / "a.md", mature_hours=1)
     )

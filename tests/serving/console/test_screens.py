@@ -17,6 +17,7 @@ def page(tool: Callable[[str], str]) -> Iterator[Page]:
 
 PAGES = (
     "",
+    "portfolio",
     "campaigns/spring",
     "campaigns/spring/mix",
     "campaigns/spring/changes",

@@ -16,7 +16,7 @@ from serving.predictor.features import Features
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.predictor import Predictor
 from serving.protocol import Requests
-from shadowprice.arms import Arm, Experiment
+from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
 from shadowprice.campaign import SIDES
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
@@ -48,7 +48,8 @@ TRIAL = Canary(
 @pytest.mark.parametrize("unit", ["account", "cluster"])
 def test_each_arm_is_answered_as_the_replay_answers_it(build, kit, heads, unit):
     """Service and simulation: levels, propensities, arms and reasons of the same requests."""
-    terms = kit.campaign(experiment=replace(ARMS, unit=unit), exploration=0.2)
+    out = Holdout(key="company", share=2000)
+    terms = kit.campaign(experiment=replace(ARMS, unit=unit), exploration=0.2, holdout=out)
     groups = Groups.of([f"c{i}" for i in range(50)], np.arange(50) // 3)
     accounts, ids = [f"c{i}" for i in range(60)], [f"r{i}" for i in range(60)]
     frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
@@ -60,10 +61,21 @@ def test_each_arm_is_answered_as_the_replay_answers_it(build, kit, heads, unit):
     replayed = policy(Day(np.array(ids), np.array(accounts), np.full(60, "customer"), np.zeros(60), 1))
     for name in ("level", "propensity", "arm", "reason"):
         assert list(getattr(answers, name)) == list(getattr(replayed, name))
-    assert set(answers.arm) == {"holdout", "new", "explore", "unassigned"}
+    assert set(answers.arm) == {"holdout", "new", "explore", "unassigned", COMPANY}
+    held = np.array(answers.arm) == COMPANY
+    assert held.tolist() == out.holds(accounts).tolist()
+    assert not np.array(answers.level)[held].any()
+    assert (np.array(answers.propensity)[held] == 1.0).all()
     if unit == "cluster":
-        assert all(len(set(answers.arm[place : place + 3])) == 1 for place in range(0, 48, 3))
-    assert {why for why, arm in zip(answers.reason, answers.arm, strict=True) if arm == "holdout"} == {"holdout"}
+        arms = np.where(held, "", answers.arm)
+        assert all(len(set(arms[place : place + 3]) - {""}) <= 1 for place in range(0, 48, 3))
+    reasons = {why for why, arm in zip(answers.reason, answers.arm, strict=True) if arm in ("holdout", COMPANY)}
+    assert reasons == {"holdout"}
+    # Others are decided as by the campaign without the holdout.
+    plain = build(terms=replace(terms, holdout=None), price=price, groups=groups)[0]
+    alone = plain.answer(Requests(ids, accounts, ["customer"] * 60))
+    for name in ("level", "propensity", "arm", "reason"):
+        assert (np.array(getattr(alone, name)) == np.array(getattr(answers, name)))[~held].all()
 
 
 def test_a_holdout_is_held_whatever_is_known_of_it_and_its_arm_is_recorded(build, kit):
@@ -82,7 +94,7 @@ def test_a_holdout_is_held_whatever_is_known_of_it_and_its_arm_is_recorded(build
 
 
 def test_outside_the_window_the_arm_is_named_and_a_repeat_keeps_the_arm_of_its_decision(build, kit):
-    terms = kit.campaign(experiment=ARMS)
+    terms = kit.campaign(experiment=ARMS, holdout=Holdout(key="company", share=1000))
     names = [f"c{i}" for i in range(40)]
     ledger = LocalLedger(terms)
     asked, registry = build(terms=terms, ledger=ledger)
@@ -95,7 +107,9 @@ def test_outside_the_window_the_arm_is_named_and_a_repeat_keeps_the_arm_of_its_d
     again = build(terms=raised, ledger=ledger)[0].answer(customers(*names))
     assert list(again.arm) == list(first.arm)
     other = build(terms=raised, window=True)[0].answer(customers(*names))
-    assert list(other.arm) == raised.experiment.arm_of(names).tolist() != list(first.arm)
+    held = raised.holdout.holds(names)
+    assert held.any()
+    assert list(other.arm) == np.where(held, COMPANY, raised.experiment.arm_of(names)).tolist() != list(first.arm)
     assert set(other.reason) == {"outside_window"}
 
 

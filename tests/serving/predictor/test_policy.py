@@ -20,7 +20,7 @@ from serving.predictor.active import Active, ServedModel
 from serving.predictor.features import Features
 from serving.predictor.wanted import Group, want
 from serving.protocol import Requests
-from shadowprice.arms import Arm, Experiment, treatment
+from shadowprice.arms import Arm, Experiment, Holdout, treatment
 from shadowprice.campaign import SIDES, Budget
 from shadowprice.curves import Curves
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
@@ -72,6 +72,7 @@ class Case:
             rules=some(RULES),
             experiment=dice.choice([None, Experiment(arms=ARMS, salt=f"s{seed}")]),
             exploration=dice.choice([0.0, 0.3]),
+            holdout=Holdout(key="company", share=2000) if seed % 3 == 0 else None,
         )
         if money := seed % 2 == 1:
             sides = {side: replace(terms, weight=0.3, worth="x_spend") for side, terms in self.campaign.sides.items()}
@@ -87,7 +88,8 @@ class Case:
             "c_channel": [dice.choice([None, "app", "web"]) for _ in range(COUNT)],
         }
         self.requests = Requests([f"r{seed}-{row}" for row in range(COUNT)], account, side, partner, context)
-        self.treated = treatment(self.campaign.experiment, account, self.campaign.exploration)
+        held = self.campaign.holdout and self.campaign.holdout.holds(account)
+        self.treated = treatment(self.campaign.experiment, account, self.campaign.exploration, held)
         self.embeddings, self.heads = kit.embeddings(), kit.heads()
         for each in SIDES:
             accounts = [f"{each[0]}{number}" for number in range(40)]

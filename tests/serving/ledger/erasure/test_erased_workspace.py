@@ -19,7 +19,7 @@ from serving.account import Places, erase, export
 from serving.ledger.log import LogWriter
 from serving.ledger.sqlite.backup import backup
 from serving.reconcile import log_totals
-from shadowprice.arms import Arm, Experiment, Raise
+from shadowprice.arms import Arm, Experiment, Holdout, Raise
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot, rename
@@ -179,9 +179,10 @@ def test_an_erasure_reaches_every_file_and_tells_what_it_left(workspace):
 
 
 def test_an_erased_account_stays_in_its_arm_also_before_a_raise():
-    first = Experiment(arms=TEST.arms, salt=TEST.salt)
+    first, out = Experiment(arms=TEST.arms, salt=TEST.salt), Holdout(key="company", share=2500)
     for number in range(60):
-        found = pseudonym_for(f"a{number}", [TEST])
+        found = pseudonym_for(f"a{number}", [TEST], [out])
+        assert len(set(out.holds([f"a{number}", found]))) == 1
         for stage in (first, TEST):
             (own, new) = stage.arm_of([f"a{number}", found])
             assert own == new

@@ -71,6 +71,8 @@ def _plain(found: Proposed) -> dict[str, object]:
             name: {
                 "budget": int(proposal.now.budget),
                 "proposed": int(proposal.then.budget),
+                "floor": proposal.floor,
+                "cap": proposal.cap,
                 "price": [proposal.now.price.value, proposal.now.price.low, proposal.now.price.high],
                 "price_proposed": proposal.then.price.value,
                 "gained": proposal.gained,
