@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
-from typing import Any
 
 from prometheus_client import REGISTRY
 

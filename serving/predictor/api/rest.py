@@ -230,7 +230,7 @@ async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Ca
 
 
 class Around(NamedTuple):
-    """What all calls of a predictor pass.
+    """Wrappers that all calls of a predictor pass.
 
     application  returns an application around that of all HTTP requests
     calls        interceptors of all gRPC calls
@@ -246,7 +246,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
     grpc_port  None: no gRPC
     access     check of every call
     name       further name of the first model: KServe's graphs and clients call it as its InferenceService is called
-    around     what all calls pass; None for nothing
+    around     wrappers that all calls pass; None for none
     """
 
     def __init__(
