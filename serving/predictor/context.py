@@ -16,6 +16,7 @@ from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import InvalidContext
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.responses.layers.request import embed_requests, reads_partners
+from shadowprice.responses.layers.session import SESSION
 
 
 def context_names(model: ServedModel) -> tuple[str, ...]:
@@ -40,7 +41,7 @@ def check_context(model: ServedModel, requests: Requests) -> None:
             read = list(_accepted(model, side))
             what = f"it reads {read}" if read else "it reads none"
             reason = f"the active model does not read it for side {side!r}; {what}"
-            raise InvalidContext(reason, field=f"{CONTEXT}.{name}", rows=wrong[:5])
+            raise InvalidContext(reason, field=name if name == SESSION else f"{CONTEXT}.{name}", rows=wrong[:5])
 
 
 def check_partner(campaign: Campaign, requests: Requests) -> None:
@@ -76,8 +77,8 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
     """Read the embeddings of requests of one side; accounts and partners at the same time.
 
     A request without context and partner has the stored embedding. Any other is joined now: the account's own
-    embedding, the context it carries, and the partner's own embedding, as the rows of training were. A partner that
-    the feature store does not know counts as none.
+    embedding, the context or session it carries, and the partner's own embedding, as the rows of training were. A
+    partner that the feature store does not know counts as none.
     """
     side, names, context = asked.side, asked.account_id, asked.context or {}
     features, tower, failed, vectors = model.features, model.towers.get(side), False, None
