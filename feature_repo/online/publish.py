@@ -46,8 +46,8 @@ def publish_embeddings(
     Args:
         store: an open store in which the model is registered.
         frames: account_id, side, computed_at (UTC), embedding (D finite float32) and perhaps own (finite float32, as
-            many of each account, or nothing), which is stored behind the embedding; one row per account and side. One frame, or its parts in
-            order.
+            many of each account, or nothing), which is stored behind the embedding; one row per account and side. One
+            frame, or its parts in order.
         model_version: the model that computed them; the newest one registered when not given.
         batch: rows of one write, at most 10,000.
         progress: whether to show it.

@@ -112,9 +112,10 @@ class SeparateModels(SidedModel):
         for side, request in self.embed(inputs, frames).items():
             model = self.models[side]
             read = model.served_session(self._frame(model, side, inputs, frames[side]))
-            parts[side] = (
-                Embedded(request) if read is None else Embedded(request, read[0], read[1].corrected(self.corrections[side]))
-            )
+            parts[side] = Embedded(request)
+            if read is not None:
+                own, tower = read
+                parts[side] = Embedded(request, own, tower.corrected(self.corrections[side]))
         return parts
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:

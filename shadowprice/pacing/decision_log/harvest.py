@@ -61,8 +61,8 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     not respond: it has a row with response 0 and cost 0.
 
     The propensity is that of the answer under the arm of the request, so a holdout's is 1. Context of the request is in
-    columns ``x_…`` and ``c_…``, its session in the table of behaviors. The log holds a merchant's response as a ratio: its counts are that ratio of
-    1,000,000.
+    columns ``x_…`` and ``c_…``, its session in the table of behaviors. The log holds a merchant's response as a ratio:
+    its counts are that ratio of 1,000,000.
 
     Args:
         log: of the campaign.

@@ -180,7 +180,8 @@ class Repair(Plain):
         """(M, 2, K): :meth:`IsotonicMap.knots` of each map, the last point repeated; empty without maps."""
         own = [np.array([[0.0, 1.0]] * 2) if each is None else each.knots() for each in self.maps]
         most = max((each.shape[1] for each in own), default=0)
-        return np.array([np.pad(each, ((0, 0), (0, most - each.shape[1])), "edge") for each in own]).reshape(-1, 2, most)
+        alike = [np.pad(each, ((0, 0), (0, most - each.shape[1])), "edge") for each in own]
+        return np.array(alike).reshape(-1, 2, most)
 
     @classmethod
     def fit(
