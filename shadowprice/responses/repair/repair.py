@@ -181,7 +181,7 @@ class Repair(Plain):
         own = [np.array([[0.0, 1.0]] * 2) if each is None else each.knots() for each in self.maps]
         most = max((each.shape[1] for each in own), default=0)
         alike = [np.pad(each, ((0, 0), (0, most - each.shape[1])), "edge") for each in own]
-        return np.array(alike).reshape(-1, 2, most)
+        return np.array(alike).reshape(len(own), 2, most)
 
     @classmethod
     def fit(

@@ -69,6 +69,7 @@ def case():
 MODELS = {
     "plain": lambda own: own,
     "corrected": lambda own: SeparateModels(own.models, {"customer": 0.3}),
+    "no map": lambda own: RepairedModel(own, {"customer": SideRepair()}),
     "one map": lambda own: RepairedModel(own, {"customer": SideRepair(repair=Repair([MAP]))}),
     "some maps": lambda own: RepairedModel(
         own, {"customer": SideRepair(repair=Repair([MAP, None] * (len(small()[1].offered) // 2)))}
