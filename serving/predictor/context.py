@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import orjson
@@ -17,6 +18,9 @@ from shadowprice.errors import InvalidContext
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.responses.layers.request import embed_requests, reads_partners
 from shadowprice.responses.layers.session import SESSION
+
+SESSIONS_AT_ONCE = 8
+"""Requests with sessions that are joined on the event loop."""
 
 
 def context_names(model: ServedModel) -> tuple[str, ...]:
@@ -92,7 +96,10 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
         vectors, failed = (theirs.matrix, theirs.informed), theirs.failed
     else:
         own = await features.fetch(side, names)
-    matrix = embed_requests(tower, own.matrix, context, named, vectors)
+    joined = partial(embed_requests, tower, own.matrix, context, named, vectors)
+    # Many sessions take long; other calls go on meanwhile.
+    many = SESSION in context and len(names) > SESSIONS_AT_ONCE
+    matrix = await asyncio.to_thread(joined) if many else joined()
     return replace(own, matrix=matrix, failed=own.failed or failed)
 
 
