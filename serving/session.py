@@ -17,6 +17,7 @@ TEXTS = ("item_id", "category", "brand")
 FIELDS = (*NEEDED, "category", "brand", "price_level")
 LEVELS = range(1, 8)
 """Price levels of an item."""
+YEARS = range(1970, 2262)
 
 
 def checked_sessions(values: Sequence[Any]) -> list[list[dict[str, Any]] | None]:
@@ -65,7 +66,7 @@ def _session(value: Any, row: int) -> list[dict[str, Any]]:
             raise refuse(f"must be a whole number from {LEVELS[0]} to {LEVELS[-1]}", place, "price_level")
         behavior["ts"] = _instant(behavior["ts"])
         if not behavior["ts"]:
-            raise refuse("must be a time with a zone, such as 2026-11-01T12:30:00Z", place, "ts")
+            raise refuse("must be a time since 1970 with a zone, such as 2026-11-01T12:30:00Z", place, "ts")
         behaviors.append(behavior)
     # The order of the training data: behaviors of one time are in order of item, price and brand.
     behaviors.sort(key=lambda each: (each["ts"], each["item_id"], each.get("price_level", 0), each.get("brand", "")))
@@ -79,6 +80,7 @@ def _instant(text: Any) -> str:
     """Return a time in UTC, whose texts sort as times do, or nothing where it is none."""
     try:
         at = datetime.fromisoformat(text)
-        return at.astimezone(UTC).isoformat() if at.tzinfo else ""
-    except (TypeError, ValueError, OverflowError):
+        # Tables have times in nanoseconds, which end in 2262.
+        return at.astimezone(UTC).isoformat() if at.tzinfo and at.year in YEARS else ""
+    except (TypeError, ValueError):
         return ""

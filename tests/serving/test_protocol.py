@@ -132,6 +132,8 @@ ITEM = {"item_id": "i1", "action": "cart", "ts": "2026-03-01T10:00:00+01:00"}
         ([ITEM | {"ts": "yesterday"}], "session[0].ts"),
         ([ITEM | {"ts": 1772355600}], "session[0].ts"),
         ([ITEM | {"ts": "0001-01-01T00:00:00+23:59"}], "session[0].ts"),
+        ([ITEM | {"ts": "1066-10-14T09:00:00Z"}], "session[0].ts"),
+        ([ITEM | {"ts": "2262-05-01T00:00:00Z"}], "session[0].ts"),
     ],
 )
 def test_a_malformed_session_is_refused_with_the_field_and_row(session, field):
