@@ -17,6 +17,7 @@ from serving.http.tokens import Tokens
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import USD, Currency
 from shadowprice.documents import read_json
+from shadowprice.errors import InvalidInput
 
 
 def explain(
@@ -46,7 +47,7 @@ def explain(
             [side],
             [partner] if partner else None,
             features,
-            None if session is None else [read_json(session)],
+            None if session is None else [_behaviors(session)],
         )
     if as_json:
         print(json.dumps(answer))
@@ -89,6 +90,13 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _behaviors(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise InvalidInput(f"is not JSON: {error}", field=str(path)) from error
 
 
 app = application(explain)
