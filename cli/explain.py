@@ -16,6 +16,8 @@ from serving.client.client import DecisionClient
 from serving.http.tokens import Tokens
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import USD, Currency
+from shadowprice.documents import read_json
+from shadowprice.errors import InvalidInput
 
 
 def explain(
@@ -28,6 +30,7 @@ def explain(
     context: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE: a number of x_… or a text of c_…; may be repeated")
     ] = None,
+    session: Annotated[Path | None, typer.Option(help="JSON file with the list of behaviors of the session")] = None,
     token_file: Annotated[Path | None, typer.Option(help="file with the predictor's tokens")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the answer as JSON")] = False,
 ) -> None:
@@ -39,7 +42,12 @@ def explain(
     }
     with DecisionClient(url, campaign, token) as client:
         answer = client.explain(
-            [request_id or f"explain-{uuid.uuid4().hex}"], [account], [side], [partner] if partner else None, features
+            [request_id or f"explain-{uuid.uuid4().hex}"],
+            [account],
+            [side],
+            [partner] if partner else None,
+            features,
+            None if session is None else [_behaviors(session)],
         )
     if as_json:
         print(json.dumps(answer))
@@ -73,6 +81,8 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
         console.print(table)
     if one.get("margin") is not None:
         console.print(f"level {one['best_level']} leads level {one['runner_up']} by {one['margin']:.4g}")
+    if one.get("behaviors") is not None:
+        console.print(f"the curve is that of the session of the request, with {one['behaviors']} behaviors")
     features = one.get("features_at") or "none: the mean of all accounts stands for it"
     console.print(
         f"price version {answer['price_version']}, model {answer['model_version']}, embedding: {features}",
@@ -80,6 +90,13 @@ def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _behaviors(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise InvalidInput(f"is not JSON: {error}", field=str(path)) from error
 
 
 app = application(explain)

@@ -84,7 +84,7 @@ def run(job: HarvestJob) -> dict[str, int]:
         "rows of accounts without a profile": strangers,
     }
     notes = {**dataset.notes, "served": f"{len(exposure):,} requests of the decision log"}
-    sessions = dataset.sessions and with_served(dataset.sessions, exposure, outcome, hours, old)
+    sessions = dataset.sessions and with_served(dataset.sessions, exposure, outcome, harvested.behaviour, hours, old)
     new = replace(dataset, tables=validate_tables(sources), sessions=sessions, split=split, notes=notes)
     save_dataset(new, job.harvested)
     write_figures(job.figures, counts)

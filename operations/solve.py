@@ -53,6 +53,7 @@ from shadowprice.responses.integrity import check_offers
 from shadowprice.responses.layers.heads import Head, curves_of, learns_amounts, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
+from shadowprice.responses.layers.session import SESSION
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
 READ = 10_000
@@ -346,7 +347,13 @@ class Solver:
             for side, names in state.accounts.items()
         )
         asked = requests_to_come(
-            self.campaign, self._workspace, self.coverage(recent), self._population, state, unknown=self.curves
+            self.campaign,
+            self._workspace,
+            self.coverage(recent),
+            self._population,
+            state,
+            unknown=self.curves,
+            by_session=[side for side, tower in self._towers.items() if SESSION in tower.accepts],
         )
         if not asked and not self._population:
             missing = f"{POPULATION}/{self.model_version} holds no account to solve for; register the model again"

@@ -18,7 +18,7 @@ import orjson
 from feature_repo.names import CONFIG_FILE
 from operations.common.journal import note
 from operations.common.workspace import FEATURES, read_campaign
-from operations.erasure.files import GroupsFile, source_of
+from operations.erasure.files import REQUESTS, GroupsFile, source_of
 from operations.erasure.record import KEY, LOCK, RECORD, Erasures, pseudonym_for
 from operations.erasure.source import Source
 from serving.http.tokens import read_secret
@@ -119,7 +119,8 @@ def export(places: Places, account: str, out: Path) -> dict[str, Any]:
     for source in sorted(sources, key=lambda each: not each.owned):
         lines = []
         for row in source.rows(account, requests):
-            requests |= {row["request_id"]} if row.get("account_id") == account and "request_id" in row else set()
+            if account in (row.get("account_id"), row.get("user_id")):
+                requests |= {row[name] for name in REQUESTS if name in row}
             lines.append(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
         if lines:
             name = f"{len(held):04d}.jsonl"

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.http.limits import IDENTIFIER_RULE, MAX_CONTEXT, is_identifier
+from serving.session import checked_sessions
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidRequest
+from shadowprice.responses.layers.session import SESSION
 
 INPUTS = ("request_id", "account_id", "side")
 OPTIONAL = ("partner_id",)
@@ -50,14 +52,15 @@ class Requests:
     """n requests of one call; lists of length n.
 
     partner_id  account on the other side, such as the merchant whose code is scanned; empty where there is none
-    context     name → value of each request, a float of x_…, a text of c_…; None where a request has none
+    context     name → value of each request, a float of x_…, a text of c_…, behaviors of ``session``; None where a
+                request has none
     """
 
     request_id: list[str]
     account_id: list[str]
     side: list[Side]
     partner_id: list[str] = field(default_factory=list)
-    context: Mapping[str, list[float | str | None]] = field(default_factory=dict)
+    context: Mapping[str, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.partner_id:
@@ -114,19 +117,19 @@ class Answers:
 
 
 def decode_v1(body: Any, max_items: int) -> Requests:
-    """Requests of ``{"instances": [{"request_id", "account_id", "side", "partner_id"?, "context"?}, …]}``.
+    """Requests of ``{"instances": [{"request_id", "account_id", "side", "partner_id"?, "session"?, "context"?}, …]}``.
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending instances.
     """
     instances = _member(body, "instances", "an object with the list 'instances'")
     check_count(instances, max_items, "instances")
-    required, accepted = set(INPUTS), {*ACCEPTED, CONTEXT}
+    required, accepted = set(INPUTS), {*ACCEPTED, SESSION, CONTEXT}
     wrong = [
         row for row, item in enumerate(instances) if not isinstance(item, dict) or not required <= set(item) <= accepted
     ]
     if wrong:
-        reason = f"each needs the fields {list(INPUTS)} and may have {[*OPTIONAL, CONTEXT]}"
+        reason = f"each needs the fields {list(INPUTS)} and may have {[*OPTIONAL, SESSION, CONTEXT]}"
         raise InvalidRequest(reason, field="instances", rows=wrong[:5])
     columns = {name: [item[name] for item in instances] for name in INPUTS}
     columns |= {name: [item.get(name, "") for item in instances] for name in OPTIONAL}
@@ -134,8 +137,15 @@ def decode_v1(body: Any, max_items: int) -> Requests:
     wrong = [row for row, context_row in enumerate(contexts) if not isinstance(context_row, dict)]
     if wrong:
         raise InvalidRequest("must be an object of names and values", field=CONTEXT, rows=wrong[:5])
+    wrong = [row for row, context_row in enumerate(contexts) if SESSION in context_row]
+    if wrong:
+        reason = f"is a field of the instance, beside {CONTEXT!r}"
+        raise InvalidRequest(reason, field=f"{CONTEXT}.{SESSION}", rows=wrong[:5])
     names = dict.fromkeys(name for context_row in contexts for name in context_row)
-    return _checked(columns, {name: [context_row.get(name) for context_row in contexts] for name in names})
+    context = {name: [context_row.get(name) for context_row in contexts] for name in names}
+    if any(SESSION in item for item in instances):
+        context[SESSION] = [item.get(SESSION) for item in instances]
+    return _checked(columns, context)
 
 
 def decode_v2(body: Any, max_items: int) -> Requests:
@@ -160,15 +170,15 @@ def decode_v2(body: Any, max_items: int) -> Requests:
 
 def type_of(name: str, field: str) -> str:
     """Return the data type of an input, or raise :class:`InvalidRequest` about what is none."""
-    datatype = "BYTES" if name in ACCEPTED else CONTEXT_TYPES.get(name[:2])
+    datatype = "BYTES" if name in (*ACCEPTED, SESSION) else CONTEXT_TYPES.get(name[:2])
     if datatype is None:
-        taken = f"it takes {list(ACCEPTED)} and context named x_… (FP64) or c_… (BYTES)"
+        taken = f"it takes {[*ACCEPTED, SESSION]} and context named x_… (FP64) or c_… (BYTES)"
         raise InvalidRequest(f"is not an input of this model; {taken}", field=field)
     return datatype
 
 
 def checked_columns(columns: Mapping[str, list[Any]]) -> Requests:
-    """Requests of the inputs of :data:`ACCEPTED` and of context, by name.
+    """Requests of the inputs of :data:`ACCEPTED`, of sessions as JSON, and of context, by name.
 
     Raises:
         InvalidRequest: one is missing, they differ in length, or values are not what they should be.
@@ -302,8 +312,10 @@ def _checked(columns: Mapping[str, list[Any]], context: Mapping[str, list[Any]])
     return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners), checked)
 
 
-def _context(name: str, values: Sequence[Any]) -> list[float | str | None]:
+def _context(name: str, values: Sequence[Any]) -> list[Any]:
     """Values of one context column; None, NaN and the empty text stand for none."""
+    if name == SESSION:
+        return checked_sessions(values)
     if name[:2] not in CONTEXT_TYPES:  # no model reads it: the predictor refuses it with the names that are read
         return list(values)
     kind: type[float] | type[str]

@@ -45,9 +45,9 @@ def publish_embeddings(
 
     Args:
         store: an open store in which the model is registered.
-        frames: account_id, side, computed_at (UTC), embedding (D finite float32) and perhaps own (as many again, or
-            nothing), which is stored behind the embedding; one row per account and side. One frame, or its parts in
-            order.
+        frames: account_id, side, computed_at (UTC), embedding (D finite float32) and perhaps own (finite float32, as
+            many of each account, or nothing), which is stored behind the embedding; one row per account and side. One
+            frame, or its parts in order.
         model_version: the model that computed them; the newest one registered when not given.
         batch: rows of one write, at most 10,000.
         progress: whether to show it.
@@ -161,7 +161,7 @@ def _with_own(matrix: NDArray[np.float32], part: pd.DataFrame, rows: NDArray[np.
     """Embeddings of some rows, each followed by the account's own where the table has it."""
     if "own" not in part or not len(rows) or part["own"].iloc[rows[0]] is None:
         return matrix
-    own = np.array(part["own"].iloc[rows].tolist(), dtype=np.float32).reshape(matrix.shape)
+    own = np.array(part["own"].iloc[rows].tolist(), dtype=np.float32).reshape(len(rows), -1)
     if not np.isfinite(own).all():
         wrong = rows[~np.isfinite(own).all(axis=1)][:5].tolist()
         raise InvalidInput("must be finite", field="embeddings.own", rows=wrong)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,7 @@ from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_
 from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
 from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.state import PricingState
+from shadowprice.responses.layers.session import SESSION
 
 
 class Unknown(Protocol):
@@ -42,6 +43,7 @@ def requests_to_come(
     population: Mapping[Side, SideAccounts],
     state: PricingState,
     unknown: Unknown,
+    by_session: Collection[Side] = (),
 ) -> dict[Side, SideAccounts]:
     """Return side → all accounts, their curves weighted by their requests in the past and in the window so far.
 
@@ -52,6 +54,8 @@ def requests_to_come(
         population: side → accounts of the model; sides may be missing.
         state: the newest requests.
         unknown: gives the curves of the newest requests, or of those whose accounts the model does not have.
+        by_session: sides whose curve the session of a request moves: there each of the newest requests has a column
+            with its own, where some have sessions.
 
     Where budgets, rules or caps read the partner, an account has a column for each partner. Where they read the
     context, each of the newest requests has a column with its own. The other columns have those of the newest requests
@@ -71,7 +75,10 @@ def requests_to_come(
         weight = max(state.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
         known = population.get(side)
         by_partner, names = coverage.reads_partner(side), coverage.context_names(side)
-        live = context_columns(state.contexts[side].tolist()) if names and side in state.contexts else None
+        read = side in state.contexts and bool(names or side in by_session)
+        live = context_columns(state.contexts[side].tolist()) if read else None
+        if live is not None and not names and SESSION not in live:
+            live = None
         older = past_contexts.get(side, pd.DataFrame())
         # A past without one of the values knows less than no past: what is unknown forbids.
         wanted = max(CONTEXTS - (0 if live is None else recent.size), 0) if set(names) <= set(older) else 0

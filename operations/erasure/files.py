@@ -25,7 +25,8 @@ from shadowprice.pacing.decision_log.segments import SCHEMAS
 
 IDENTIFIERS = ("account_id", "partner_id", "src", "dst", "user_id", *map(entity_key, SIDES))
 """Columns that name accounts, in tables, logs, features and sessions."""
-REQUEST, DECIDED = "request_id", "decided_at"
+REQUESTS, DECIDED = ("request_id", "session_id"), "decided_at"
+"""Columns that name requests; a session of vouchers is one."""
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 PARQUET, ARRAY = b"PAR1", b"\x93NUMPY"
 
@@ -59,11 +60,11 @@ class Parquet(Source):
         self.owned = bool(self._own)
         # Outcomes that come later name the requests of a log as its callers did.
         logged = path.name.partition("-")[0] in SCHEMAS
-        self._asked = [name for name in texts if name == REQUEST and not logged]
+        self._asked = [name for name in texts if name in REQUESTS and not logged]
 
     def rows(self, account: str, requests: set[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows; a row of curves or embeddings with what the arrays beside it hold."""
-        asked = self._own or [name for name in self._schema.names if name == REQUEST]
+        asked = self._own or [name for name in self._schema.names if name in REQUESTS]
         wanted = pa.array([account] if self._own else sorted(requests), pa.string())
         first, count = 0, pq.read_metadata(self._path).num_rows
         for table in self._tables() if asked else ():
@@ -94,7 +95,7 @@ class Parquet(Source):
                 due = np.zeros(len(table), dtype=bool)
                 for name in (*self._own, *self._asked):
                     plain = changed = _plain(table[name])
-                    if name == REQUEST:
+                    if name in REQUESTS:
                         for old, pseudonym in inside.items():
                             changed = pc.replace_substring_regex(changed, word(old), rf"\1{pseudonym}\2")
                     elif names:

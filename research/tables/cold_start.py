@@ -21,6 +21,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.inputs import request_values
 from shadowprice.responses.joint.model import JointModel
+from shadowprice.responses.layers.tower import ServedTower
 
 MEAN, CONTEXT = "mean embedding", "mean embedding, with the request's context"
 OWN, TIES = "own features, with context", "own features and ties, with context"
@@ -108,7 +109,7 @@ def at_mean(model: JointModel, data: TrainingSet, asked: pd.DataFrame, *, contex
     customers = data.rows["customer"].drop_duplicates("account_id")
     known = model.embed_parts(data.inputs, {"customer": customers})["customer"]
     head = model.heads({"customer": known.request})["customer"]
-    assert known.tower is not None
+    assert isinstance(known.tower, ServedTower)
     if not context:
         return head.response(np.tile(head.default_embedding, (len(asked), 1)))
     names, place = np.unique(asked["partner_id"].to_numpy(dtype=str), return_inverse=True)

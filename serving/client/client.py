@@ -22,7 +22,10 @@ from serving.ledger.api.events import TYPE
 from serving.protocol import INPUTS, OUTPUTS, type_of
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
 from shadowprice.pacing.decision_log.records import CorrectionKind
+from shadowprice.responses.layers.session import SESSION
 
+Session = Sequence[Mapping[str, Any]]
+"""Behaviors of one session."""
 TIMEOUT_SECONDS = 30.0
 LATER = (408, 429)
 """Statuses after which the same request may be sent again."""
@@ -142,6 +145,7 @@ class DecisionClient(_Client):
         sides: Sequence[str],
         partner_ids: Sequence[str] | None = None,
         context: Mapping[str, Sequence[float | str | None]] | None = None,
+        sessions: Sequence[Session | None] | None = None,
     ) -> Decisions:
         """Decide n requests in one call.
 
@@ -151,6 +155,8 @@ class DecisionClient(_Client):
             sides: (n,), ``customer`` or ``merchant``.
             partner_ids: (n,), "" where a request has no partner.
             context: name → (n,), numbers of x_…, texts of c_…; None where a request has none.
+            sessions: (n,), carts and orders before each voucher, objects with ``item_id``, ``action`` (cart or order),
+                ``ts`` and perhaps ``category``, ``brand`` and ``price_level``; None where a request has no session.
 
         Raises:
             InvalidContext: the active model does not read a value of the context, or a limit counts by partner and
@@ -161,7 +167,9 @@ class DecisionClient(_Client):
         tensors: dict[str, Sequence[Any]] = dict(zip(INPUTS, (request_ids, account_ids, sides), strict=True))
         if partner_ids is not None:
             tensors["partner_id"] = partner_ids
-        texts = {name: [str(value) for value in values] for name, values in tensors.items()}
+        texts: dict[str, Sequence[Any]] = {name: [str(value) for value in values] for name, values in tensors.items()}
+        if sessions is not None:
+            texts[SESSION] = ["" if session is None else orjson.dumps(session).decode() for session in sessions]
         body = {
             "inputs": [
                 {"name": name, "datatype": type_of(name, name), "shape": [len(values)], "data": list(values)}
@@ -192,6 +200,7 @@ class DecisionClient(_Client):
         sides: Sequence[str],
         partner_ids: Sequence[str] | None = None,
         context: Mapping[str, Sequence[float | str | None]] | None = None,
+        sessions: Sequence[Session | None] | None = None,
     ) -> dict[str, Any]:
         """Explain what n requests would be given now: ``explanations``, prices and versions; nothing is authorized.
 
@@ -202,6 +211,8 @@ class DecisionClient(_Client):
         for row, instance in enumerate(instances):
             if partner_ids is not None:
                 instance["partner_id"] = partner_ids[row]
+            if sessions is not None:
+                instance[SESSION] = sessions[row]
             if context:
                 instance["context"] = {name: values[row] for name, values in context.items()}
         body = orjson.dumps({"instances": instances})

@@ -254,7 +254,9 @@ class Console:
                 return "request.html.jinja", values | {"missing": "" if rows else str(error), "rows": rows}
             made = audited.decision
             price, at = self._price(int(made["price_version"])), made["features_at"] or made["decided_at"]
-            curve = self._workspace.curve(made["model_version"], made["side"], made["account_id"])
+            curve = self._workspace.curve(
+                made["model_version"], made["side"], made["account_id"], made["context"] or ""
+            )
             worth = self._workspace.worth(self._campaign, made["side"], made["account_id"])
             levels = []
             if curve is not None and price is not None:

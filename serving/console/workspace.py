@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -25,12 +26,16 @@ from operations.common.workspace import (
 from shadowprice.campaign import Campaign, Side
 from shadowprice.documents import read_document
 from shadowprice.errors import ShadowpriceError
+from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.population import ACCOUNTS, RESPONSE
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.headline import Headline, headline
 from shadowprice.reports.stored import FIGURES
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.layers.request import embed_requests
+from shadowprice.responses.layers.session import SESSION
+from shadowprice.responses.layers.tower import load_towers
 from shadowprice.storage import from_json
 
 
@@ -62,8 +67,13 @@ class Workspace:
             values |= {name.removeprefix(f"{side}_"): value for name, value in (rows[-1] if rows else {}).items()}
         return {name: value for name, value in values.items() if name not in ("id", "event_timestamp", "snapshot_at")}
 
-    def curve(self, model_version: str, side: str, account: str) -> NDArray[np.float64] | None:
-        """Return the responses (J,) that a model expects of an account; None where they are not kept. O(accounts)."""
+    def curve(self, model_version: str, side: Side, account: str, context: str = "") -> NDArray[np.float64] | None:
+        """Return the responses (J,) that a model expects of an account; None where they are not kept. O(accounts).
+
+        A session in the ``context`` of the request, as the log has it, moves them.
+        """
+        if (session := (orjson.loads(context) if context else {}).get(SESSION)) is not None:
+            return self._curve_of_session(self._folder / VERSIONS / model_version, side, account, session)
         folder = self._folder / POPULATION / model_version / side
         try:
             place = pc.index(pq.read_table(folder / ACCOUNTS)["account_id"], account).as_py()
@@ -71,6 +81,19 @@ class Workspace:
         except (OSError, ValueError):
             return None
         return None if place < 0 else np.asarray(response[:, place], dtype=np.float64)
+
+    def _curve_of_session(self, model: Path, side: Side, account: str, session: Any) -> NDArray[np.float64] | None:
+        try:
+            tower, wanted = load_towers(model)[side], [("account_id", "=", account), ("side", "=", side)]
+            rows = pq.read_table(model / EMBEDDINGS, columns=["embedding", "own"], filters=wanted).to_pylist()
+            heads = load_heads(model)
+        except (OSError, KeyError, ShadowpriceError):
+            return None
+        vectors = np.array([row["embedding"] + row["own"] for row in rows], dtype=np.float32)
+        if not len(vectors):
+            return None
+        embedding = embed_requests(tower, vectors, {SESSION: [session]}, np.zeros(1, dtype=np.bool_), None)
+        return np.asarray(heads[side].response(embedding)[:, 0], dtype=np.float64)
 
     def worth(self, campaign: Campaign, side: Side, account: str) -> NDArray[np.float64] | None:
         """Worth (1,), or (J, 1) by level, of a unit of an account's response; None where all are worth the same.

@@ -14,6 +14,10 @@ MAX_ID_LENGTH = MOST_CHARACTERS
 """Characters of a request, account or event identifier."""
 MAX_CONTEXT_LENGTH = 32 * 1024
 """Characters of one request's context values, as JSON."""
+MAX_BEHAVIORS = 100
+"""Behaviors in one request's session; models read the newest 45 carts and 20 orders."""
+MAX_SESSION_LENGTH = 12 * 1024
+"""Bytes of one request's session, as JSON."""
 MAX_CONTEXT = 64
 """Context values of one request."""
 MAX_BODY_BYTES = 4 * 1024 * 1024

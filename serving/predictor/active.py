@@ -10,7 +10,7 @@ from shadowprice.campaign import Side
 from shadowprice.pacing.canary import Canary
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import Head
-from shadowprice.responses.layers.tower import ServedTower
+from shadowprice.responses.layers.tower import Tower
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ServedModel:
     version: str
     heads: Mapping[Side, Head]
     features: Features
-    towers: Mapping[Side, ServedTower] = field(default_factory=dict)
+    towers: Mapping[Side, Tower] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

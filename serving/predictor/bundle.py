@@ -17,7 +17,7 @@ from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.integrity import check_files, check_offers
 from shadowprice.responses.layers.heads import Head, load_heads
 from shadowprice.responses.layers.own import ServedEncoder, load_encoders
-from shadowprice.responses.layers.tower import ServedTower, load_towers
+from shadowprice.responses.layers.tower import Tower, load_towers
 
 VERSIONS = "models"
 """Folder of the immutable models, one per version, beside the pointer to the newest."""
@@ -29,7 +29,7 @@ class Bundle:
 
     heads: Mapping[Side, Head]
     model_version: str
-    towers: Mapping[Side, ServedTower] = field(default_factory=dict)
+    towers: Mapping[Side, Tower] = field(default_factory=dict)
     encoders: Mapping[Side, ServedEncoder] = field(default_factory=dict)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import orjson
@@ -16,6 +17,10 @@ from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import InvalidContext
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.responses.layers.request import embed_requests, reads_partners
+from shadowprice.responses.layers.session import SESSION
+
+SESSIONS_AT_ONCE = 8
+"""Requests with sessions that are joined on the event loop."""
 
 
 def context_names(model: ServedModel) -> tuple[str, ...]:
@@ -40,7 +45,7 @@ def check_context(model: ServedModel, requests: Requests) -> None:
             read = list(_accepted(model, side))
             what = f"it reads {read}" if read else "it reads none"
             reason = f"the active model does not read it for side {side!r}; {what}"
-            raise InvalidContext(reason, field=f"{CONTEXT}.{name}", rows=wrong[:5])
+            raise InvalidContext(reason, field=name if name == SESSION else f"{CONTEXT}.{name}", rows=wrong[:5])
 
 
 def check_partner(campaign: Campaign, requests: Requests) -> None:
@@ -76,8 +81,8 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
     """Read the embeddings of requests of one side; accounts and partners at the same time.
 
     A request without context and partner has the stored embedding. Any other is joined now: the account's own
-    embedding, the context it carries, and the partner's own embedding, as the rows of training were. A partner that
-    the feature store does not know counts as none.
+    embedding, the context or session it carries, and the partner's own embedding, as the rows of training were. A
+    partner that the feature store does not know counts as none.
     """
     side, names, context = asked.side, asked.account_id, asked.context or {}
     features, tower, failed, vectors = model.features, model.towers.get(side), False, None
@@ -91,7 +96,10 @@ async def read_requests(model: ServedModel, asked: SideRequests) -> Embeddings:
         vectors, failed = (theirs.matrix, theirs.informed), theirs.failed
     else:
         own = await features.fetch(side, names)
-    matrix = embed_requests(tower, own.matrix, context, named, vectors)
+    joined = partial(embed_requests, tower, own.matrix, context, named, vectors)
+    # Many sessions take long; other calls go on meanwhile.
+    many = SESSION in context and len(names) > SESSIONS_AT_ONCE
+    matrix = await asyncio.to_thread(joined) if many else joined()
     return replace(own, matrix=matrix, failed=own.failed or failed)
 
 

@@ -15,6 +15,7 @@ from serving.protocol import Reason, Requests
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.decision import NOTHING
+from shadowprice.responses.layers.session import SESSION
 
 WORDS: Mapping[Reason, str] = {
     "optimal": "the level with the largest value less price times cost",
@@ -39,12 +40,13 @@ def explained(
     score, allowed = choices.scores(active.price.of(campaign.priced)), decision.policy.allowed
     cost = terms.cost(wanted.curves.response, wanted.curves.amounts)
     shares, reasons = decision.policy.propensities(), wanted.decided.reasons.tolist()
-    names = terms.names(Currency.of(campaign.currency))
+    names, sessions = terms.names(Currency.of(campaign.currency)), requests.context.get(SESSION)
     for column, row in enumerate(wanted.rows):
         ranked = [int(level) for level in np.argsort(-score[:, column], kind="stable") if allowed[level, column]]
         best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
         chosen = int(decision.level[column])
         at = float(wanted.embeddings.computed_at[column])
+        session = None if sessions is None else sessions[row]
         yield (
             row,
             {
@@ -61,6 +63,7 @@ def explained(
                 "runner_up": second,
                 "margin": None if second is None else float(score[best, column] - score[second, column]),
                 "features_at": None if math.isnan(at) else datetime.fromtimestamp(at, UTC).isoformat(),
+                "behaviors": None if session is None else len(session),
                 "levels": [
                     {
                         "level": level,

@@ -22,7 +22,7 @@ from serving.predictor.recent import Recent
 from shadowprice.campaign import Side
 from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.request import account_vectors
-from shadowprice.responses.layers.tower import ServedTower
+from shadowprice.responses.layers.tower import Tower
 
 logger = logging.getLogger("serving")
 
@@ -117,7 +117,7 @@ class Features:
         reader: EmbeddingReader,
         default: Mapping[Side, NDArray[np.float32]],
         encoders: Mapping[Side, ServedEncoder] = MappingProxyType({}),
-        towers: Mapping[Side, ServedTower] = MappingProxyType({}),
+        towers: Mapping[Side, Tower] = MappingProxyType({}),
         *,
         cache_seconds: float = 0.0,
         max_age_seconds: float = math.inf,

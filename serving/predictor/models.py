@@ -18,6 +18,7 @@ from shadowprice.errors import Unavailable
 from shadowprice.policy import Choices
 from shadowprice.responses.layers.heads import curves_of
 from shadowprice.responses.layers.request import embed_requests
+from shadowprice.responses.layers.session import ACTIONS, SESSION
 
 
 class Models:
@@ -61,8 +62,11 @@ class Models:
             embeddings = model.features.read(side, ["warm-up"])
             if embeddings.failed:
                 raise Unavailable("the feature store does not answer")
-            stored = embed_requests(model.towers.get(side), embeddings.matrix, {}, np.zeros(1, dtype=np.bool_), None)
-            curves = replace(curves_of(model.heads[side], stored), worth=np.ones(1))
+            # Reading a session sorts its words, which takes long the first time. Other towers read none.
+            session = {SESSION: [[{"item_id": "warm-up", "action": ACTIONS[0]}]]}
+            bare = np.zeros(1, dtype=np.bool_)
+            embedded = embed_requests(model.towers.get(side), embeddings.matrix, session, bare, None)
+            curves = replace(curves_of(model.heads[side], embedded), worth=np.ones(1))
             choices = Choices.marked(self._campaign, side, curves)
             choices.decide([0.0] * len(self._campaign.priced), 0.0, ["warm-up"])
         return model

@@ -91,15 +91,21 @@ def request_tables(tables: SessionTables, own: Mapping[str, Any]) -> Tables:
 
 
 def with_served(
-    tables: SessionTables, exposure: pd.DataFrame, outcome: pd.DataFrame, hours: float, left_out: Collection[str] = ()
+    tables: SessionTables,
+    exposure: pd.DataFrame,
+    outcome: pd.DataFrame,
+    behaviour: pd.DataFrame,
+    hours: float,
+    left_out: Collection[str] = (),
 ) -> SessionTables:
-    """Add the requests that were served to the sessions, without what was done around them.
+    """Add the requests that were served to the sessions, with the carts and orders that they brought.
 
     A session that the tables have already stays as it is there. Profiles are those of a person's latest session.
 
     Args:
         tables: the sessions.
         exposure, outcome: canonical rows of the requests, of people and vouchers that the sessions have.
+        behaviour: carts and orders before the decisions of requests.
         hours: after which a voucher that was not redeemed has expired.
         left_out: sessions that are dropped.
     """
@@ -122,9 +128,11 @@ def with_served(
         }
     )
     rows = rows.join(terms, on="voucher_id").merge(profile[["user_id", *columns]], on="user_id", how="left")
-    behaviour = tables.behaviour[tables.behaviour["session_id"].isin(session["session_id"])]
+    known = tables.behaviour[tables.behaviour["session_id"].isin(session["session_id"])]
+    new = behaviour[behaviour["session_id"].isin(rows["session_id"])]
     whole = pd.concat([session, rows], ignore_index=True) if len(rows) else session
-    return validate_sessions({"session": whole, "behaviour": behaviour})
+    together = pd.concat([known, new], ignore_index=True) if len(new) else known
+    return validate_sessions({"session": whole, "behaviour": together})
 
 
 def _validity(session: pd.DataFrame) -> pd.Series[Any]:

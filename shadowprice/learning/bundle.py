@@ -25,7 +25,7 @@ from shadowprice.responses.layers.heads import FILE as HEADS_FILE
 from shadowprice.responses.layers.heads import Head, save_heads
 from shadowprice.responses.layers.own import ServedEncoder, save_encoders
 from shadowprice.responses.layers.tower import FILE as TOWERS_FILE
-from shadowprice.responses.layers.tower import ServedTower, save_towers
+from shadowprice.responses.layers.tower import Tower, save_towers
 from shadowprice.responses.sided import SidedModel
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ class Served:
 
     embedding  (n, WIDTH), of each account's current request
     head       response head, which reads the embedding
-    own, tower (n, WIDTH) of each account alone, and the layers that join it with a request; None where a model has
-               no such layers
+    own, tower (n, P) of each account alone, WIDTH or what a session is read with, and the layers that join it with a
+               request; None where a model has no such layers
     """
 
     account_id: NDArray[np.str_]
     embedding: NDArray[np.float32]
     head: Head
     own: NDArray[np.float32] | None = None
-    tower: ServedTower | None = None
+    tower: Tower | None = None
 
 
 class OfSides(NamedTuple):
@@ -82,7 +82,8 @@ def write_bundle(
 
     network.safetensors, or a folder per side   the whole model, to embed accounts again later
     heads.safetensors, model.json               the response heads, for a server without torch
-    towers.safetensors                          layers that read a request's context and partner, where the model does
+    towers.safetensors                          layers that read a request's context and partner, or its session, where
+                                                the model does
     encoders.safetensors                        layers for an account without an embedding, where the model has them
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
@@ -150,7 +151,7 @@ def write_served(
     """Write the served parts of a model: every file of :func:`write_bundle` but the model itself.
 
     Embeddings are written by row groups of 65,536 accounts: memory beyond ``served`` holds one group.
-    All sides have embeddings of one width.
+    All sides have embeddings of one width, and own ones of one width.
     """
     computed_at = datetime.now(UTC)
     save_heads({side: entry.head for side, entry in served.items()}, folder)
@@ -188,13 +189,14 @@ def write_embeddings(
     ``own`` is empty on a side without one. The time defaults to now; ``digest`` is updated with all numbers.
     """
     (width,) = {entry.embedding.shape[1] for entry in served.values()}
+    (own_width,) = {entry.own.shape[1] for entry in served.values() if entry.own is not None} or {width}
     schema = pa.schema(
         {
             "account_id": pa.string(),
             "side": pa.string(),
             "computed_at": pa.timestamp("us", tz="UTC"),
             "embedding": pa.list_(pa.float32(), width),
-            **({"own": pa.list_(pa.float32(), width)} if own else {}),
+            **({"own": pa.list_(pa.float32(), own_width)} if own else {}),
         }
     )
     at, digest = computed_at or datetime.now(UTC), digest or hashlib.sha256()
@@ -202,7 +204,7 @@ def write_embeddings(
     def vectors(matrix: NDArray[np.float32]) -> pa.Array:
         values = np.ascontiguousarray(matrix, dtype=np.float32)
         digest.update(values.tobytes())
-        return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), width)
+        return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
     # A registered model may share the file: it is replaced, never written into.
     with whole_file(path) as draft, pq.ParquetWriter(draft, schema) as table:

@@ -19,6 +19,7 @@ from shadowprice.curves import AMOUNT, Curves, check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import OUTCOME
 from shadowprice.responses.inputs import Inputs
+from shadowprice.responses.layers.session import ServedSession
 from shadowprice.responses.state import State, save_state
 
 RESERVED = (
@@ -109,6 +110,14 @@ class ResponseModel(ABC):
         """
         paid = self.levels.astype(np.float32)[:, None]
         return np.ascontiguousarray(np.broadcast_to(paid, (self.levels.size, len(frame))))
+
+    def served_session(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], ServedSession] | None:
+        """Return what a session is read with: float32 (n, P) of each row's account, and the network.
+
+        None of a model whose curve no session of a request moves.
+        """
+        del frame
+        return None
 
     @abstractmethod
     def state(self) -> State:

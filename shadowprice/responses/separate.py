@@ -21,7 +21,7 @@ from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import Head, StoredHead
 from shadowprice.responses.registry import MODELS, load, make, wants
-from shadowprice.responses.sided import SEPARATE, SidedModel
+from shadowprice.responses.sided import SEPARATE, Embedded, SidedModel
 from shadowprice.responses.stored import as_embedding, check_width, stored_head
 from shadowprice.responses.weights import given_weights
 
@@ -105,6 +105,18 @@ class SeparateModels(SidedModel):
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """The curves themselves, (n, WIDTH), behind them the amounts where these are learned, then zeros."""
         return {side: as_embedding(*curve) for side, curve in self._curves(inputs, frames).items()}
+
+    def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
+        """Embeddings as :meth:`embed` gives them, and where the model reads a session what it is read with."""
+        parts: dict[Side, Embedded] = {}
+        for side, request in self.embed(inputs, frames).items():
+            model = self.models[side]
+            read = model.served_session(self._frame(model, side, inputs, frames[side]))
+            parts[side] = Embedded(request)
+            if read is not None:
+                own, tower = read
+                parts[side] = Embedded(request, own, tower.corrected(self.corrections[side]))
+        return parts
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""

@@ -18,7 +18,7 @@ from shadowprice.curves import Curves
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import Head, curves_of
 from shadowprice.responses.layers.own import ServedEncoder
-from shadowprice.responses.layers.tower import ServedTower
+from shadowprice.responses.layers.tower import Tower
 
 NETWORK, SEPARATE, REPAIRED, DELIVERED = "network.safetensors", "separate.json", "repair.json", "segments.json"
 KINDS = {
@@ -35,13 +35,13 @@ class Embedded:
     """Requests of one side as they are served.
 
     request  float32 (n, D), embeddings of the requests, which the head reads
-    own      float32 (n, D), the accounts' own embeddings, where a tower joins them with the request
+    own      float32 (n, D) or (n, P), the accounts' own embeddings, where a tower joins them with the request
     tower    None where the model reads nothing of the request
     """
 
     request: NDArray[np.float32]
     own: NDArray[np.float32] | None = None
-    tower: ServedTower | None = None
+    tower: Tower | None = None
 
 
 class SidedModel(ABC):

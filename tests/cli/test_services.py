@@ -13,9 +13,13 @@ from pipelines.__main__ import _parameter
 
 
 def test_explain_names_a_predictor_that_does_not_answer(
-    free_port: Callable[[], int], capsys: pytest.CaptureFixture[str]
+    free_port: Callable[[], int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     url = f"http://127.0.0.1:{free_port()}"
+    (tmp_path / "cart.json").write_text("[{")
+    cart = str(tmp_path / "cart.json")
+    assert command.main(["explain", "c1", "--campaign", "spring", "--url", url, "--session", cart]) == 1
+    assert "cart.json: is not JSON" in capsys.readouterr().err
     assert command.main(["explain", "c1", "--campaign", "spring", "--url", url]) == 1
     told = capsys.readouterr().err
     assert "does not answer" in told

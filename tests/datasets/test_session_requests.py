@@ -128,10 +128,21 @@ def test_served_requests_become_sessions_and_known_ones_stay() -> None:
         }
     )
     dropped = tables.session["session_id"].iloc[-1]
-    found = with_served(tables, exposure, outcome, 72.0, [dropped])
+    row = {
+        "phase": "before",
+        "action": "cart",
+        "item_id": "i1",
+        "ts": at[0] - pd.Timedelta(minutes=5),
+        "price_level": 3,
+    }
+    carts = pd.DataFrame([{"session_id": name, **row} for name in ("r1", known["session_id"])])
+    found = with_served(tables, exposure, outcome, carts.astype({"price_level": "Int64"}), 72.0, [dropped])
     session = found.session.set_index("session_id")
     assert len(session) == len(tables.session) - 1 + 2
     assert dropped not in set(found.behaviour["session_id"])
+    own, before = (each.behaviour["session_id"].value_counts() for each in (found, tables))
+    assert own["r1"] == 1
+    assert own.get(known["session_id"], 0) == before.get(known["session_id"], 0), "a known session stays as it is"
     assert session.loc[known["session_id"], "collected_at"] == known["collected_at"]
     first, second = session.loc["r1"], session.loc["r2"]
     assert (first["label"], second["label"]) == (1, 0)

@@ -246,3 +246,26 @@ def test_offers_of_equal_cost_are_told_apart_by_their_level(tmp_path: Path) -> N
     level = found.exposure["request_id"].map(log.decisions.set_index("request_id")["level"])
     assert found.exposure["offer_id"].tolist() == [names[each] for each in level]
     assert set(level) == {0, 1, 2}
+
+
+def test_sessions_become_behaviors_before_their_decision_and_no_column(job: HarvestJob) -> None:
+    write_log(job.log)
+    log = read_log(job.log)
+    at = log.decisions.set_index("request_id")["decided_at"]
+    carts = {
+        "r1": [{"item_id": "i1", "action": "cart", "ts": "2026-02-28T23:00:00.5+00:00", "price_level": 2}],
+        # The clock of the caller was ahead.
+        "r2": [{"item_id": "i2", "action": "order", "ts": "2026-04-01T00:00:00+00:00", "brand": "b"}],
+        "r3": [],
+    }
+    texts = {name: json.dumps({"session": cart, "x_basket": 1.5}) for name, cart in carts.items()}
+    decisions = log.decisions.assign(context=log.decisions["request_id"].map(texts).fillna(""))
+    found = harvest(replace(log, decisions=decisions), CAMPAIGN, tables()["offer"], 48.0)
+    assert "session" not in found.exposure
+    assert found.exposure.set_index("request_id")["x_basket"].dropna().to_dict() == dict.fromkeys(carts, 1.5)
+    rows = found.behaviour.set_index("session_id")
+    assert rows.index.tolist() == ["r1", "r2"]
+    assert rows["ts"].tolist() == [pd.Timestamp("2026-02-28T23:00:00.5Z"), at["r2"]]
+    assert rows["action"].tolist() == ["cart", "order"]
+    assert set(rows["phase"]) == {"before"}
+    assert rows["price_level"].fillna(0).tolist() == [2, 0]

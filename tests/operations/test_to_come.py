@@ -167,3 +167,34 @@ def test_each_context_is_drawn_as_often_as_the_others():
     drawn = drawn_contexts({"x_a": list(range(7))}, 7000)["x_a"]
     assert np.bincount(drawn).tolist() == [1000] * 7
     assert drawn_contexts({"x_a": []}, 3) is None
+
+
+def test_the_newest_requests_count_with_the_curves_of_their_sessions_where_some_have_one(workspace, campaign):
+    plain = replace(campaign, limits=Limits(), rules=())
+    population = read_population(workspace / POPULATION / "m1", load_heads(workspace / MODEL))
+    known = population["customer"].curves.accounts
+    cart = {"item_id": "i1", "action": "cart", "ts": "2026-03-01T10:00:00+00:00"}
+    contexts = ["", json.dumps({"session": [cart]}), json.dumps({"session": []})]
+    sample = [
+        {"account_id": f"c{row}", "side": "customer", "partner_id": "", "context": text}
+        for row, text in enumerate(contexts)
+    ]
+    asked = []
+
+    def unknown(side, account_id, partner_id=None, context=None):
+        asked.append((account_id.tolist(), context))
+        return curves_of(workspace, side, account_id)
+
+    def curves(rows, by_session):
+        state = state_of(workspace, plain, rows)
+        found = requests_to_come(plain, workspace, plain.coverage(), population, state, unknown, by_session)
+        return found["customer"].curves
+
+    # The state counts twice the requests of its sample.
+    found = curves(sample, ["customer"])
+    assert asked == [(["c0", "c1", "c2"], {"session": [None, [cart], []]})]
+    np.testing.assert_array_equal(found.weight[known:], 2.0)
+    np.testing.assert_array_equal(found.weight[:known], population["customer"].curves.weight)
+    for rows, sides in ((sample, ()), ([{**row, "context": ""} for row in sample], ["customer"])):
+        assert curves(rows, sides).accounts == known
+    assert len(asked) == 1

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from small_vouchers import cart_of, with_carts
 from voucher_company import write_company
 
 from operations.common.job import run_here
@@ -27,6 +28,8 @@ from operations.solve import SolveJob, Solver
 from operations.train import TrainJob
 from operations.whatif import WhatifJob
 from pipelines.local import run
+from serving.client.client import DecisionClient
+from serving.console.workspace import Workspace
 from serving.local.launch import Deployment, launch
 from serving.predictor.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
@@ -39,10 +42,12 @@ from shadowprice.errors import InvalidTable, NotCertified
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.learning.fit import repair
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.contexts import context_columns
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports.stored import rewrite_report
+from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.repair.model import RepairedModel
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
@@ -205,6 +210,70 @@ def test_the_service_gives_every_person_the_voucher_that_is_best_at_the_price(wo
     np.testing.assert_allclose(answers["response"], own, rtol=1e-5)
     np.testing.assert_allclose(answers["expected_cost"], own * discount[answers["level"]], rtol=1e-5)
     assert answers["level"].nunique() > 1
+
+
+@pytest.mark.timeout(900)
+def test_a_new_cart_changes_the_voucher_and_the_log_explains_it(workspace: Path, tmp_path: Path) -> None:
+    """Over HTTP, against the torch model on a log that has these sessions."""
+    tables = generate(seed=0, sessions=1000).tables
+    before = tables.behaviour.query("phase == 'before'")["session_id"].drop_duplicates()
+    carts = [cart_of(tables, name) for name in before.iloc[:40]]
+    people = tables.session["user_id"].drop_duplicates().iloc[:12].repeat(len(carts)).tolist()
+    log, frame = with_carts(tables, people, carts * 12)
+    curves = load_sided(workspace / "model").curves(Inputs(sessions=log), {"customer": frame})["customer"]
+    price = PriceStore(workspace / "prices").latest("vouchers")
+    assert price is not None
+    score = curves.response.astype(np.float64) * (1.0 - price.prices["budget"] * curves.levels[:, None])
+    best, second = np.sort(score, axis=0)[[-1, -2]]
+    chosen = np.where(best - second > 1e-5, score.argmax(axis=0), -1).reshape(12, len(carts))
+    # Two carts of one person whose best vouchers differ clearly.
+    row = next(row for row, own in enumerate(chosen) if np.unique(own[own >= 0]).size > 1)
+    pair = [int(np.flatnonzero(chosen[row] == level)[0]) for level in np.unique(chosen[row][chosen[row] >= 0])[:2]]
+    person, wanted = people[row * len(carts)], chosen[row, pair]
+    response = curves.response[:, row * len(carts) + np.array(pair)]
+
+    places = Deployment.of_run(workspace, workspace / "campaign.json")
+    places = replace(places, logs_dir=tmp_path, ledger_db=tmp_path / "ledger.db", served_dir=tmp_path / "served")
+    asked = {"account_id": person, "side": "customer"}
+    rows = [asked | {"request_id": f"cart-{cart}", "session": carts[cart]} for cart in pair]
+    with launch(places) as services, DecisionClient(services.predictor_url, "vouchers") as client:
+        url = f"{services.predictor_url}/v1/models/vouchers"
+        reply = httpx.post(f"{url}:predict", json={"instances": [*rows, asked | {"request_id": "bare"}]}, timeout=60.0)
+        explained = httpx.post(f"{url}:explain", json={"instances": rows}, timeout=60.0).json()["explanations"]
+        wrong = asked | {"request_id": "wrong", "session": [{**carts[0][0], "ts": "yesterday"}]}
+        refused = httpx.post(f"{url}:predict", json={"instances": [wrong]}, timeout=60.0)
+        by_v2 = client.decide(["v2"], [person], ["customer"], sessions=[carts[pair[1]]])
+    assert refused.status_code == 400
+    assert "session[0].ts" in refused.json()["error"]
+    *answers, bare = reply.raise_for_status().json()["predictions"]
+    assert [each["level"] for each in answers] == wanted.tolist()
+    np.testing.assert_allclose([each["response"] for each in answers], response[wanted, [0, 1]], atol=1e-6)
+    assert (by_v2.level[0], by_v2.response[0]) == (answers[1]["level"], answers[1]["response"])
+    own = pd.read_parquet(workspace / "model" / EMBEDDINGS).set_index("account_id").loc[person, "embedding"]
+    assert bare["response"] == pytest.approx(own[bare["level"]], rel=1e-7), "the stored curve decides without a session"
+    for cart, found, curve in zip(pair, explained, response.T, strict=True):
+        assert found["behaviors"] == len(carts[cart])
+        np.testing.assert_allclose([each["response"] for each in found["levels"]], curve, atol=1e-6)
+
+    decisions = pd.concat(pd.read_parquet(each) for each in (tmp_path / "served").rglob("decisions-*"))
+    logged = decisions.set_index("request_id")["context"].loc[[f"cart-{cart}" for cart in pair]]
+    again = Solver(workspace).curves("customer", np.array([person] * 2), context=context_columns(logged.tolist()))
+    np.testing.assert_allclose(again.response, response, atol=1e-6)
+    version = decisions["model_version"].iloc[0]
+    for text, curve in zip(logged, response.T, strict=True):
+        audited = Workspace(workspace).curve(version, "customer", person, text)
+        np.testing.assert_allclose(audited, curve, atol=1e-6)
+
+    (prepared,) = (workspace / "pipeline").glob("shadowprice-vouchers-*/prepare/tables")
+    job = HarvestJob(
+        tables=prepared, workspace=workspace, log=tmp_path / "served", harvested=tmp_path / "new", mature_hours=0
+    )
+    run_here(job)
+    kept = load_dataset(tmp_path / "new").sessions.behaviour.set_index("session_id")
+    for cart in pair:
+        mine = kept.loc[[f"cart-{cart}"]].sort_values(["ts", "item_id"])
+        assert mine["item_id"].tolist() == [each["item_id"] for each in json.loads(logged[f"cart-{cart}"])["session"]]
+        assert set(mine["phase"]) == {"before"}
 
 
 def test_bad_sessions_stop_the_first_step_with_row_and_column_and_nothing_is_written(tmp_path: Path) -> None:

@@ -108,6 +108,61 @@ def test_a_malformed_v2_body_is_refused_with_the_field(body, field):
     assert refusal.value.field == field
 
 
+ITEM = {"item_id": "i1", "action": "cart", "ts": "2026-03-01T10:00:00+01:00"}
+
+
+@pytest.mark.parametrize(
+    ("session", "field"),
+    [
+        ("[", "session"),
+        (7, "session"),
+        ([ITEM] * 101, "session"),
+        ([ITEM | {"item_id": "x" * 200, "brand": "y" * 100}] * 60, "session"),
+        ([ITEM, "i2"], "session[1]"),
+        ([ITEM, ITEM | {"colour": "red"}], "session[1].colour"),
+        ([{"item_id": "i1", "action": "cart"}], "session[0].ts"),
+        ([ITEM | {"item_id": None}], "session[0].item_id"),
+        ([ITEM | {"item_id": 3}], "session[0].item_id"),
+        ([ITEM | {"category": ""}], "session[0].category"),
+        ([ITEM | {"action": "look"}], "session[0].action"),
+        ([ITEM | {"action": ["cart"]}], "session[0].action"),
+        ([ITEM | {"price_level": 8}], "session[0].price_level"),
+        ([ITEM | {"price_level": True}], "session[0].price_level"),
+        ([ITEM | {"ts": "2026-03-01T10:00:00"}], "session[0].ts"),
+        ([ITEM | {"ts": "yesterday"}], "session[0].ts"),
+        ([ITEM | {"ts": 1772355600}], "session[0].ts"),
+        ([ITEM | {"ts": "0001-01-01T00:00:00+23:59"}], "session[0].ts"),
+        ([ITEM | {"ts": "1066-10-14T09:00:00Z"}], "session[0].ts"),
+        ([ITEM | {"ts": "2262-05-01T00:00:00Z"}], "session[0].ts"),
+    ],
+)
+def test_a_malformed_session_is_refused_with_the_field_and_row(session, field):
+    with pytest.raises(InvalidRequest) as refusal:
+        decode_v1({"instances": [GOOD, GOOD | {"session": session}]}, 3)
+    assert (refusal.value.field, refusal.value.rows, refusal.value.status) == (field, (1,), 400)
+    body = good_v2(2)
+    body["inputs"] += v2(session=["", session if isinstance(session, str) else json.dumps(session)])["inputs"]
+    with pytest.raises(InvalidRequest) as refusal:
+        decode_v2(body, 3)
+    assert (refusal.value.field, refusal.value.rows) == (field, (1,))
+    with pytest.raises(InvalidRequest, match=r"context\.session.*beside"):
+        decode_v1({"instances": [GOOD | {"context": {"session": session}}]}, 3)
+
+
+def test_a_session_is_read_in_order_of_time_and_alike_by_both_protocols():
+    later = {"item_id": "i0", "action": "order", "ts": "2026-03-01T09:00:00.5Z", "brand": None, "price_level": 2}
+    given = [later, ITEM, ITEM | {"item_id": "i0"}]
+    first = decode_v1({"instances": [GOOD | {"session": given}, GOOD, GOOD | {"session": []}]}, 3)
+    body = good_v2(3)
+    body["inputs"] += v2(session=[json.dumps(given), "", "[]"])["inputs"]
+    second = decode_v2(body, 3)
+    assert first.context == second.context
+    at = "2026-03-01T09:00:00+00:00"
+    inside = {"item_id": "i0", "action": "order", "ts": "2026-03-01T09:00:00.500000+00:00", "price_level": 2}
+    wanted = [{"item_id": name, "action": "cart", "ts": at} for name in ("i0", "i1")]
+    assert first.context == {"session": [[*wanted, inside], None, []]}
+
+
 def test_a_request_name_that_is_not_text_is_refused():
     with pytest.raises(InvalidRequest, match="id"):
         request_name({"id": 7})

@@ -95,6 +95,7 @@ class Explanation(Answer):
     runner_up: int | None = None
     margin: float | None = None
     features_at: str | None = None
+    behaviors: int | None = None
 
 
 class Explanations(Parameters):

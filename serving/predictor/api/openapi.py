@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from serving.http.limits import MAX_CONTEXT, MAX_ID_LENGTH, MAX_ITEMS
+from serving.http.limits import MAX_BEHAVIORS, MAX_CONTEXT, MAX_ID_LENGTH, MAX_ITEMS
 from serving.protocol import ACCEPTED, CONTEXT, INPUTS, OPTIONAL, OUTPUTS
+from serving.session import LEVELS, NEEDED, TEXTS
 from shadowprice.campaign import SIDES
+from shadowprice.responses.layers.session import ACTIONS, SESSION
 
 _IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 _COLUMNS: dict[str, Any] = {
@@ -21,6 +23,23 @@ _CONTEXT = {
         "^c_": {"type": ["string", "null"], "maxLength": MAX_ID_LENGTH},
     },
     "additionalProperties": False,
+}
+_SESSION = {
+    "type": ["array", "null"],
+    "description": "carts and orders before the voucher, for models that read them",
+    "maxItems": MAX_BEHAVIORS,
+    "items": {
+        "type": "object",
+        "required": list(NEEDED),
+        "properties": {
+            **{name: {"type": ["string", "null"], "maxLength": MAX_ID_LENGTH} for name in TEXTS},
+            "item_id": _IDENTIFIER,
+            "action": {"type": "string", "enum": list(ACTIONS)},
+            "ts": {"type": "string", "format": "date-time"},
+            "price_level": {"type": ["integer", "null"], "minimum": LEVELS[0], "maximum": LEVELS[-1]},
+        },
+        "additionalProperties": False,
+    },
 }
 
 
@@ -52,7 +71,7 @@ V1_BODY = _body(
             "items": {
                 "type": "object",
                 "required": list(INPUTS),
-                "properties": {**_COLUMNS, CONTEXT: _CONTEXT},
+                "properties": {**_COLUMNS, SESSION: _SESSION, CONTEXT: _CONTEXT},
                 "additionalProperties": False,
             },
         }
@@ -73,6 +92,7 @@ V2_BODY = _body(
             "items": {
                 "anyOf": [
                     _tensor({"enum": list(ACCEPTED)}, "BYTES", "string"),
+                    _tensor({"enum": [SESSION]}, "BYTES", ["string", "null"]),
                     _tensor({"pattern": "^x_"}, "FP64", ["number", "null"]),
                     _tensor({"pattern": "^c_"}, "BYTES", ["string", "null"]),
                 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,8 @@ from shadowprice.pacing.decision_log.served import (
     final,
     of_treatable,
 )
+from shadowprice.responses.layers.session import SESSION
+from shadowprice.tables.schema import PHASES
 
 UNITS = 1_000_000
 """Share count before that stands for a merchant's past: the log holds the ratio, which is then exact to a millionth."""
@@ -37,6 +40,7 @@ class Harvest:
     """Rows of the canonical tables.
 
     exposure, outcome  of each request whose outcome is final
+    behaviour          carts and orders in the sessions of these requests, rows of the table; none where they have none
     held               requests of accounts in the holdout of the company, which are left out
     open               requests whose outcome can still come
     nothing            requests that were given nothing at all
@@ -44,6 +48,7 @@ class Harvest:
 
     exposure: pd.DataFrame
     outcome: pd.DataFrame
+    behaviour: pd.DataFrame
     held: int
     open: int
     nothing: int
@@ -56,8 +61,8 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     not respond: it has a row with response 0 and cost 0.
 
     The propensity is that of the answer under the arm of the request, so a holdout's is 1. Context of the request is in
-    columns ``x_…`` and ``c_…``. The log holds a merchant's response as a ratio: its counts are that ratio of
-    1,000,000.
+    columns ``x_…`` and ``c_…``, its session in the table of behaviors. The log holds a merchant's response as a ratio:
+    its counts are that ratio of 1,000,000.
 
     Args:
         log: of the campaign.
@@ -80,7 +85,7 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     decisions = log.decisions.set_index("request_id")
     nothing = len(log.decisions) - len(rows)
     if rows.empty:
-        return Harvest(rows, reported, held, 0, nothing)
+        return Harvest(rows, reported, _behaviour(rows, {}), held, 0, nothing)
     mature = final(log, rows["decided_at"], hours)
     exposure = rows[mature].reset_index(drop=True)
     kept = decisions.loc[exposure["request_id"]].reset_index()
@@ -88,9 +93,12 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     if unnamed.any():
         exposure.loc[unnamed, "offer_id"] = _offers(kept[unnamed], offer).to_numpy()
     exposure["partner_id"] = kept["partner_id"].where(kept["partner_id"] != "", None)
-    exposure = exposure.assign(**_context(kept["context"]))
-    outcomes = _outcomes(exposure, log, reported, hours)
-    return Harvest(exposure, outcomes, held, int((~mature).sum()), nothing)
+    read = [json.loads(text) if text else {} for text in kept["context"]]
+    sessions = {row: session for row, context in enumerate(read) if (session := context.pop(SESSION, None))}
+    behaviour = _behaviour(exposure, sessions)
+    exposure = exposure.assign(**_context(read))
+    outcome = _outcomes(exposure, log, reported, hours)
+    return Harvest(exposure, outcome, behaviour, held, int((~mature).sum()), nothing)
 
 
 def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:
@@ -112,9 +120,25 @@ def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:
     return pd.Series([ids[pair] for pair in wanted], dtype=object)
 
 
-def _context(logged: pd.Series) -> dict[str, pd.Series]:
+def _behaviour(exposure: pd.DataFrame, sessions: Mapping[int, Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
+    """Rows of the table of behaviors: what each request, by its row, had in its session, at its decision at the latest.
+
+    A caller's clock may be ahead of the ledger's.
+    """
+    names = ("session_id", "item_id", "action", "ts", "category", "brand", "price_level")
+    rows = [
+        {"session_id": exposure["request_id"].iloc[row], **behavior}
+        for row, session in sessions.items()
+        for behavior in session
+    ]
+    table = pd.DataFrame(rows, columns=names).assign(phase=PHASES[0])
+    decided = table["session_id"].map(exposure.set_index("request_id")["decided_at"])
+    at = pd.to_datetime(table["ts"], utc=True, format="ISO8601").astype("datetime64[us, UTC]")
+    return table.assign(ts=at.where(at <= decided, decided), price_level=table["price_level"].astype(WHOLE))
+
+
+def _context(read: Sequence[Mapping[str, Any]]) -> dict[str, pd.Series]:
     """Columns of the context values of the requests."""
-    read = [json.loads(text) if text else {} for text in logged]
     names = sorted({name for context in read for name in context})
     return {
         name: pd.Series([context.get(name) for context in read], dtype=np.float64 if name.startswith("x_") else object)

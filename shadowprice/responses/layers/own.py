@@ -17,7 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.responses.arrays import relu
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
-from shadowprice.responses.layers.tower import ServedTower, column_of, context_values, dense
+from shadowprice.responses.layers.tower import Tower, column_of, context_values, dense
 
 FILE = "encoders.safetensors"
 
@@ -54,7 +54,7 @@ class ServedEncoder:
             hidden = dense(hidden if place == 0 else np.asarray(relu(hidden)), weight, bias)
         return hidden.astype(np.float32)
 
-    def stored(self, tower: ServedTower | None, columns: Mapping[str, Any], rows: int) -> NDArray[np.float32]:
+    def stored(self, tower: Tower | None, columns: Mapping[str, Any], rows: int) -> NDArray[np.float32]:
         """Return the vectors (n, D or 2D) that would be stored of n accounts.
 
         That is the embedding. With a tower it is the vector of a request without context and partner, followed by the
@@ -63,7 +63,7 @@ class ServedEncoder:
         own = self.embed(columns, rows)
         if tower is None:
             return own
-        request = tower.embed(own, context_values({}, rows, tower.context.names), np.zeros_like(own))
+        request = tower.join(own, {}, np.zeros_like(own))
         return np.concatenate([request, own], axis=1)
 
 

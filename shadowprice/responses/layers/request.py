@@ -1,7 +1,7 @@
 """Embedding of requests from the stored vectors of their accounts: one definition for the solve and the predictor.
 
 The stored vector of an account is the embedding (D,) of its stored request; where its side has a request tower, its own
-embedding (D,) stands behind that. Numpy only.
+embedding (D,), or what a session is read with, stands behind that. Numpy only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.limits.coverage import other_side
-from shadowprice.responses.layers.tower import ServedTower, context_values
+from shadowprice.responses.layers.tower import Tower
 
 
 def account_vectors(
@@ -44,7 +44,7 @@ def account_vectors(
 
 
 def reads_partners(
-    tower: ServedTower | None, side: Side, heads: Collection[str], partner_id: Sequence[str]
+    tower: Tower | None, side: Side, heads: Collection[str], partner_id: Sequence[str]
 ) -> NDArray[np.bool_]:
     """bool (n,): requests of a side whose partner is read; accounts of a side without a head have no stored vector."""
     if tower is None or not tower.partner or other_side(side) not in heads:
@@ -53,7 +53,7 @@ def reads_partners(
 
 
 def embed_requests(
-    tower: ServedTower | None,
+    tower: Tower | None,
     accounts: NDArray[np.float32],
     context: Mapping[str, Sequence[Any]],
     named: NDArray[np.bool_],
@@ -81,7 +81,6 @@ def embed_requests(
         vectors, informed = partners
         beside[named] = np.where(informed[:, None], vectors[:, -tower.width :], np.float32(0.0))
     carried = {name: [values[row] for row in rows.tolist()] for name, values in columns.items()}
-    given = context_values(carried, rows.size, tower.context.names)
     matrix = matrix.copy()
-    matrix[rows] = tower.embed(accounts[rows, tower.width :], given, beside[rows])
+    matrix[rows] = tower.join(accounts[rows, tower.width :], carried, beside[rows])
     return matrix

@@ -17,6 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.responses.arrays import Array, relu
 from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.session import KIND, ServedSession
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 
 FILE = "towers.safetensors"
@@ -97,6 +98,12 @@ class ServedTower:
         """Names of the context values that are read: x_… are numbers, c_… are texts."""
         return tuple(dict.fromkeys(map(column_of, self.context.names)))
 
+    def join(
+        self, own: NDArray[np.float32], columns: Mapping[str, Sequence[Any]], beside: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Return :meth:`embed` of context that is given by name."""
+        return self.embed(own, context_values(columns, len(own), self.context.names), beside)
+
     def embed(
         self, own: NDArray[np.float32], context: NDArray[np.float32], partner: NDArray[np.float32]
     ) -> NDArray[np.float32]:
@@ -120,10 +127,16 @@ class ServedTower:
         return embedding
 
 
-def save_towers(towers: Mapping[Side, ServedTower], folder: Path) -> None:
+Tower = ServedTower | ServedSession
+"""What reads requests of a side: context and partner, or the session."""
+
+
+def save_towers(towers: Mapping[Side, Tower], folder: Path) -> None:
     """Write the towers to ``towers.safetensors`` in ``folder``; the file goes where there are none."""
-    parts = {
-        side: (
+    parts: dict[Side, tuple[Arrays, Any]] = {
+        side: (tower.arrays(), tower.to_dict())
+        if isinstance(tower, ServedSession)
+        else (
             {name: value for name, value in vars(tower).items() if isinstance(value, np.ndarray)},
             {"context": tower.context.to_dict(), "partner": tower.partner},
         )
@@ -132,7 +145,7 @@ def save_towers(towers: Mapping[Side, ServedTower], folder: Path) -> None:
     save_sides(parts, folder / FILE)
 
 
-def load_towers(folder: Path) -> dict[Side, ServedTower]:
+def load_towers(folder: Path) -> dict[Side, Tower]:
     """Read what :func:`save_towers` wrote; empty where there is no such file.
 
     Raises:
@@ -142,11 +155,13 @@ def load_towers(folder: Path) -> dict[Side, ServedTower]:
     return load_sides(path, _tower, kind="request towers") if path.exists() else {}
 
 
-def _tower(arrays: Arrays, meta: Any) -> ServedTower:
+def _tower(arrays: Arrays, meta: Any) -> Tower:
+    if meta.get("kind") == KIND:
+        return ServedSession.of(arrays, meta)
     return ServedTower(context=Scaling.from_dict(meta["context"]), partner=bool(meta["partner"]), **arrays)
 
 
-def stored_defaults(heads: Mapping[Side, Head], towers: Mapping[Side, ServedTower]) -> dict[Side, NDArray[np.float32]]:
+def stored_defaults(heads: Mapping[Side, Head], towers: Mapping[Side, Tower]) -> dict[Side, NDArray[np.float32]]:
     """Return the vector of an account that the store does not know, as long as a stored one.
 
     That is the embedding (D,) of a side, and behind it the account's own embedding where the side has a tower.

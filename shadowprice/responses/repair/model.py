@@ -23,9 +23,10 @@ from shadowprice.files import write_whole
 from shadowprice.responses.base import labels
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import Head, StoredHead, curves_of
+from shadowprice.responses.layers.session import ServedSession
 from shadowprice.responses.repair.effect import Effect, UsualLevels, cell_names
 from shadowprice.responses.repair.repair import Calibration, Repair
-from shadowprice.responses.sided import REPAIRED, SidedModel, load_sided
+from shadowprice.responses.sided import REPAIRED, Embedded, SidedModel, load_sided
 from shadowprice.responses.stored import as_embedding, check_width, stored_head
 
 INNER = "inner"
@@ -196,7 +197,25 @@ class RepairedModel(SidedModel):
 
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """The repaired curves themselves, (n, WIDTH), zeros behind the levels; the inner embedding of other sides."""
-        embedded = self.inner.embed(inputs, frames)
+        return self._repaired(self.inner.embed(inputs, frames), frames)
+
+    def embed_parts(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Embedded]:
+        """Embeddings as :meth:`embed` gives them, and where a session moves the curve what it is read with.
+
+        No other request moves a repaired curve.
+        """
+        parts = self.inner.embed_parts(inputs, frames)
+        repaired = self._repaired({side: part.request for side, part in parts.items()}, frames)
+        for side, part in parts.items():
+            repair, tower = self.repairs.get(side, SideRepair()), part.tower
+            parts[side] = Embedded(repaired[side])
+            if isinstance(tower, ServedSession) and repair.effect is None and not repair.repair.project:
+                parts[side] = Embedded(repaired[side], part.own, tower.repaired(repair.repair.knots()))
+        return parts
+
+    def _repaired(
+        self, embedded: dict[Side, NDArray[np.float32]], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, NDArray[np.float32]]:
         heads = self.inner.heads(embedded)
         for side, repair in self.repairs.items():
             if side not in frames:

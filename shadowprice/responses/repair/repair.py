@@ -96,6 +96,19 @@ class IsotonicMap(Plain):
         repaired = np.where(asked < first, low, np.where(asked > last, high, inside))
         return np.asarray(np.clip(repaired, 0.0, self.ceiling))
 
+    def knots(self) -> Array:
+        """(2, K): points between which the map of probabilities is linear, from 0 or the first center to 1."""
+        x, y = self.predicted, self.observed
+        if x[0] > 0:
+            x, y = np.append(0.0, x), np.append(0.0, y)
+        slope = y[-1] / x[-1] if x[-1] > 0 else 0.0
+        if x[-1] < 1 and y[-1] + (1 - x[-1]) * slope > self.ceiling:
+            x, y = np.append(x, x[-1] + (self.ceiling - y[-1]) / slope), np.append(y, self.ceiling)
+            slope = 0.0
+        if x[-1] < 1:
+            x, y = np.append(x, 1.0), np.append(y, y[-1] + (1 - x[-1]) * slope)
+        return np.stack([x, np.clip(y, 0.0, self.ceiling)])
+
     @classmethod
     def fit(cls, p: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, ceiling: float = 1.0) -> IsotonicMap:
         """Fit on rows (n,): at most 50 equally filled bins of at least 100 rows, pooled by :func:`pava`."""
@@ -162,6 +175,13 @@ class Repair(Plain):
         if self.project:
             response = pava(response, self.weight)
         return Curves(curves.levels, response.astype(np.float32))
+
+    def knots(self) -> Array:
+        """(M, 2, K): :meth:`IsotonicMap.knots` of each map, the last point repeated; empty without maps."""
+        own = [np.array([[0.0, 1.0]] * 2) if each is None else each.knots() for each in self.maps]
+        most = max((each.shape[1] for each in own), default=0)
+        alike = [np.pad(each, ((0, 0), (0, most - each.shape[1])), "edge") for each in own]
+        return np.array(alike).reshape(len(own), 2, most)
 
     @classmethod
     def fit(

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -28,6 +29,7 @@ from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
 from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
+from shadowprice.responses.layers.session import ServedSession
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.minibatch import Objective
 from shadowprice.responses.tabular.network import logloss
@@ -36,7 +38,7 @@ from shadowprice.responses.training import FitResult
 from shadowprice.responses.training.processes import ALONE, this_process, together, weighted_mean
 from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory
 from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
-from shadowprice.responses.vouchers.sessions import Index, Past, SessionModel, SessionRows
+from shadowprice.responses.vouchers.sessions import CHUNK, Index, Past, SessionModel, SessionRows
 
 ITEMS = "items.vectors"
 PART = 2048
@@ -130,6 +132,26 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
         self.items = ItemEmbedding(tokens, np.asarray(state.arrays[ITEMS]))
         arrays = {key: value for key, value in state.arrays.items() if key != ITEMS}
         super().restore(State(arrays, state.meta))
+
+    @torch.no_grad()
+    def served_session(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], ServedSession] | None:
+        """Return features, sessions redeemed by the end of the log and their number, and the network in numpy.
+
+        None where another encoder than S3's reads the graphs.
+        """
+        _, network = self._fitted()
+        if not isinstance(network.graph, VoucherGraphEncoder):
+            return None
+        assert self.items is not None
+        table = self.log().tables.session
+        end = max(int(nanoseconds(table[column]).max()) for column in ("collected_at", "redeemed_at"))
+        asked = frame.assign(level=0, response=0.0, session_id="", snapshot_at=end / 1e9 + 1.0)
+        own = []
+        for first in range(0, len(asked), CHUNK):
+            part = asked.iloc[first : first + CHUNK]
+            own.append(network.own(self._rows(part, np.ones(len(part)))))
+        stored = np.concatenate(own)
+        return stored, network.served(self.items, stored)
 
     @torch.no_grad()
     def embed(self, session: Index) -> Encoded:

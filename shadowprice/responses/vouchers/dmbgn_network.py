@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch_geometric.nn import GraphConv, TopKPooling
 
+from shadowprice.encoders.base import WIDTH as SERVED_WIDTH
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
+from shadowprice.encoders.voucher_graph import VoucherGraphEncoder
 from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, KEPT, VOUCHER, GraphBatch, VoucherGraphs
+from shadowprice.responses.layers.session import ServedSession
 from shadowprice.responses.tabular.network import FeatureEmbedding, mlp, start_intercept
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory, read_histories
@@ -96,6 +101,7 @@ class DmbgnNetwork(SessionNetwork):
         super().__init__()
         self.nodes = nodes
         self.before_only = before_only
+        self.history = history
         self.features = FeatureEmbedding(inputs, embedding)
         self.voucher = nn.Embedding(nodes.vouchers.known + 1, WIDTH)
         self.category = nn.Embedding(nodes.categories + 1, 1)
@@ -156,6 +162,58 @@ class DmbgnNetwork(SessionNetwork):
         columns = [self.features(rows.numeric, rows.category), read, self.terms.index_select(0, level)]
         logit: Tensor = self.head(torch.cat(columns, dim=1)).squeeze(1)
         return logit
+
+    def own(self, rows: SessionRows) -> NDArray[np.float32]:
+        """Return what stays of each row while its session changes: features, e of the past, their number; (n, P)."""
+        memory = self.remember(rows)
+        past, of = memory.past, torch.from_numpy(memory.of)
+        keys = torch.zeros(len(rows), past.most, 2 * WIDTH, dtype=self.voucher.weight.dtype)
+        keys[torch.from_numpy(past.row), torch.from_numpy(past.slot)] = memory.encoded.both[of]
+        features = self.features(rows.numeric.to(keys.dtype), rows.category)
+        count = torch.from_numpy(past.count)[:, None].to(keys.dtype)
+        return np.asarray(torch.cat([features, keys.flatten(1), count], dim=1), dtype=np.float32)
+
+    def served(self, items: ItemEmbedding, own: NDArray[np.float32]) -> ServedSession:
+        """Return the network in numpy; ``own`` (n, P) of some accounts give the features of a person never seen."""
+        assert isinstance(self.graph, VoucherGraphEncoder)
+        nodes, default = self.nodes, np.zeros(own.shape[1], dtype=np.float32)
+        default[: self.features.width] = own[:, : self.features.width].mean(axis=0)
+
+        def array(tensor: Tensor) -> NDArray[np.float64]:
+            return np.array(tensor.detach().numpy(), dtype=np.float64)
+
+        first, second = (cast(GraphConv, each) for each in self.graph.convolutions)
+        pools = [cast(TopKPooling, each) for each in self.graph.pools]
+        hidden, slope, weight = (cast(Any, each) for each in self.attention.unit)
+        layers = [each for each in self.head if isinstance(each, nn.Linear)]
+        return ServedSession(
+            tokens=items.tokens,
+            kept=KEPT,
+            nearest=nodes.graphs.nearest,
+            ratio=cast(float, pools[0].ratio),
+            history=self.history,
+            width=SERVED_WIDTH,
+            items=items.vectors,
+            category=array(self.category.weight[:, 0]),
+            vouchers=array(self.voucher.weight[torch.from_numpy(nodes.vouchers.of_level)]),
+            terms=array(self.terms),
+            first=array(first.lin_rel.weight),
+            first_root=array(first.lin_root.weight),
+            relation=array(second.lin_rel.weight),
+            root=array(second.lin_root.weight),
+            relation_bias=np.stack([array(each.lin_rel.bias) for each in (first, second)]),
+            pool=np.stack([array(each.select.weight[0]) for each in pools]),
+            # What comes after the collection is not known yet.
+            out=array(self.graph.out.weight[:, : BEFORE_GROUPS * self.graph.readout_width]),
+            out_bias=array(self.graph.out.bias),
+            unit=array(hidden.weight),
+            unit_bias=array(hidden.bias),
+            slope=array(slope.weight),
+            weight=array(weight.weight),
+            weight_bias=array(weight.bias),
+            head=tuple(array(part) for layer in layers for part in (layer.weight, layer.bias)),
+            default_own=default,
+        )
 
     def start(self, share: NDArray[np.float64]) -> None:
         """Start at the overall mean."""

@@ -238,6 +238,15 @@ def test_context_that_is_not_read_or_not_sound_is_refused_with_what_is(world, cl
         assert part in answer.json()["error"]
 
 
+def test_a_session_is_refused_by_a_model_that_reads_none_and_an_empty_value_is_none(world, client):
+    instance = {"account_id": "c1", "side": "customer", "request_id": ids(1)[0]}
+    url = f"{world.predictor.url}/v1/models/spring:predict"
+    answer = httpx.post(url, json={"instances": [instance | {"session": []}]})
+    assert answer.status_code == 422
+    assert "session: the active model does not read it" in answer.json()["error"], answer.text
+    assert httpx.post(url, json={"instances": [instance | {"session": None}]}).status_code == 200
+
+
 def test_only_the_call_with_wrong_context_is_refused(world, client):
     with pytest.raises(InvalidRequest, match="x_weather"):
         client.decide(ids(2), ["c1", "c2"], ["customer"] * 2, context={"x_weather": [None, 2.0]})

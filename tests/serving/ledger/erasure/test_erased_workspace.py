@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.main import main
+from operations.erasure.files import Parquet
 from operations.erasure.record import RECORD, Erasures, pseudonym_for
 from serving.account import Places, erase, export
 from serving.ledger.log import LogWriter
@@ -272,3 +273,19 @@ def test_a_log_and_a_backup_elsewhere_are_named(workspace, tmp_path, capsys):
     assert ODD not in set(read_log(tmp_path / "log").decisions["account_id"])
     with pytest.raises(NotFound, match="there is no"):
         Places(workspaces=[tmp_path / "none"])
+
+
+def test_behaviors_are_those_of_the_person_of_their_session(tmp_path):
+    sessions = {"user_id": ["u1", "u2"], "session_id": ["r-u1", "s2"]}
+    behaviors = {"session_id": ["r-u1", "s2", "r-u1"], "item_id": ["i1", "i2", "i3"]}
+    for name, columns in (("session", sessions), ("behaviour", behaviors)):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    session, behaviour = Parquet(tmp_path / "session.parquet"), Parquet(tmp_path / "behaviour.parquet")
+    assert (session.owned, behaviour.owned) == (True, False)
+    assert [row["item_id"] for row in behaviour.rows("u1", {"r-u1"})] == ["i1", "i3"]
+    erasures = Erasures(tmp_path)
+    erasures.add("u1", "erased-1")
+    assert (session.erase(erasures), behaviour.erase(erasures)) == (1, 2)
+    assert pq.read_table(session.place)["user_id"].to_pylist() == ["erased-1", "u2"]
+    for table in (session, behaviour):
+        assert set(pq.read_table(table.place)["session_id"].to_pylist()) == {"r-erased-1", "s2"}
