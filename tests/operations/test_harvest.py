@@ -22,8 +22,10 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.harvest import UNITS, harvest
+from shadowprice.pacing.decision_log.segments import SCHEMAS
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import validate_tables
+from shadowprice.tables.views import labeled
 
 TRIAL = pd.Timestamp(START) - pd.Timedelta(days=5)
 
@@ -103,6 +105,29 @@ def test_every_final_request_is_a_row_with_its_offer_and_outcome(job: HarvestJob
     assert (served.loc[(mine["arm"] == "holdout").to_numpy(), "offer_id"] == "free").all()
     ended = outcome.loc[served.index, "observed_at"] - served["decided_at"]
     assert (ended[(~redeemed).to_numpy()] == pd.Timedelta(hours=48)).all()
+
+
+def test_a_served_log_teaches_the_amounts_of_its_responses_or_names_what_is_missing(job: HarvestJob) -> None:
+    """The harvested rows are labeled with what the ledger logged, as those of the first trial were."""
+    own = replace(CAMPAIGN, objective="margin", sides={"customer": Terms(levels=(0, 50, 100), worth="amount")})
+    (job.workspace / "campaign.json").write_text(json.dumps(own.to_dict()))
+    given = tables()
+    given["campaign"] = given["campaign"].assign(objective="margin", worth_customer="amount")
+    given["outcome"]["amount"] = [0, 0, 0]
+    save_dataset(Dataset(name="tables", tables=validate_tables(given), split=Split(by="account")), job.tables)
+    write_log(job.log)
+    with pytest.raises(InvalidInput, match=r"missing for [\d,]+ of ([\d,]+) final responses, first of request 'r"):
+        run(job)
+    (segment,) = job.log.glob("outcomes-*")
+    logged = pq.read_table(segment).to_pandas()
+    logged["amount"] = np.arange(len(logged)) + 1000
+    pq.write_table(pa.Table.from_pandas(logged, SCHEMAS["outcomes"], preserve_index=False), segment)
+    run(job)
+    rows = labeled(load_dataset(job.harvested).tables, "customer").set_index("request_id")
+    served = rows[rows.index.str.startswith("r") & (rows["response"] > 0)]
+    assert len(served) > 500
+    assert served["amount"].tolist() == logged.set_index("request_id")["amount"].loc[served.index].tolist()
+    assert not (rows.loc[rows["response"] == 0, "amount"] > 0).any()
 
 
 def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: HarvestJob, tmp_path: Path) -> None:

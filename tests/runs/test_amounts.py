@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations import harvest, prepare
 from operations.common.workspace import MODEL, REPLAY_PRICES, log_of, read_campaign, read_worths
+from shadowprice.datasets.package import load_dataset
 from shadowprice.decision import decide
 from shadowprice.experiments.served import served_requests
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.tables.views import labeled
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -124,6 +127,19 @@ def test_the_log_is_valued_by_the_expected_amount_of_the_level_given(run: Path) 
     mean, deviation = amounts[:, level, np.arange(level.size)].astype(float)
     np.testing.assert_allclose(hits["value"], MARGIN * np.exp(mean + deviation**2 / 2), rtol=1e-5)
     assert (found.loc[found["response"] == 0, "value"] == 0).all()
+
+
+def test_the_served_log_teaches_amounts_as_the_trial_did(run: Path, tmp_path: Path) -> None:
+    prepare.run(prepare.PrepareJob(tables=tmp_path / "tables", dataset="tables", data=str(run.parents[1] / "tables")))
+    harvest.run(
+        harvest.HarvestJob(tables=tmp_path / "tables", workspace=run, harvested=tmp_path / "harvested", mature_hours=0)
+    )
+    rows = labeled(load_dataset(tmp_path / "harvested").tables, "customer").set_index("request_id")
+    logged = read_log(log_of(run)).outcomes.set_index("request_id")["amount"].dropna()
+    assert len(logged) > 30
+    assert rows["amount"].loc[logged.index].tolist() == logged.tolist()
+    served, trial = (np.log(part["amount"][part["response"] > 0]) for part in (rows.loc[logged.index], rows))
+    assert abs(served.mean() - trial.mean()) < 1
 
 
 def test_the_page_compares_amounts_by_decile(run: Path) -> None:
