@@ -130,6 +130,21 @@ def test_a_served_log_teaches_the_amounts_of_its_responses_or_names_what_is_miss
     assert not (rows.loc[rows["response"] == 0, "amount"] > 0).any()
 
 
+def test_later_windows_come_from_a_file_because_the_ledger_has_none(job: HarvestJob, tmp_path: Path) -> None:
+    write_log(job.log)
+    known = pd.DataFrame({"request_id": [f"r{row}" for row in range(0, 6000, 2)], "x_late": np.arange(3000.0)})
+    known.to_parquet(tmp_path / "late.parquet")
+    run(replace(job, outcomes=tmp_path / "late.parquet"))
+    found = load_dataset(job.harvested).tables.outcome.set_index("request_id")["x_late"]
+    wanted = known.set_index("request_id")["x_late"]
+    served = found.index[found.index.str.startswith("r")]
+    assert found.loc[served].notna().sum() > 2000
+    pd.testing.assert_series_equal(found.loc[served].astype(float), wanted.reindex(served), check_names=False)
+    known.assign(request_id="elsewhere").iloc[:1].to_parquet(tmp_path / "late.parquet")
+    with pytest.raises(InvalidInput, match="outcomes: has no request of the log"):
+        run(replace(job, outcomes=tmp_path / "late.parquet"))
+
+
 def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: HarvestJob, tmp_path: Path) -> None:
     write_log(job.log)
     run(job)

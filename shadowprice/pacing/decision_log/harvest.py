@@ -107,6 +107,8 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
 
 
 def _check_amounts(exposure: pd.DataFrame, outcome: pd.DataFrame, campaign: Campaign) -> None:
+    if campaign.long_term is not None and AMOUNT not in campaign.long_term.early:
+        return
     sides = [side for side, terms in campaign.sides.items() if terms.worth == AMOUNT]
     responded = exposure["side"].isin(sides) & (outcome["redeemed"] == 1).fillna(False)
     without = outcome.loc[responded & ~(outcome[AMOUNT] > 0).fillna(False), "request_id"]

@@ -201,7 +201,8 @@ class OutcomeModel:
     ) -> NDArray[np.float64]:
         """(n,): lognormal amounts of orders, in whole minor units; 0 without a response or a law."""
         amount, mine = np.zeros(level.size), np.flatnonzero(responded)
-        if curves.amounts is not None and mine.size:
+        # A predicted long-term value is no order.
+        if curves.amounts is not None and self.campaign.long_term is None and mine.size:
             law = curves.amounts[:, mine] if curves.amounts.ndim == 2 else curves.amounts[:, level[mine], mine]
             luck = [uniform(f"{self.seed}/amount/{name}") for name in request_id[mine].tolist()]
             normal = np.array([NORMAL.inv_cdf(min(max(one, TINY), 1 - TINY)) for one in luck])
