@@ -77,7 +77,7 @@ def run(job: HarvestJob) -> dict[str, int]:
     outcome = harvested.outcome[harvested.outcome["request_id"].isin(exposure["request_id"])]
     if job.outcomes is not None and len(outcome):
         more = read_outcomes(job.outcomes, outcome["request_id"])
-        outcome = outcome.assign(**{name: more[name].to_numpy() for name in more})
+        outcome = outcome.assign(**{str(name): more[name].to_numpy() for name in more})
     served = set(exposure["request_id"])
     sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}
     sources["exposure"] = _joined(dataset.tables, "exposure", served | old, exposure)

@@ -155,7 +155,7 @@ def _index(campaign: Campaign, path: Path) -> LongTermFigures | None:
 def _outcomes(path: Path, request_id: pd.Series) -> dict[str, NDArray[np.float64]]:
     """Name of each second outcome of a file → its value (n,) of each request; 0 of one that the file lacks."""
     rows = read_outcomes(path, request_id).fillna(0.0)
-    return {name: rows[name].to_numpy(dtype=np.float64) for name in rows}
+    return {str(name): rows[name].to_numpy(dtype=np.float64) for name in rows}
 
 
 def _refuse(found: Analysis) -> None:

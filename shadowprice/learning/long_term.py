@@ -22,6 +22,9 @@ from shadowprice.responses.tabular.rows import fit_tabular
 
 Array = NDArray[np.float64]
 
+WORTHLESS = 1e-3
+"""Factor of the values of responses that are worth no more than none."""
+
 
 def value_by_index(
     rows: pd.DataFrame, features: pd.DataFrame, plan: LongTerm, levels: int
@@ -110,8 +113,8 @@ def _shares(
     added, gross = sums(value - base), sums(np.maximum(value, 1.0) * (response > 0))
     share = np.divide(added, gross, out=np.ones(levels), where=gross > 0)
     worthless = np.flatnonzero((share <= 0) & (gross > 0))
-    # An amount of 0 has no logarithm; so little decides nothing.
-    share[worthless] = 1e-6
+    # An amount of 0 has no logarithm, and one far below the others would bend the law of all.
+    share[worthless] = WORTHLESS
     return share, tuple(worthless.tolist())
 
 
