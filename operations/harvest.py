@@ -44,8 +44,8 @@ class HarvestJob(Job):
     harvested: Path = writes("folder of the tables with the served rows")
     figures: Path | None = writes("file of the numbers of rows", optional=True)
     mature_hours: int = maturity()
-    outcomes: Path | None = option(
-        None, "parquet file with request_id and outcomes x_… that the ledger does not keep, such as later windows"
+    outcomes: str = option(
+        "", "parquet file with request_id and outcomes x_… that the ledger lacks, such as later windows"
     )
     recent_days: int = option(0, "days before the newest served decision whose rows are kept; 0: all rows")
 
@@ -75,8 +75,8 @@ def run(job: HarvestJob) -> dict[str, int]:
         parts = _parts(dataset.tables, "exposure")
         old = {name for part in parts for name in part.loc[part["decided_at"] < since, "request_id"]}
     outcome = harvested.outcome[harvested.outcome["request_id"].isin(exposure["request_id"])]
-    if job.outcomes is not None and len(outcome):
-        more = read_outcomes(job.outcomes, outcome["request_id"])
+    if job.outcomes and len(outcome):
+        more = read_outcomes(Path(job.outcomes), outcome["request_id"])
         outcome = outcome.assign(**{str(name): more[name].to_numpy() for name in more})
     served = set(exposure["request_id"])
     sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}

@@ -134,7 +134,7 @@ def test_later_windows_come_from_a_file_because_the_ledger_has_none(job: Harvest
     write_log(job.log)
     known = pd.DataFrame({"request_id": [f"r{row}" for row in range(0, 6000, 2)], "x_late": np.arange(3000.0)})
     known.to_parquet(tmp_path / "late.parquet")
-    run(replace(job, outcomes=tmp_path / "late.parquet"))
+    run(replace(job, outcomes=str(tmp_path / "late.parquet")))
     found = load_dataset(job.harvested).tables.outcome.set_index("request_id")["x_late"]
     wanted = known.set_index("request_id")["x_late"]
     served = found.index[found.index.str.startswith("r")]
@@ -142,7 +142,7 @@ def test_later_windows_come_from_a_file_because_the_ledger_has_none(job: Harvest
     pd.testing.assert_series_equal(found.loc[served].astype(float), wanted.reindex(served), check_names=False)
     known.assign(request_id="elsewhere").iloc[:1].to_parquet(tmp_path / "late.parquet")
     with pytest.raises(InvalidInput, match="outcomes: has no request of the log"):
-        run(replace(job, outcomes=tmp_path / "late.parquet"))
+        run(replace(job, outcomes=str(tmp_path / "late.parquet")))
 
 
 def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: HarvestJob, tmp_path: Path) -> None:
