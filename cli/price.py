@@ -84,7 +84,7 @@ def rollback(
 def line(record: PriceRecord, campaign: Campaign) -> str:
     """Return a price in one line; λ is per major unit of the campaign's currency."""
     currency = Currency.of(campaign.currency)
-    unit = f"{currency.major} of {campaign.objective} " if campaign.in_money else ""
+    unit = f"{currency.major} of {campaign.earned} " if campaign.in_money else ""
     unit, scale = f"{unit}per {currency.one}", currency.unit * campaign.told_in
     prices = ", ".join(f"{name} {scale * price:.6g} {unit}" for name, price in record.prices.items())
     if places := places_of(campaign.segments, record.prices, currency):

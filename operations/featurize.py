@@ -24,7 +24,9 @@ from operations.common.disk import require_space, written
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign, read_columns
 from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.campaign.long_term import LongTerm
 from shadowprice.checks import require
+from shadowprice.curves import AMOUNT
 from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
@@ -35,6 +37,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups
 from shadowprice.learning.labeling import context_of, inputs_of, write_labeled, write_serving
+from shadowprice.learning.long_term import value_by_index
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.sessions import session_set
 from shadowprice.learning.training_set import file_of, remove_meta, write_meta
@@ -156,6 +159,10 @@ def _label_requests(
     stage("weigh rows")
     for side in sides:
         facts |= _weigh(job.training, side, len(campaign.terms(side).levels), how, snapshots)
+    long_term: dict[str, Any] = {}
+    if campaign.long_term is not None:
+        long_term = _value(job.training, campaign.long_term, len(campaign.terms("customer").levels), snapshots)
+        facts["customer values"] = f"{campaign.long_term.late}, predicted by an index of {long_term['rows']:,} rows"
     stage("write accounts to serve")
     served = {side: snapshots[-1].accounts_of(side) for side in sides}
     for side, accounts in served.items():
@@ -169,6 +176,7 @@ def _label_requests(
         offers={side: terms.offers for side, terms in campaign.sides.items() if terms.amounts},
         unordered=[side for side, terms in campaign.sides.items() if not terms.ordered],
         dataset=dataset.name,
+        long_term=long_term,
     )
     return facts | {"ties": snapshots[-1].edges, "snapshots": len(snapshots)}, served
 
@@ -285,3 +293,12 @@ def _weigh(folder: Path, side: Side, levels: int, how: Weighting, snapshots: Seq
         return {}
     rows.assign(balancing_weight=weights.values).to_parquet(path, index=False)
     return {f"{side} weights": f"{how} propensities: {weights}"}
+
+
+def _value(folder: Path, plan: LongTerm, levels: int, snapshots: Sequence[GraphSnapshot]) -> dict[str, Any]:
+    """Give the responses of customers their long-term value by a surrogate index, in place of amounts."""
+    path = file_of(folder, "rows", "customer")
+    rows = pd.read_parquet(path)
+    value, found = value_by_index(rows, with_features(rows, snapshots, "customer"), plan, levels)
+    rows.assign(**{AMOUNT: value}).to_parquet(path, index=False)
+    return found.to_dict()

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from operations.common.accounts import read_outcomes
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import log_of, read_campaign
@@ -43,6 +44,9 @@ class HarvestJob(Job):
     harvested: Path = writes("folder of the tables with the served rows")
     figures: Path | None = writes("file of the numbers of rows", optional=True)
     mature_hours: int = maturity()
+    outcomes: str = option(
+        "", "parquet file with request_id and outcomes x_… that the ledger lacks, such as later windows"
+    )
     recent_days: int = option(0, "days before the newest served decision whose rows are kept; 0: all rows")
 
 
@@ -71,6 +75,9 @@ def run(job: HarvestJob) -> dict[str, int]:
         parts = _parts(dataset.tables, "exposure")
         old = {name for part in parts for name in part.loc[part["decided_at"] < since, "request_id"]}
     outcome = harvested.outcome[harvested.outcome["request_id"].isin(exposure["request_id"])]
+    if job.outcomes and len(outcome):
+        more = read_outcomes(Path(job.outcomes), outcome["request_id"])
+        outcome = outcome.assign(**{str(name): more[name].to_numpy() for name in more})
     served = set(exposure["request_id"])
     sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}
     sources["exposure"] = _joined(dataset.tables, "exposure", served | old, exposure)

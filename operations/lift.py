@@ -12,13 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from operations.common.accounts import accounts_of, features_of, in_units, read_accounts, with_features
+from operations.common.accounts import accounts_of, features_of, in_units, read_outcomes, with_features
 from operations.common.job import Job, option, reads, write_figures, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import read_campaign, read_groups, read_worths
+from operations.common.workspace import MODEL, read_campaign, read_groups, read_worths
 from shadowprice.arms import HOUR
+from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.evaluation.uplift.long_term import LongTermFigures
 from shadowprice.experiments.analysis import ALARM, Analysis, analyze
 from shadowprice.experiments.periods import in_periods
 from shadowprice.experiments.served import READ, check_holdout, served_requests, with_units
@@ -26,6 +28,7 @@ from shadowprice.experiments.spillover import ForAll, effects_for_all
 from shadowprice.experiments.written import as_json, everybody_lines, outcome_lines, page
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.learning.bundle import LONG_TERM, read_meta
 from shadowprice.pacing.decision_log.served import final, read_log
 
 ASKED = "account that asked"
@@ -118,12 +121,14 @@ def run(job: LiftJob) -> Analysis:
         held = None if campaign.holdout is None else campaign.holdout.holds(graph.account_id.tolist())
         whom: dict[str, Any] = {"baseline": analysis.baseline, "groups": groups, "held": held}
         everybody = effects_for_all(rows, analysis.periods, graph, **whom)
+    index = _index(campaign, job.campaign)
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
+    content |= {} if index is None else {LONG_TERM: index.to_dict()}
     write_whole(job.result, json.dumps(content | as_json(analysis, per, everybody, outcomes), indent=1))
     of_all = everybody_lines(everybody, Currency.of(campaign.currency))
-    lines = chain(page(campaign, analysis, per, young), outcome_lines(outcomes, per), of_all)
+    lines = chain(page(campaign, analysis, per, young, index), outcome_lines(outcomes, per), of_all)
     write_whole(job.page, "\n".join(lines) + "\n")
     figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}
     for lift in analysis.lifts:
@@ -136,16 +141,21 @@ def run(job: LiftJob) -> Analysis:
     return analysis
 
 
+def _index(campaign: Campaign, path: Path) -> LongTermFigures | None:
+    """Return the figures of the index that values are predicted by; None where they are not predicted."""
+    if campaign.long_term is None:
+        return None
+    model = ((path if path.is_dir() else path.parent) / MODEL).resolve()
+    found = read_meta(model).get(LONG_TERM)
+    if found is None:
+        raise InvalidInput("of the registered model is missing: train it on the campaign's tables", field=LONG_TERM)
+    return LongTermFigures.from_dict(found)
+
+
 def _outcomes(path: Path, request_id: pd.Series) -> dict[str, NDArray[np.float64]]:
     """Name of each second outcome of a file → its value (n,) of each request; 0 of one that the file lacks."""
-    table = read_accounts(path, ("request_id",))
-    names = [name for name in table.columns if name.startswith("x_")]
-    if not names or table["request_id"].duplicated().any():
-        raise InvalidInput("must have request_id, each once, and columns x_…", field="outcomes")
-    rows = table.set_index("request_id")[names].reindex(request_id).fillna(0.0)
-    if not rows.index.isin(table["request_id"]).any():
-        raise InvalidInput("has no request of the log", field="outcomes")
-    return {name: rows[name].to_numpy(dtype=np.float64) for name in names}
+    rows = read_outcomes(path, request_id).fillna(0.0)
+    return {str(name): rows[name].to_numpy(dtype=np.float64) for name in rows}
 
 
 def _refuse(found: Analysis) -> None:

@@ -337,10 +337,11 @@ def _page(
     yield "| | per request | in all |"
     yield "|---|---|---|"
     plain = "{:,.5g}".format
+    value = campaign.earned if campaign.long_term else "value"
     for name, estimate, mean, sums in (
-        ("value", found.value, *((currency.write_mean, currency.write) if campaign.in_money else (plain, plain))),
+        (value, found.value, *((currency.write_mean, currency.write) if campaign.in_money else (plain, plain))),
         ("spend", found.cost, currency.write_mean, currency.write),
     ):
         bounds = (estimate.value, estimate.low, estimate.high)
         one, total = map(mean, bounds), [sums(found.requests * bound) for bound in bounds]
-        yield "| " + " | ".join([name, *(f"{value} [{low}, {high}]" for value, low, high in (one, total))]) + " |"
+        yield "| " + " | ".join([name, *(f"{each} [{low}, {high}]" for each, low, high in (one, total))]) + " |"

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
@@ -100,12 +100,13 @@ def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Fu
         return
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost
-        outcome = ReportedOutcome(row.request_id, *event, row.observed_at, row.content, row.misdated, caller=row.caller)
+        outcome = ReportedOutcome(row.request_id, *event, row.observed_at, row.content, row.misdated)
+        outcome = replace(outcome, caller=row.caller, amount=row.amount)
         yield store.correct([Correction(outcome, row.kind, row.override, replayed=True)], None, row.recorded_at)
         return
     content = orjson.dumps([row.request_id, row.response, row.cost, row.observed_at]).decode()
     values = (row.request_id, SOURCE, row.request_id, row.request_id, row.side, row.response, row.cost)
-    outcome = ReportedOutcome(*values, row.observed_at, content, row.misdated, row.late, row.caller)
+    outcome = ReportedOutcome(*values, row.observed_at, content, row.misdated, row.late, row.caller, row.amount)
     # It was captured, so it is captured again: no ceiling, no refusal.
     yield store.settle([outcome], None, row.recorded_at)
 
@@ -129,6 +130,8 @@ def _rows(frame: pd.DataFrame, *times: str) -> Iterator[dict[str, Any]]:
     for row in cast("list[dict[str, Any]]", frame.to_dict("records")):
         for name in times:
             row[name] = None if pd.isna(row[name]) else int(row[name].as_unit("us").asm8.view("i8"))
+        if "amount" in row:
+            row["amount"] = None if pd.isna(row["amount"]) else int(row["amount"])
         yield row
 
 

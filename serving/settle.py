@@ -82,7 +82,12 @@ def settle(read: Redemptions, pool: CodePool, ledger: LedgerClient, currency: st
             _send(part, bookings, ledger)
         standing = bookings.standing()
         found = judge(
-            redemptions, pool.find([each.code for each in redemptions]), standing, currency, datetime.now(UTC)
+            redemptions,
+            pool.find([each.code for each in redemptions]),
+            standing,
+            currency,
+            datetime.now(UTC),
+            totals=read.totals,
         )
         result = Settlement(len(read.lines), read.without, len(redemptions), unchanged=found.unchanged)
         result.unmatched = found.unmatched
@@ -138,6 +143,7 @@ def _outcome(booking: Booking) -> Outcome:
         observed_at=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=booking.observed_at),
         redeemed=booking.stands if customer else None,
         response=None if customer else float(booking.stands),
+        amount=booking.amount,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from shadowprice.arms import Arm, Experiment, Holdout
 from shadowprice.campaign import AnswerShares, Budget, Campaign, Terms
+from shadowprice.campaign.long_term import LongTerm
 from shadowprice.campaign.percent import Percent
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
@@ -266,6 +268,21 @@ def test_a_campaign_of_offers_survives_its_json() -> None:
 def test_terms_that_do_not_fit_together_are_refused(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{field}"):
         Terms(**EMAILS | {"ordered": False, "costs": (0, 1, 1)} | changes)
+
+
+def test_a_long_term_value_takes_the_place_of_amounts_and_is_named_as_predicted() -> None:
+    plan = LongTerm("x_value_90", ("amount", "x_visits"))
+    sides = {"customer": Terms(levels=(0, 500), worth="amount")}
+    short = campaign(sides=sides, objective="margin")
+    own = replace(short, long_term=plan)
+    assert Campaign.from_dict(json.loads(json.dumps(own.to_dict()))) == own
+    assert "long_term" not in short.to_dict()
+    assert (short.earned, own.earned) == ("margin", "predicted long-term margin")
+    with pytest.raises(InvalidInput, match=r"campaign\.sides\.customer\.worth: must be amount"):
+        replace(own, sides={"customer": replace(sides["customer"], worth="x_margin")})
+    numbered = {"levels": (0, 1), "amounts": (0, 1000), "offers": ("none", "ten"), "worth": "amount"}
+    with pytest.raises(InvalidInput, match=r"campaign\.long_term: .* needs the amounts of orders"):
+        replace(own, sides={"customer": Terms(**numbered, percent=(None, Percent(share=20)))})
 
 
 def test_least_spend_and_validity_of_offers_stand_beside_their_names_and_cost_nothing() -> None:

@@ -88,6 +88,11 @@ def show(found: Together, console: Console) -> None:
         f"The holdout has {found.held:,} of {found.accounts:,} accounts, {found.held / found.accounts:.2%}.",
         f"It forgoes {found.forgone.times(factor)} of value and saves {currency.write(found.saved.value)}.",
         *(
+            f"{name}: values are {own.earned}, not measured."
+            for name, own in found.campaigns.items()
+            if own.long_term is not None
+        ),
+        *(
             f"{name}: {early:,} requests are left out, from before its services had the holdout."
             for name, early in found.left_out.items()
             if early

@@ -106,6 +106,21 @@ def read_accounts(file: Path, columns: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**{name: _identifiers(frame[name], f"{file}.{name}") for name in columns})
 
 
+def read_outcomes(file: Path, request_id: pd.Series[Any]) -> pd.DataFrame:
+    """Return the outcomes x_… of requests, in their order, from a Parquet file; NaN of one that it lacks.
+
+    Raises:
+        InvalidInput: the file has a request twice, no such column, or none of the requests.
+    """
+    table = read_accounts(file, ("request_id",))
+    names = [name for name in table.columns if name.startswith("x_")]
+    if not names or table["request_id"].duplicated().any():
+        raise InvalidInput("must have request_id, each once, and columns x_…", field="outcomes")
+    if not request_id.isin(table["request_id"]).any():
+        raise InvalidInput("has no request of the log", field="outcomes")
+    return table.set_index("request_id")[names].reindex(request_id).astype("float64")
+
+
 def _identifiers(column: pd.Series[Any], place: str) -> pd.Series[Any]:
     """Return identifiers as text; a program that writes tables makes whole numbers floats where a cell is unknown."""
     if column.isna().any():

@@ -88,7 +88,7 @@ def difference(workspace: Path, after: Campaign, before: Campaign | None = None,
         InvalidInput: a level that the model has no curve at, another name or currency, or a delivery.
     """
     own = before or read_campaign(workspace)
-    for name in ("name", "currency"):
+    for name in ("name", "currency", "long_term"):
         if getattr(own, name) != getattr(after, name):
             raise InvalidInput(f"must stay {getattr(own, name)!r}: no figure could be compared", field=name)
     flat, wanted = flatten(own), flatten(after)

@@ -158,7 +158,7 @@ def check_values(campaigns: Mapping[str, Campaign], weights: Mapping[str, float]
         raise InvalidInput(f"of {wrong[0]!r} must be positive", field="weights")
     for field, differ in (
         ("currency", {campaign.currency for campaign in campaigns.values()}),
-        ("objective", {campaign.objective for name, campaign in campaigns.items() if name not in weights}),
+        ("objective", {campaign.earned for name, campaign in campaigns.items() if name not in weights}),
     ):
         if len(differ) > 1:
             more = "; give each campaign a weight" if field == "objective" else ""

@@ -68,6 +68,7 @@ class Outcome:
     redeemed     for customers; response for merchants (units of response)
     cost         minor units paid
     observed_at  UTC
+    amount       minor units of what was bought, before the discount; None: not known
     """
 
     request_id: str
@@ -75,6 +76,7 @@ class Outcome:
     observed_at: datetime
     redeemed: bool | None = None
     response: float | None = None
+    amount: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +298,7 @@ class LedgerClient(_Client):
 
 
 def _event(type: str, source: str, event_id: str, outcome: Outcome, more: Sequence[str]) -> dict[str, Any]:
-    names = ("request_id", "redeemed", "response", "cost", "observed_at", *more)
+    names = ("request_id", "redeemed", "response", "cost", "observed_at", "amount", *more)
     data = {name: value for name in names if (value := getattr(outcome, name)) is not None}
     return {"specversion": "1.0", "type": type, "source": source, "id": event_id, "data": data}
 

@@ -154,6 +154,7 @@ class ReportedOutcome:
     misdated  whether ``observed_at`` cannot be right by the ledger's clock
     late      whether the authorization was released before, where that is known from a log; None: the store judges
     caller    name of the token that was shown
+    amount    minor units of the response; None where they were not reported
     """
 
     where: str
@@ -168,6 +169,7 @@ class ReportedOutcome:
     misdated: bool = False
     late: bool | None = None
     caller: str = ""
+    amount: int | None = None
 
     def row(self, at: int) -> OutcomeRow:
         """Return the row that is recorded at a time, in microseconds; late only where that is known."""
@@ -181,6 +183,7 @@ class ReportedOutcome:
             recorded_at=at,
             misdated=self.misdated,
             caller=self.caller,
+            amount=self.amount,
         )
 
 

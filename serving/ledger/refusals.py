@@ -41,7 +41,9 @@ def other_content(outcome: ReportedOutcome) -> Conflict:
 def other_outcome(outcome: ReportedOutcome, response: float, cost: int) -> Conflict:
     """Error of a request that has another outcome."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
-    return Conflict(f"{where}: request {outcome.request_id!r} is settled with response {response} and cost {cost}")
+    other = "" if outcome.amount is None else "; a correction of kind reversal changes the amount"
+    settled = f"request {outcome.request_id!r} is settled with response {response} and cost {cost}"
+    return Conflict(f"{where}: {settled}{other}")
 
 
 def given_back(outcome: ReportedOutcome, released_at: int) -> Conflict:

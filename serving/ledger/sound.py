@@ -31,12 +31,12 @@ def sound_decision(found: Decision) -> Decision:
 
 
 def sound_outcome(found: OutcomeRow) -> OutcomeRow:
-    """Return an outcome whose cost and response can be.
+    """Return an outcome whose cost, response and amount can be.
 
     Raises:
         Unavailable: they cannot.
     """
-    if not (found.cost >= 0 and isfinite(found.response) and found.response >= 0):
+    if not (found.cost >= 0 and (found.amount or 0) >= 0 and isfinite(found.response) and found.response >= 0):
         raise Unavailable(f"the outcome of request {found.request_id!r} is damaged: {found}; {MEND}")
     return found
 

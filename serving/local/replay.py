@@ -105,6 +105,7 @@ class ServiceDay:
                     observed_at=now,
                     redeemed=bool(outcomes.response[row]) if customer[row] else None,
                     response=None if customer[row] else float(outcomes.response[row]),
+                    amount=int(outcomes.amount[row]) or None,
                 )
                 for row in range(len(outcomes))
             ],

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from shadowprice.arms import CANARY, COMPANY, UNASSIGNED, WHOLE, Experiment, Holdout
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
+from shadowprice.campaign.long_term import LongTerm
 from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.currency import OFFERS, USD, Currency, check_code
@@ -96,7 +97,8 @@ class Campaign:
     the last unit of money. least_return is the least that it may fall to (1: the last unit of money returns itself):
     the rest of the budget stays unspent.
     policy says what a model learns: ``personal``, a curve for each account; ``flat``, one curve for all, from the
-    effects that the log shows.
+    effects that the log shows. long_term names a late outcome that early ones predict: a response of a customer is then
+    worth what it is predicted to add to it.
     currency is the ISO 4217 code of all amounts, which are in its minor unit; or ``offers``, where budget and costs are
     numbers of offers.
     """
@@ -124,6 +126,7 @@ class Campaign:
     policy: Policy = "personal"
     labels: Mapping[str, str] = field(default_factory=dict)
     currency: str = USD
+    long_term: LongTerm | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -191,6 +194,18 @@ class Campaign:
                 "must be a column of the accounts: only the amounts of customers are learned",
                 field="campaign.sides.merchant.worth",
             )
+        if self.long_term is not None:
+            customers = self.sides.get("customer")
+            if customers is None or customers.worth != AMOUNT:
+                raise InvalidInput(
+                    f"must be {AMOUNT}: long_term predicts what a response of a customer is worth",
+                    field="campaign.sides.customer.worth",
+                )
+            if any(customers.percent):
+                raise InvalidInput(
+                    "must be empty: the cost of a percentage needs the amounts of orders, which long_term replaces",
+                    field="campaign.long_term",
+                )
         least = self.least_return
         if not 0 <= least < math.inf:
             raise InvalidInput(f"must be a number that is not negative, got {least}", field="campaign.least_return")
@@ -211,6 +226,11 @@ class Campaign:
     def in_money(self) -> bool:
         """Return whether the objective is in minor units: a price is then the return of the last unit of money."""
         return self.objective != RESPONSES
+
+    @property
+    def earned(self) -> str:
+        """Name of the objective on a page; a predicted one is never shown as measured."""
+        return f"predicted long-term {self.objective}" if self.long_term else self.objective
 
     @property
     def told_in(self) -> float:
@@ -404,6 +424,7 @@ class Campaign:
             **({"objective": self.objective} if self.in_money else {}),
             **({"least_return": self.least_return} if self.least_return else {}),
             **({} if self.policy == "personal" else {"policy": self.policy}),
+            **({} if self.long_term is None else {"long_term": self.long_term.to_dict()}),
         }
 
     @classmethod
@@ -421,6 +442,8 @@ class Campaign:
                 optional["holdout"] = Holdout.from_dict(data["holdout"])
             if data.get("limits") is not None:
                 optional["limits"] = Limits.from_dict(data["limits"])
+            if data.get("long_term") is not None:
+                optional["long_term"] = LongTerm.from_dict(data["long_term"])
             optional["rules"] = tuple(map(Rule.from_dict, data.get("rules", ())))
             return cls(
                 name=data["name"],

@@ -12,6 +12,7 @@ from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
+from shadowprice.evaluation.uplift.long_term import LongTermFigures
 from shadowprice.experiments.analysis import Analysis
 from shadowprice.experiments.effects import Effect
 from shadowprice.experiments.lifts import Lift
@@ -85,7 +86,9 @@ def as_json(
     return {name: _plain(value) for name, value in content.items()}
 
 
-def page(campaign: Campaign, found: Analysis, per: str, young: int) -> Iterator[str]:
+def page(
+    campaign: Campaign, found: Analysis, per: str, young: int, index: LongTermFigures | None = None
+) -> Iterator[str]:
     """Return the lines of a page about an analysis.
 
     Args:
@@ -93,6 +96,7 @@ def page(campaign: Campaign, found: Analysis, per: str, young: int) -> Iterator[
         found: result.
         per: what the lifts are of.
         young: requests that are left out, because their outcome can still come.
+        index: that the values of customers are predicted by, if they are.
     """
     currency = Currency.of(campaign.currency)
     yield f"# Lift of campaign {campaign.name}"
@@ -105,7 +109,10 @@ def page(campaign: Campaign, found: Analysis, per: str, young: int) -> Iterator[
         yield ""
     yield f"Per {per}, against the arm `{found.baseline}`, with {found.level:.0%} intervals."
     if campaign.in_money:
-        yield f"Values are in {currency.major} of {campaign.objective}."
+        yield f"Values are in {currency.major} of {campaign.earned}."
+    if index is not None:
+        yield from index.sentences(campaign.terms("customer").names(currency), currency)
+        yield "The intervals of the lift leave out the error of the index."
     if found.unlisted is None:
         yield "There is no list of the accounts: their numbers follow from the shares, which widens the intervals."
     else:

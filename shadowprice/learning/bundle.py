@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 EMBEDDINGS = "embeddings.parquet"
 META = "model.json"
+LONG_TERM = "long_term"
+"""Key in it: figures of the surrogate index that amounts are."""
 """Manifest: version, files with their digests, figures of training and, once registered, the gate's verdict."""
 ROWS = 1 << 16
 """Embeddings of one row group, which never holds two sides."""
@@ -116,6 +118,7 @@ def write_bundle(
             for side, found in guards.items()
         }
         describe["outcomes"] = bounds
+    describe |= {LONG_TERM: dict(data.long_term)} if data.long_term else {}
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,7 @@ class TrainingSet:
     offers     side → identifiers of its offers, where its levels are numbers of offers and not amounts
     unordered  sides whose levels have no order
     dataset    name of the data set it was made from, empty where unknown
+    long_term  figures of the surrogate index that the amounts of customers are, as JSON; empty where they are amounts
     """
 
     rows: Mapping[Side, pd.DataFrame]
@@ -58,6 +60,7 @@ class TrainingSet:
     offers: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
     unordered: tuple[Side, ...] = ()
     dataset: str = ""
+    long_term: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def snapshots(self) -> Sequence[GraphSnapshot]:
@@ -123,7 +126,7 @@ class TrainingSet:
             for side, rows in frames.items():
                 rows.to_parquet(file_of(folder, kind, side), index=False)
         self.inputs.save(folder)
-        write_meta(folder, **{name: getattr(self, name) for name in (*BY_SIDE, "unordered", "dataset")})
+        write_meta(folder, **{name: getattr(self, name) for name in (*BY_SIDE, "unordered", "dataset", "long_term")})
 
     @classmethod
     def load(cls, folder: Path, accounts: int = 0) -> TrainingSet:
@@ -143,6 +146,7 @@ class TrainingSet:
             **{name: {side: tuple(values) for side, values in meta.get(name, {}).items()} for name in BY_SIDE},
             unordered=tuple(meta.get("unordered", ())),
             dataset=meta.get("dataset", ""),
+            long_term=meta.get("long_term", {}),
         )
 
 
@@ -198,10 +202,11 @@ def write_meta(
     offers: Mapping[Side, tuple[str, ...]],
     unordered: Sequence[Side],
     dataset: str,
+    long_term: Mapping[str, Any],
 ) -> None:
     """Write the facts of a training set, last: a folder with rows and inputs alone is no training set."""
     meta = {"levels": levels, "context": context, "confounders": confounders, "offers": offers}
-    more = {"unordered": list(unordered), "dataset": dataset}
+    more = {"unordered": list(unordered), "dataset": dataset, **({"long_term": long_term} if long_term else {})}
     write_whole(folder / FILE, json.dumps({**meta, **more}, indent=1))
 
 

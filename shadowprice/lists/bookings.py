@@ -10,6 +10,7 @@ from shadowprice.lists.redemptions import Booking
 _TABLE = """CREATE TABLE IF NOT EXISTS booking (
     request_id TEXT, number INTEGER, side TEXT NOT NULL, order_id TEXT NOT NULL, discount INTEGER NOT NULL,
     cost INTEGER NOT NULL, stands INTEGER NOT NULL, observed_at INTEGER NOT NULL, booked INTEGER NOT NULL DEFAULT 0,
+    amount INTEGER,
     PRIMARY KEY (request_id, number)) WITHOUT ROWID"""
 _FIELDS = ", ".join(Booking._fields)
 
@@ -21,6 +22,9 @@ class Bookings:
         self._pool = pool
         with pool.transaction() as db:
             db.execute(_TABLE)
+            # A pool that was settled before orders had amounts.
+            if "amount" not in {column[1] for column in db.execute("PRAGMA table_info(booking)")}:
+                db.execute("ALTER TABLE booking ADD COLUMN amount INTEGER")
 
     def pending(self) -> list[Booking]:
         """Return the bookings that the ledger has not answered."""

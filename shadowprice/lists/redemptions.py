@@ -22,7 +22,8 @@ class Redemption(NamedTuple):
     """Use of a code in an order; amounts in minor units, unknown in another currency.
 
     line      of the file, the first of the order
-    discount  amount that the code took off; total, of the order; refunded, part of the total that was paid back
+    discount  amount that the code took off; total, of the order after it; refunded, part of the total that was paid
+              back
     """
 
     line: int
@@ -47,6 +48,11 @@ class Redemption(NamedTuple):
         """Return whether any of the order was kept."""
         return not self.refunded or self.refunded < self.total
 
+    @property
+    def amount(self) -> int:
+        """Return the part of the order that was kept, before the discount."""
+        return self.total - self.refunded + self.cost
+
 
 class Booking(NamedTuple):
     """Outcome of a decision for the ledger, or a correction of it.
@@ -55,6 +61,7 @@ class Booking(NamedTuple):
     discount     of the order; cost, the part that stands, both in minor units
     stands       whether the response stands
     observed_at  microseconds since 1970 (UTC)
+    amount       part of the order that stands, before the discount, minor units; None where its total is not known
     """
 
     request_id: str
@@ -65,6 +72,7 @@ class Booking(NamedTuple):
     cost: int
     stands: bool
     observed_at: int
+    amount: int | None = None
 
 
 class Unmatched(NamedTuple):
@@ -131,6 +139,8 @@ def judge(
     standing: Mapping[str, Booking],
     currency: str,
     now: datetime,
+    *,
+    totals: bool = False,
 ) -> Judgment:
     """Compare redemptions with the codes and with what was booked before. O(redemptions).
 
@@ -143,6 +153,7 @@ def judge(
         standing: request id → its newest booking.
         currency: of the campaign.
         now: UTC.
+        totals: whether the redemptions have totals, which are then the amounts of the outcomes.
     """
     found, used = Judgment(), {request: booking.order_id for request, booking in standing.items()}
     for each in redemptions:
@@ -155,10 +166,13 @@ def judge(
         assert coded is not None
         booked = standing.get(coded.request_id)
         used[coded.request_id] = each.order_id
-        if booked is not None and booked[4:7] == (each.discount, each.cost, each.stands):
+        amount = each.amount if totals and each.stands else None
+        # Uses that were booked before orders had amounts stay without.
+        more = 0 if amount is None or booked is None or booked.amount is None else amount - booked.amount
+        if booked is not None and booked[4:7] == (each.discount, each.cost, each.stands) and not more:
             found.unchanged += 1
         elif booked is not None and (
-            booked.discount != each.discount or each.cost > booked.cost or each.stands > booked.stands
+            booked.discount != each.discount or each.cost > booked.cost or each.stands > booked.stands or more > 0
         ):
             detail = f"discount {booked.discount}, of which {booked.cost} stand, was booked in minor units"
             found.unmatched.append(Unmatched(each, "differs from what was booked", detail))
@@ -167,7 +181,7 @@ def judge(
             number = 0 if booked is None else booked.number + 1
             at = (each.redeemed_at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
             money = each.discount, each.cost, each.stands
-            found.bookings.append(Booking(coded.request_id, number, coded.side, each.order_id, *money, at))
+            found.bookings.append(Booking(coded.request_id, number, coded.side, each.order_id, *money, at, amount))
     return found
 
 

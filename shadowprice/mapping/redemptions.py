@@ -55,12 +55,14 @@ class Redemptions:
     without    number of lines without a code
     combine    one of :data:`LINES`
     currency   of the mapping
+    totals     whether the lines have totals of orders
     """
 
     lines: pd.DataFrame
     without: int
     combine: str
     currency: str
+    totals: bool
 
 
 def read_redemptions(file: Path, mapping: Path) -> Redemptions:
@@ -98,7 +100,8 @@ def read_redemptions(file: Path, mapping: Path) -> Redemptions:
     lines = _checked(frame, columns, opened, described.currency)
     coded = lines["code"].notna()
     combine = Kinds.choice(document.get("lines", ""), LINES, "lines")
-    return Redemptions(lines[coded].reset_index(drop=True), int((~coded).sum()), combine, described.currency)
+    coded_lines, without = lines[coded].reset_index(drop=True), int((~coded).sum())
+    return Redemptions(coded_lines, without, combine, described.currency, "total" in columns)
 
 
 def _columns(document: MappingABC[str, Any]) -> dict[str, Column]:

@@ -46,6 +46,7 @@ class SideReport:
     calibration    reliability of the model's predictions on held-out rows
     repaired       the same after the model was calibrated on validation rows
     amounts        mean amount of a response in ranges of the predicted one, on held-out rows, minor units
+    long_term      sentences on the surrogate index that the amounts are; empty where they are amounts
     slope          of response in value with confounders held fixed, from the data
     model_slope    of the model's curves, response per minor unit
     offers         name of each level, where levels are numbers of offers and not amounts
@@ -61,6 +62,7 @@ class SideReport:
     calibration: CalibrationTable | None = None
     repaired: CalibrationTable | None = None
     amounts: CalibrationTable | None = None
+    long_term: tuple[str, ...] = ()
     slope: Slope | None = None
     model_slope: float | Estimate | None = None
     offers: tuple[str, ...] = ()
@@ -270,7 +272,7 @@ class ReportData:
         """
         if self.campaign is None or not self.campaign.in_money:
             return self
-        factor, unit = self.campaign.told_in, f"{self.currency.major} of {self.campaign.objective}"
+        factor, unit = self.campaign.told_in, f"{self.currency.major} of {self.campaign.earned}"
         if self.value_unit == unit:
             return self
         return replace(

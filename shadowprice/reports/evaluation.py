@@ -19,6 +19,7 @@ from shadowprice.evaluation.policy.mending import Override
 from shadowprice.evaluation.policy.worth import WorthAt
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
+from shadowprice.evaluation.uplift.long_term import LongTermFigures
 from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
@@ -245,18 +246,28 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
     verdict = evaluation.gate.overridden(judging.override)
     if not verdict.accepted:
         unclaimed = unclaimed or "the gate refused the model, so nothing is claimed of its policy"
+    sides = side_reports(evaluation, subject.recipe, rows.offers, simulated=dataset.truth is not None, shown=evidence)
     part = replace(
         subject.part,
         facts={**dropped(dataset.tables, dataset.split).facts()},
         evidence=evidence,
-        sides=side_reports(
-            evaluation, subject.recipe, rows.offers, simulated=dataset.truth is not None, shown=evidence
-        ),
+        sides=tuple(_by_index(report, subject) for report in sides),
         gate=verdict,
         worth=worth.worth,
         absent={"worth": unclaimed} if unclaimed else {},
     )
     return part, evaluation
+
+
+def _by_index(report: SideReport, subject: Subject) -> SideReport:
+    """Return the report of a side with what is to be said of the index that its amounts are."""
+    if report.side != "customer" or not subject.rows.long_term:
+        return report
+    currency = Currency.of(subject.dataset.currency)
+    found = LongTermFigures.from_dict(subject.rows.long_term)
+    return replace(
+        report, long_term=tuple(found.sentences(subject.campaign.terms("customer").names(currency), currency))
+    )
 
 
 def _told(part: ReportData, found: Evaluation) -> Verdict:

@@ -58,7 +58,7 @@ def headline(data: ReportData) -> Headline | None:
         return None
     now, unit = data.worth.at(1.0), value_unit(data)
     paid = data.campaign is not None and data.campaign.in_money
-    one = f"{data.currency.one} of {data.campaign.objective}" if data.campaign is not None and paid else "response"
+    one = f"{data.currency.one} of {data.campaign.earned}" if data.campaign is not None and paid else "response"
     tiles = _tiles(data.worth, now, (unit, one), data.currency, lowest(data.campaign))
     return Headline(worth_sentence(data), tuple(tiles), data.simulated)
 
@@ -108,7 +108,7 @@ def value_unit(data: ReportData) -> str:
 def unit_of(campaign: Campaign | None, currency: Currency, responses: str = "responses") -> str:
     """Unit of a campaign's value as a person reads it, in the plural."""
     if campaign is not None and campaign.in_money:
-        return f"{currency.major} of {campaign.objective}"
+        return f"{currency.major} of {campaign.earned}"
     sides = list(campaign.sides) if campaign is not None else []
     return UNITS[sides[0]] if len(sides) == 1 else f"weighted {responses}"
 
@@ -125,7 +125,7 @@ def return_sentence(campaign: Campaign, price: float) -> str:
     'The last $1 returns $1.35 of margin'
     """
     currency = Currency.of(campaign.currency)
-    return f"The last {currency.one} returns {money(currency.unit * price, currency)} of {campaign.objective}"
+    return f"The last {currency.one} returns {money(currency.unit * price, currency)} of {campaign.earned}"
 
 
 def weights_in_words(campaign: Campaign | None) -> str:
@@ -210,16 +210,18 @@ def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
         if terms.worth:
             share = "" if terms.weight == 1 else f"{number(terms.weight)} times "
             own = "its expected amount" if terms.worth == AMOUNT else f"each account's {terms.worth}"
+            if side == "customer" and campaign.long_term is not None:
+                own = f"what it adds to {campaign.long_term.late}, predicted by a surrogate index"
             facts[f"Worth of one {ONE[side]}"] = share + own
         elif campaign.in_money:
             facts[f"Worth of one {ONE[side]}"] = money(terms.weight, currency)
         elif terms.weight != 1:
             facts[f"Worth of one {ONE[side]}"] = number(terms.weight)
     if campaign.in_money:
-        facts["Maximizes"] = campaign.objective
+        facts["Maximizes"] = campaign.earned
     if campaign.least_return:
         one, least = currency.one, money(currency.unit * campaign.least_return, currency)
-        facts["Spends while"] = f"the last {one} returns {least} of {campaign.objective}; the rest stays unspent"
+        facts["Spends while"] = f"the last {one} returns {least} of {campaign.earned}; the rest stays unspent"
     if campaign.policy == "flat":
         facts["Policy"] = "flat: the same chances for every account of a side"
     if campaign.holdout is not None:

@@ -119,7 +119,7 @@ def _returns(data: ReportData, campaign: Campaign, now: WorthAt, plans: str) -> 
     )
     mean, least_of, most = (wording.money(data.currency.unit * amount, data.currency) for amount in (value, low, high))
     most = most if math.isfinite(high) else "more"
-    sentence = f"Each {one} that is paid returns {mean} of {campaign.objective} (95 % interval {least_of} to {most})"
+    sentence = f"Each {one} that is paid returns {mean} of {campaign.earned} (95 % interval {least_of} to {most})"
     if low >= least:
         return Answer("Yes", f"{sentence}. {_personal(now.flat)}")
     if high < least:

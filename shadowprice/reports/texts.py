@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.gate import GateResult
-from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.reports.data import SideReport
@@ -46,7 +45,8 @@ def evaluation_markdown(
         if side.levels is not None:
             parts.append(_levels(side, unit))
         if side.amounts is not None:
-            parts += ["### Amount of a response", _table(*amount_table(side.amounts, unit))]
+            parts += [f"### {amount_title(side)}", _table(*amount_table(side, unit))]
+        parts += side.long_term
     return "\n\n".join(parts) + "\n"
 
 
@@ -150,13 +150,20 @@ def evaluation_metrics(sides: Sequence[SideReport]) -> dict[str, float]:
     return flat
 
 
-def amount_table(found: CalibrationTable, currency: Currency) -> tuple[list[str], list[list[str]]]:
+def amount_title(side: SideReport) -> str:
+    """Title of the table of amounts, which may be predicted themselves."""
+    return "Long-term value of a response by the index" if side.long_term else "Amount of a response"
+
+
+def amount_table(side: SideReport, currency: Currency) -> tuple[list[str], list[list[str]]]:
     """Heading and rows of the mean amount of a response by range of the prediction, with its 95 % interval."""
-    rows = []
+    found, rows = side.amounts, list[list[str]]()
+    assert found is not None, "the side has amounts"
     for place in range(found.rows.size):
         low, mean, high = (money(bound[place], currency) for bound in (found.low, found.observed, found.high))
         rows.append([number(found.rows[place]), money(found.predicted[place], currency), f"{mean} [{low}, {high}]"])
-    return ["Responses", "Predicted amount", "Observed amount"], rows
+    head = ["Model", "Index of the rows"] if side.long_term else ["Predicted amount", "Observed amount"]
+    return ["Responses", *head], rows
 
 
 def _levels(side: SideReport, currency: Currency) -> str:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 
 from shadowprice.campaign import NAME, NAME_RULE, RESPONSES, SIDES
+from shadowprice.campaign.long_term import LongTerm
 from shadowprice.curves import AMOUNT
+from shadowprice.errors import InvalidInput
 from shadowprice.tables.problems import SHOWN_ROWS, Problems
 from shadowprice.tables.schema import UNIQUE
 
@@ -362,8 +364,8 @@ def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     unless=("outcome.amount",),
 )
 def _amounts_of_responses(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
-    """A response whose worth is its amount has one, and nothing else has."""
-    if db.sql("SELECT worth_customer FROM campaign").fetchall() != [(AMOUNT,)]:
+    """A response whose worth is its amount has one, and nothing else has; not where an index predicts its worth."""
+    if db.sql("SELECT worth_customer, long_term FROM campaign").fetchall() != [(AMOUNT, None)]:
         return
     if AMOUNT not in given["outcome"]:
         yield "outcome", AMOUNT, None, "is missing: worth_customer of the campaign is amount"
@@ -372,6 +374,20 @@ def _amounts_of_responses(db: DuckDBPyConnection, given: Given) -> Iterator[Faul
     need = "must be above 0: worth_customer of the campaign is amount; give the order's money before the discount"
     yield "outcome", AMOUNT, f"{rows} t.redeemed = 1 AND NOT coalesce(t.amount, 0) > 0", need
     yield "outcome", AMOUNT, f"{rows} t.redeemed = 0 AND t.amount > 0", "must be empty or 0 where redeemed is 0"
+
+
+@_rule("campaign.long_term")
+def _windows(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
+    """The outcomes have the windows that the campaign names."""
+    for (text,) in db.sql("SELECT long_term FROM campaign WHERE long_term IS NOT NULL").fetchall():
+        try:
+            plan = LongTerm.parse(text)
+        except InvalidInput as error:
+            yield "campaign", "long_term", "SELECT row FROM campaign", error.reason
+            return
+        for name in (plan.late, *plan.early):
+            if name not in given["outcome"]:
+                yield "outcome", name, None, "is missing: long_term of the campaign names it"
 
 
 @_rule("campaign.most_units_merchant", "campaign.cost_basis_merchant")

@@ -203,6 +203,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "least_return": _column(REAL, _NOT_NEGATIVE, optional=True),
             "worth_customer": _column(TEXT, _WORTH, optional=True),
             "worth_merchant": _column(TEXT, _NUMBER_NAME, optional=True),
+            "long_term": _column(TEXT, optional=True),
         },
         strict=True,
     ),

@@ -17,6 +17,7 @@ from shadowprice.campaign import (
     Side,
     Terms,
 )
+from shadowprice.campaign.long_term import LongTerm
 from shadowprice.currency import USD
 from shadowprice.curves import AMOUNT
 from shadowprice.documents import parse_json
@@ -132,6 +133,7 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
         holdout=_holdout(row["holdout"]) if pd.notna(row["holdout"]) else None,
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
+        long_term=LongTerm.parse(row["long_term"]) if pd.notna(row["long_term"]) else None,
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
         policy=row["policy"] if pd.notna(row["policy"]) else "personal",
         objective=row["objective"] if pd.notna(row["objective"]) else RESPONSES,

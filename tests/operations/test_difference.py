@@ -89,6 +89,9 @@ def test_a_level_that_the_model_does_not_know_is_refused_and_no_change_says_so(
         difference(run, changed(run, sides__customer__levels=[0, 50, 75]), rows=100)
     with pytest.raises(InvalidInput, match="must stay 'all'"):
         difference(run, changed(run, name="other"), rows=100)
+    worth = {"objective": "value", "sides__customer__worth": "amount"}
+    with pytest.raises(InvalidInput, match="long_term: must stay None"):
+        difference(run, changed(run, **worth, long_term={"late": "x_late", "early": ["amount"]}), rows=100)
     assert flatten(changed(run)) == flatten(Campaign.from_dict(json.loads((run / CAMPAIGN).read_text())))
     assert command.main(["diff", str(run), str(run / CAMPAIGN), "--rows", "200"]) == 0
     assert "the same terms" in capsys.readouterr().out

@@ -22,8 +22,10 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.harvest import UNITS, harvest
+from shadowprice.pacing.decision_log.segments import SCHEMAS
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import validate_tables
+from shadowprice.tables.views import labeled
 
 TRIAL = pd.Timestamp(START) - pd.Timedelta(days=5)
 
@@ -103,6 +105,44 @@ def test_every_final_request_is_a_row_with_its_offer_and_outcome(job: HarvestJob
     assert (served.loc[(mine["arm"] == "holdout").to_numpy(), "offer_id"] == "free").all()
     ended = outcome.loc[served.index, "observed_at"] - served["decided_at"]
     assert (ended[(~redeemed).to_numpy()] == pd.Timedelta(hours=48)).all()
+
+
+def test_a_served_log_teaches_the_amounts_of_its_responses_or_names_what_is_missing(job: HarvestJob) -> None:
+    """The harvested rows are labeled with what the ledger logged, as those of the first trial were."""
+    own = replace(CAMPAIGN, objective="margin", sides={"customer": Terms(levels=(0, 50, 100), worth="amount")})
+    (job.workspace / "campaign.json").write_text(json.dumps(own.to_dict()))
+    given = tables()
+    given["campaign"] = given["campaign"].assign(objective="margin", worth_customer="amount")
+    given["outcome"]["amount"] = [0, 0, 0]
+    save_dataset(Dataset(name="tables", tables=validate_tables(given), split=Split(by="account")), job.tables)
+    write_log(job.log)
+    with pytest.raises(InvalidInput, match=r"missing for [\d,]+ of ([\d,]+) final responses, first of request 'r"):
+        run(job)
+    (segment,) = job.log.glob("outcomes-*")
+    logged = pq.read_table(segment).to_pandas()
+    logged["amount"] = np.arange(len(logged)) + 1000
+    pq.write_table(pa.Table.from_pandas(logged, SCHEMAS["outcomes"], preserve_index=False), segment)
+    run(job)
+    rows = labeled(load_dataset(job.harvested).tables, "customer").set_index("request_id")
+    served = rows[rows.index.str.startswith("r") & (rows["response"] > 0)]
+    assert len(served) > 500
+    assert served["amount"].tolist() == logged.set_index("request_id")["amount"].loc[served.index].tolist()
+    assert not (rows.loc[rows["response"] == 0, "amount"] > 0).any()
+
+
+def test_later_windows_come_from_a_file_because_the_ledger_has_none(job: HarvestJob, tmp_path: Path) -> None:
+    write_log(job.log)
+    known = pd.DataFrame({"request_id": [f"r{row}" for row in range(0, 6000, 2)], "x_late": np.arange(3000.0)})
+    known.to_parquet(tmp_path / "late.parquet")
+    run(replace(job, outcomes=str(tmp_path / "late.parquet")))
+    found = load_dataset(job.harvested).tables.outcome.set_index("request_id")["x_late"]
+    wanted = known.set_index("request_id")["x_late"]
+    served = found.index[found.index.str.startswith("r")]
+    assert found.loc[served].notna().sum() > 2000
+    pd.testing.assert_series_equal(found.loc[served].astype(float), wanted.reindex(served), check_names=False)
+    known.assign(request_id="elsewhere").iloc[:1].to_parquet(tmp_path / "late.parquet")
+    with pytest.raises(InvalidInput, match="outcomes: has no request of the log"):
+        run(replace(job, outcomes=str(tmp_path / "late.parquet")))
 
 
 def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: HarvestJob, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def outcomes() -> Outcomes:
         expected_response=np.full(n, 0.3),
         expected_cost=0.3 * paid,
         worth=np.ones(n),
+        amount=np.zeros(n, dtype=np.int64),
     )
 
 

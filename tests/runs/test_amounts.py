@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations import harvest, lift, prepare
 from operations.common.workspace import MODEL, REPLAY_PRICES, log_of, read_campaign, read_worths
+from shadowprice.datasets.package import load_dataset
 from shadowprice.decision import decide
 from shadowprice.experiments.served import served_requests
-from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.learning.bundle import EMBEDDINGS, META
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.tables.views import labeled
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -78,16 +81,67 @@ def write_tables(folder: Path, accounts: int = 1500, rows: int = 6) -> None:
         pd.DataFrame(table).to_csv(folder / f"{name}.csv", index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
 
 
+def write_windows(folder: Path, n: int = 6000) -> None:
+    """A trial whose highest incentive brings most orders in a week, and drives customers away in 90 days.
+
+    The 90 days are over for the first two thirds, those of an earlier campaign.
+    """
+    rng = np.random.default_rng(6)
+    who, level = rng.integers(0, n // 4, n), rng.integers(0, 3, n)
+    x = rng.normal(size=n // 4)
+    redeemed = rng.random(n) < np.clip(np.array([0.15, 0.3, 0.5])[level] + 0.05 * x[who], 0.02, 0.98)
+    amount = np.where(redeemed, np.rint(rng.exponential(2000, n)) + 1, 0)
+    visits = rng.poisson(np.array([3.0, 3.2, 0.4])[level])
+    late = 3000 + amount + 1000 * visits + 500 * x[who] + 1500 * rng.normal(size=n)
+    ids, offers = [f"r{row:05d}" for row in range(n)], np.array(["o0", "o2", "o4"])
+    names, start = np.array([f"c{number:04d}" for number in range(n // 4)]), pd.Timestamp("2026-01-01", tz="UTC")
+    at = start + pd.to_timedelta(np.sort(rng.uniform(1, 80 * 24, n)), unit="h")
+    write_tables(folder, accounts=2, rows=1)
+    row = pd.read_csv(folder / "campaign.csv").assign(
+        budget_limit=100_000,
+        long_term='{"late": "x_value_90", "early": ["amount", "x_visits"]}',
+        experiment='{"salt": "s", "arms": [{"name": "none", "kind": "holdout", "share": 4000}, '
+        '{"name": "policy", "kind": "policy", "share": 6000}]}',
+    )
+    tables = {
+        "account": {"account_id": names, "side": "customer", "snapshot_ts": start, "x_0": x},
+        "exposure": {
+            "request_id": ids,
+            "account_id": names[who],
+            "side": "customer",
+            "offer_id": offers[level],
+            "decided_at": at,
+            "propensity": 1 / 3,
+        },
+        "outcome": {
+            "request_id": ids,
+            "observed_at": at + pd.Timedelta(hours=1),
+            "mature": "true",
+            "cost_paid": np.where(redeemed, LEVELS[level], 0),
+            "redeemed": redeemed.astype(int),
+            "amount": np.where(redeemed, amount, np.nan),
+            "x_visits": visits,
+            "x_value_90": np.where(np.arange(n) < 2 * n // 3, late, np.nan),
+        },
+        "campaign": row,
+    }
+    for name, table in tables.items():
+        pd.DataFrame(table).to_csv(folder / f"{name}.csv", index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
+
+
+def quickstart(folder: Path, *more: object) -> Path:
+    words = ["quickstart", "--dataset", "tables", "--data", folder / "tables", "--runs", folder / "runs", *more]
+    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words), "--workers", "0", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return (folder / "runs" / "latest").resolve()
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("amounts")
     write_tables(folder / "tables")
-    words = ["quickstart", "--dataset", "tables", "--data", folder / "tables", "--runs", folder / "runs"]
-    words += ["--recipe", "joint_dnn", "--epochs", 60, "--workers", 0, "--json"]
-    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return (folder / "runs" / "latest").resolve()
+    return quickstart(folder, "--recipe", "joint_dnn", "--epochs", 60)
 
 
 def test_every_served_decision_is_the_best_by_the_learned_margin(run: Path) -> None:
@@ -126,6 +180,19 @@ def test_the_log_is_valued_by_the_expected_amount_of_the_level_given(run: Path) 
     assert (found.loc[found["response"] == 0, "value"] == 0).all()
 
 
+def test_the_served_log_teaches_amounts_as_the_trial_did(run: Path, tmp_path: Path) -> None:
+    prepare.run(prepare.PrepareJob(tables=tmp_path / "tables", dataset="tables", data=str(run.parents[1] / "tables")))
+    harvest.run(
+        harvest.HarvestJob(tables=tmp_path / "tables", workspace=run, harvested=tmp_path / "harvested", mature_hours=0)
+    )
+    rows = labeled(load_dataset(tmp_path / "harvested").tables, "customer").set_index("request_id")
+    logged = read_log(log_of(run)).outcomes.set_index("request_id")["amount"].dropna()
+    assert len(logged) > 30
+    assert rows["amount"].loc[logged.index].tolist() == logged.tolist()
+    served, trial = (np.log(part["amount"][part["response"] > 0]) for part in (rows.loc[logged.index], rows))
+    assert abs(served.mean() - trial.mean()) < 1
+
+
 def test_the_page_compares_amounts_by_decile(run: Path) -> None:
     page = json.loads((run / "report.json").read_text())
     [customer] = page["sides"]
@@ -136,3 +203,33 @@ def test_the_page_compares_amounts_by_decile(run: Path) -> None:
     ]
     assert sum(inside) >= 7
     assert "Amount of a response, by the predicted amount" in (run / "report.html").read_text()
+
+
+def test_a_run_decides_by_the_long_term_value_that_an_index_predicts_and_never_calls_it_measured(
+    tmp_path: Path,
+) -> None:
+    write_windows(tmp_path / "tables")
+    run = quickstart(tmp_path, "--recipe", "gbdt")
+    campaign = read_campaign(run)
+    assert campaign.long_term is not None
+    decided = read_log(log_of(run)).decisions
+    mine = decided[(decided["arm"] == "policy") & decided["reason"].isin(["optimal", "tie"])]
+    # The budget would pay the highest level to everybody, and that brings the most orders.
+    assert (mine["level"] == 1).mean() > 0.9
+    head = load_heads(run / MODEL)["customer"]
+    response = head.response(head.default_embedding[None])[:, 0]
+    assert np.argmax(response) == 2
+    found = json.loads((run / MODEL / META).read_text())["long_term"]
+    low, high = found["effects"][0]["low"], found["effects"][0]["high"]
+    assert low < 0.15 * 2001 + 200 < high
+    sentence = f"predicted by a surrogate index learned on {found['rows']:,} rows"
+    for name in ("report.html", "report.json"):
+        assert sentence in (run / name).read_text()
+    assert "predicted long-term margin" in (run / "report.html").read_text()
+    written = {name: tmp_path / name for name in ("result", "page")}
+    lift.run(lift.LiftJob(log=log_of(run), campaign=run, mature_hours=0, **written))
+    page = written["page"].read_text()
+    assert "Values are in dollars of predicted long-term margin." in page
+    assert sentence in page
+    assert "They are not measured." in page
+    assert "The intervals of the lift leave out the error of the index." in page

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shadowprice.campaign.long_term import LongTerm
 from shadowprice.errors import InvalidTable, TableProblem
-from shadowprice.tables import TABLES, labeled, validate_some, validate_tables
+from shadowprice.tables import TABLES, campaign_from_tables, labeled, validate_some, validate_tables
 
 Frames = dict[str, pd.DataFrame]
 
@@ -162,6 +163,23 @@ def test_amounts_that_are_the_worth_are_checked_by_row(frames: Frames) -> None:
         put("outcome", "amount", {hit: cell, miss: None})(frames)
         [found] = problems_of(frames)
         assert (found.field, found.rows) == ("outcome.amount", (hit,))
+        assert reason in found.reason
+
+
+def test_windows_that_the_campaign_names_are_looked_for(frames: Frames) -> None:
+    put("campaign", "worth_customer", {0: "amount"})(frames)
+    put("campaign", "weight_merchant", {0: 100.0})(frames)
+    put("campaign", "objective", {0: "value"})(frames)
+    put("campaign", "long_term", {0: '{"late": "x_late", "early": ["x_visits"]}'})(frames)
+    # The index takes the place of the amount, so none is needed.
+    assert [problem.field for problem in problems_of(frames)] == ["outcome.x_late", "outcome.x_visits"]
+    frames["outcome"] = frames["outcome"].assign(x_late=np.nan, x_visits=1.0)
+    plan = campaign_from_tables(validate_tables(frames)).long_term
+    assert plan == LongTerm("x_late", ("x_visits",))
+    for text, reason in (("{}", "must be"), ("{", "as JSON"), ('{"late": "late", "early": ["amount"]}', "x_")):
+        put("campaign", "long_term", {0: text})(frames)
+        [found] = problems_of(frames)
+        assert (found.field, found.rows) == ("campaign.long_term", (0,))
         assert reason in found.reason
 
 

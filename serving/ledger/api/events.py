@@ -35,6 +35,8 @@ class OutcomeData(Message):
     response     measured response, such as a merchant's share ratio; ``redeemed`` when absent
     cost         minor units paid
     observed_at  when that was known, with its offset from UTC
+    amount       minor units of what was bought, before the discount; only with a response
+    currency     of cost and amount, where the caller states it; that of the campaign
     """
 
     request_id: Identifier
@@ -42,6 +44,8 @@ class OutcomeData(Message):
     response: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     cost: MinorUnits
     observed_at: AwareDatetime
+    amount: MinorUnits | None = None
+    currency: Identifier | None = None
 
 
 class Envelope(Message):
@@ -68,7 +72,9 @@ class Event:
 
     where     its name in an error, such as ``[3]``
     response  units of response
-    content   the data as JSON of one form: deliveries that agree in instant, response and cost have the same
+    content   the data as JSON of one form: deliveries that agree in instant, response, cost and amount have the same
+    amount    minor units of the response; None where they were not reported
+    currency  that the caller states; None: it states none
     """
 
     where: str
@@ -80,6 +86,8 @@ class Event:
     cost: int
     observed_at: datetime
     content: str
+    amount: int | None = None
+    currency: str | None = None
 
 
 def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
@@ -126,7 +134,7 @@ def event_of(envelope: Envelope, where: str) -> Event:
         raise Unprocessable("needs redeemed or response", field=f"{where}.data.redeemed".lstrip("."))
     # A sum with 0.0 has no negative zero, which is another text.
     response = 0.0 + (float(bool(data.redeemed)) if data.response is None else data.response)
-    facts = data.model_dump(exclude={"redeemed"})
+    facts = data.model_dump(exclude={"redeemed", "currency"} | ({"amount"} if data.amount is None else set()))
     facts |= {"response": response, "observed_at": microseconds(data.observed_at)}
     return Event(
         where=where,
@@ -138,4 +146,6 @@ def event_of(envelope: Envelope, where: str) -> Event:
         cost=data.cost,
         observed_at=data.observed_at,
         content=orjson.dumps(facts).decode(),
+        amount=data.amount,
+        currency=data.currency,
     )

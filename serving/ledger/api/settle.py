@@ -51,6 +51,7 @@ def outcomes(
                 content=event.content,
                 misdated=not decision.decided_at - TOLERANCE <= observed_at <= latest,
                 caller=caller,
+                amount=event.amount,
             )
         )
     return made
@@ -65,6 +66,10 @@ def _check(campaign: Campaign, decision: Decision, event: Event) -> None:
             raise Unprocessable("of a customer must equal redeemed", field=_field(event, "response"))
         if not event.redeemed and event.cost and campaign.terms(side).cost_basis == "on_response":
             raise Unprocessable("must be 0 where nothing was redeemed", field=_field(event, "cost"))
+    if event.amount and not event.response:
+        raise Unprocessable("must be 0 or left out where there is no response", field=_field(event, "amount"))
+    if event.currency not in (None, campaign.currency):
+        raise Unprocessable(f"must be {campaign.currency}, that of the campaign", field=_field(event, "currency"))
     most = campaign.terms(side).most_response
     if event.response > most:
         raise Unprocessable(

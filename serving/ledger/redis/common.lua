@@ -191,10 +191,10 @@ local function unpacked(key, request_id)
     return kept and cmsgpack.unpack(kept) or nil
 end
 
--- Response and cost of a request as they were reported, or nil.
+-- Response, cost and amount of a request as they were reported, or nil.
 local function reported(request_id)
     local row = unpacked(OUTCOME, request_id)
-    return row and {row[OUTCOME_AT.response], row[OUTCOME_AT.cost]}
+    return row and {row[OUTCOME_AT.response], row[OUTCOME_AT.cost], row[OUTCOME_AT.amount]}
 end
 
 -- Record an outcome and capture its cost; late says whether it is late, or is nil where the time decides.

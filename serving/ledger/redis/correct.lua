@@ -79,7 +79,7 @@ for _, made in ipairs(new) do
     end
     add(shares(request_id), dearer, made.count)
     redis.call('HSET', EVENT, correction.event, row[CORRECTION_AT.content])
-    redis.call('HSET', CORRECTION, request_id, cmsgpack.pack({response, cost}))
+    redis.call('HSET', CORRECTION, request_id, cmsgpack.pack({response, cost, row[CORRECTION_AT.amount]}))
     row[CORRECTION_AT.previous_response], row[CORRECTION_AT.previous_cost] = made.before[1], made.before[2]
     redis.call('RPUSH', CORRECTED, cmsgpack.pack(row))
     redis.call('HINCRBY', SUMS, row[CORRECTION_AT.kind] .. '|' .. side, 1)

@@ -22,7 +22,7 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
             "row": values(_row(correction, at)),
             "raises": correction.raises,
             "replayed": correction.replayed,
-            "outcome": values(replace(correction.outcome, response=0.0, cost=0).row(at)),
+            "outcome": values(replace(correction.outcome, response=0.0, cost=0, amount=None).row(at)),
         }
         for correction in corrections
     ]
@@ -65,4 +65,5 @@ def _row(correction: Correction, at: int) -> CorrectionRow:
         recorded_at=at,
         misdated=outcome.misdated,
         caller=outcome.caller,
+        amount=outcome.amount,
     )

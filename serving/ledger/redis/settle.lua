@@ -49,11 +49,13 @@ for place, outcome in ipairs(CALL.outcomes) do
     else
         local request_id = row[OUTCOME_AT.request_id]
         local response, cost = row[OUTCOME_AT.response], row[OUTCOME_AT.cost]
+        local amount = row[OUTCOME_AT.amount]
         local known = settled[request_id] or reported(request_id)
         if known then
             local standing = unpacked(CORRECTION, request_id) or known
             local as_reported = known[1] == response and known[2] == cost
-            if not as_reported and (standing[1] ~= response or standing[2] ~= cost) then
+            local other = amount and amount ~= known[3] and amount ~= standing[3]
+            if other or (not as_reported and (standing[1] ~= response or standing[2] ~= cost)) then
                 return {'outcome', index, standing[1], standing[2]}
             end
         else
@@ -63,7 +65,7 @@ for place, outcome in ipairs(CALL.outcomes) do
             end
             room = room + change
             contents[outcome.event] = outcome.content
-            settled[request_id] = {response, cost}
+            settled[request_id] = {response, cost, amount}
             new[#new + 1] = outcome
         end
     end

@@ -169,10 +169,11 @@ def is_repeat(database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:
     return same is not None
 
 
-def corrected(database: sqlite3.Connection, request_id: str) -> tuple[float, int] | None:
-    """Response and cost by the newest correction of a request; None where it has none."""
-    newest: tuple[float, int] | None = database.execute(
-        "SELECT response, cost FROM correction WHERE request_id = ? ORDER BY sequence DESC LIMIT 1", (request_id,)
+def corrected(database: sqlite3.Connection, request_id: str) -> tuple[float, int, int | None] | None:
+    """Response, cost and amount by the newest correction of a request; None where it has none."""
+    newest: tuple[float, int, int | None] | None = database.execute(
+        "SELECT response, cost, amount FROM correction WHERE request_id = ? ORDER BY sequence DESC LIMIT 1",
+        (request_id,),
     ).fetchone()
     return newest
 
@@ -197,12 +198,13 @@ class Settle:
         if is_repeat(database, outcome):
             return False
         settled = database.execute(
-            "SELECT response, cost FROM outcome WHERE request_id = ?", (outcome.request_id,)
+            "SELECT response, cost, amount FROM outcome WHERE request_id = ?", (outcome.request_id,)
         ).fetchone()
         if settled is not None:
             standing = corrected(database, outcome.request_id) or settled
-            if (outcome.response, outcome.cost) not in (settled, standing):
-                raise other_outcome(outcome, *standing)
+            told = outcome.response, outcome.cost
+            if told not in (settled[:2], standing[:2]) or outcome.amount not in (None, settled[2], standing[2]):
+                raise other_outcome(outcome, *standing[:2])
             return False
         # Whether money is late is a matter of the time, and not of when the sweep last came by.
         due = "request_id = ?1 AND CASE WHEN ?2 IS NULL THEN expires_at <= ?3 ELSE ?2 END"
@@ -225,7 +227,7 @@ class Settle:
         add_usage(database, [(name, outcome.cost - (held[0] if held else 0), counted) for name in sums])
         database.execute(
             "INSERT INTO outcome (source, event_id, request_id, side, response, cost, late, content, observed_at,"
-            " recorded_at, misdated, caller) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " recorded_at, misdated, caller, amount) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 outcome.source,
                 outcome.event_id,
@@ -239,6 +241,7 @@ class Settle:
                 self.at,
                 outcome.misdated,
                 outcome.caller,
+                outcome.amount,
             ),
         )
         database.execute(

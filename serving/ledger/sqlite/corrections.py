@@ -52,7 +52,7 @@ class Correct:
             check_limits(database, self.peers, self.ceiling, outcome, sums, dearer, max(counted, 0))
         add_usage(database, [(key, dearer, counted) for key in sums])
         database.execute(
-            f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO correction ({CORRECTION}) VALUES ({', '.join('?' * len(CorrectionRow._fields))})",
             (
                 outcome.source,
                 outcome.event_id,
@@ -69,6 +69,7 @@ class Correct:
                 self.at,
                 outcome.misdated,
                 outcome.caller,
+                outcome.amount,
             ),
         )
         # The side has its row of sums: it has an outcome.
@@ -89,9 +90,11 @@ class Correct:
 
     def _standing(self, database: sqlite3.Connection, correction: Correction) -> tuple[float, int]:
         outcome = correction.outcome
+        newest = corrected(database, outcome.request_id)
         reported: tuple[float, int] | None = (
-            corrected(database, outcome.request_id)
-            or database.execute(
+            newest[:2]
+            if newest
+            else database.execute(
                 "SELECT response, cost FROM outcome WHERE request_id = ?", (outcome.request_id,)
             ).fetchone()
         )
@@ -99,7 +102,9 @@ class Correct:
             if not correction.override:
                 raise not_reported(outcome)
             reported = 0.0, 0
-            Settle([replace(outcome, response=0.0, cost=0)], self.ceiling, self.at, self.now, self.peers)(database)
+            Settle([replace(outcome, response=0.0, cost=0, amount=None)], self.ceiling, self.at, self.now, self.peers)(
+                database
+            )
         return reported
 
 

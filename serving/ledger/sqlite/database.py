@@ -71,6 +71,7 @@ CREATE TABLE outcome (
     recorded_at INTEGER NOT NULL,
     misdated INTEGER NOT NULL DEFAULT 0,
     caller TEXT NOT NULL DEFAULT '',
+    amount INTEGER CHECK (amount >= 0),
     UNIQUE (source, event_id)
 ) STRICT;
 -- Sums over the tables above, kept in the same transactions; authorized is the amount at face value, reserved
@@ -121,6 +122,7 @@ CREATE TABLE correction (
     recorded_at INTEGER NOT NULL,
     misdated INTEGER NOT NULL,
     caller TEXT NOT NULL DEFAULT '',
+    amount INTEGER CHECK (amount >= 0),
     UNIQUE (source, event_id)
 ) STRICT;
 CREATE INDEX correction_request ON correction (request_id);
@@ -150,6 +152,10 @@ ALTER TABLE promise RENAME TO hold;
 DROP INDEX promise_expiry;
 CREATE INDEX hold_expiry ON hold (expires_at);
 ALTER TABLE tally RENAME COLUMN authorised TO authorized;
+""",
+    "11": """
+ALTER TABLE outcome ADD COLUMN amount INTEGER CHECK (amount >= 0);
+ALTER TABLE correction ADD COLUMN amount INTEGER CHECK (amount >= 0);
 """,
 }
 """Schema → SQL that makes it the next, in one transaction and for good."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import Campaign
+from shadowprice.curves import AMOUNT
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import (
@@ -72,7 +73,8 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
         hours: age at which an outcome is final.
 
     Raises:
-        InvalidInput: an incentive that no offer, or more than one, of its side has.
+        InvalidInput: an incentive that no offer, or more than one, of its side has; or responses without the amount
+            that their worth is.
         InvalidTable: no decisions, or a side that the campaign does not have.
 
     O(rows of the log).
@@ -98,7 +100,25 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     behaviour = _behaviour(exposure, sessions)
     exposure = exposure.assign(**_context(read))
     outcome = _outcomes(exposure, log, reported, hours)
+    _check_amounts(exposure, outcome, campaign)
+    # Of a log without amounts the rows have no column of them, as before there were any.
+    outcome = outcome.drop(columns=AMOUNT) if outcome[AMOUNT].isna().all() else outcome
     return Harvest(exposure, outcome, behaviour, held, int((~mature).sum()), nothing)
+
+
+def _check_amounts(exposure: pd.DataFrame, outcome: pd.DataFrame, campaign: Campaign) -> None:
+    if campaign.long_term is not None and AMOUNT not in campaign.long_term.early:
+        return
+    sides = [side for side, terms in campaign.sides.items() if terms.worth == AMOUNT]
+    responded = exposure["side"].isin(sides) & (outcome["redeemed"] == 1).fillna(False)
+    without = outcome.loc[responded & ~(outcome[AMOUNT] > 0).fillna(False), "request_id"]
+    if len(without):
+        raise InvalidInput(
+            f"is missing for {len(without):,} of {int(responded.sum()):,} final responses, first of request "
+            f"{without.iloc[0]!r}: the worth of a response is its amount. Report `amount` with each outcome, minor "
+            "units before the discount, and send the missing ones as corrections of kind reversal",
+            field="log.outcomes.amount",
+        )
 
 
 def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:
@@ -165,6 +185,7 @@ def _outcomes(exposure: pd.DataFrame, log: ServedLog, reported: pd.DataFrame, ho
             "mature": pd.array([True] * len(exposure), dtype=FLAG),
             "cost_paid": request.map(known["cost_paid"]).fillna(0).astype(WHOLE),
             "redeemed": redeemed,
+            AMOUNT: request.map(known[AMOUNT]).astype(WHOLE),
             "share_count": count,
             "share_count_before": before,
         }

@@ -129,6 +129,7 @@ class OutcomeRow:
     """Captured outcome as it is kept; times in microseconds since 1970 (UTC).
 
     caller  name of the token that the ledger admitted
+    amount  minor units of the response, such as the order before the discount; None where it was not reported
     """
 
     request_id: str
@@ -140,6 +141,7 @@ class OutcomeRow:
     recorded_at: Annotated[int, Field(time=True)]
     misdated: bool = False
     caller: str = ""
+    amount: int | None = None
 
 
 class CorrectionRow(NamedTuple):
@@ -147,6 +149,7 @@ class CorrectionRow(NamedTuple):
 
     response, cost    of the request from then on; previous_response and previous_cost until then
     caller            name of the token that the ledger admitted
+    amount            of the response from then on, minor units; None: the correction does not change it
     """
 
     source: str
@@ -164,3 +167,4 @@ class CorrectionRow(NamedTuple):
     recorded_at: Annotated[int, Field(time=True)]
     misdated: bool = False
     caller: str = ""
+    amount: int | None = None

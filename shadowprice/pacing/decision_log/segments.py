@@ -42,7 +42,7 @@ ADDED = {
     column.name: column.earlier
     for record in RECORDS.values()
     for column in columns(record)
-    if column.earlier is not REQUIRED
+    if column.earlier is not REQUIRED and column.earlier is not None
 }
 """Columns that a segment from before its field existed may lack, and their values there."""
 ATTEMPTS = 5

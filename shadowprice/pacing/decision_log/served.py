@@ -34,7 +34,7 @@ KEYS: Final[Mapping[RowKind, tuple[str, ...]]] = {
 """Columns that tell a row from the others of its kind."""
 TIMES: Final[Mapping[RowKind, str]] = {"decisions": "decided_at", "outcomes": "recorded_at"}
 """Columns with the time of the newest record of a log."""
-STATE: Final = ("response", "cost", "observed_at", "recorded_at", "misdated")
+STATE: Final = ("response", "cost", "amount", "observed_at", "recorded_at", "misdated")
 """Columns of an outcome that a correction replaces."""
 
 
@@ -56,12 +56,20 @@ class ServedLog:
 
     @property
     def corrected(self) -> pd.DataFrame:
-        """The outcomes as they stand now: response, cost and dates by the newest correction of each."""
+        """The outcomes as they stand now: response, cost and dates by the newest correction of each.
+
+        The amount is that of the newest report with one, and none where there is no response.
+        """
         newest = self.corrections.drop_duplicates("request_id", keep="last").set_index("request_id")
         outcomes = self.outcomes.copy()
         rows = outcomes["request_id"].isin(newest.index)
         for name in outcomes.columns.intersection(list(STATE)):
-            outcomes.loc[rows, name] = newest[name].loc[outcomes.loc[rows, "request_id"]].to_numpy()
+            if name != "amount":
+                outcomes.loc[rows, name] = newest[name].loc[outcomes.loc[rows, "request_id"]].to_numpy()
+        if {"amount", "response"} <= set(outcomes.columns):
+            stated = self.corrections.dropna(subset="amount").drop_duplicates("request_id", keep="last")
+            changed = outcomes["request_id"].map(stated.set_index("request_id")["amount"]).astype(WHOLE)
+            outcomes["amount"] = changed.fillna(outcomes["amount"]).where(outcomes["response"] > 0)
         return outcomes
 
 
@@ -205,6 +213,7 @@ def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFra
             "mature": customer.astype(FLAG),
             "cost_paid": outcomes["cost"].astype(WHOLE),
             "redeemed": outcomes["response"].where(customer).astype(WHOLE),
+            "amount": outcomes["amount"],
         }
     )
     return exposure, outcome
@@ -222,6 +231,9 @@ def _offer_ids(decisions: pd.DataFrame, campaign: Campaign) -> pd.Series:
 
 
 def _once(frame: pd.DataFrame, kind: RowKind) -> pd.DataFrame:
+    if "amount" in frame:
+        # Arrow makes floats of integers beside none.
+        frame = frame.astype({"amount": WHOLE})
     again = frame.duplicated(list(KEYS[kind]))
     # Nearly always there is none, and leaving rows out copies all others.
     return frame[~again].reset_index(drop=True) if again.any() else frame

@@ -76,6 +76,7 @@ class Outcomes(Columns):
     cost               int64, minor units paid
     expected_response, expected_cost   float64, their true means at that level
     worth              float64, value of a unit of response
+    amount             int64, minor units of the order of a response, 0 where there is none or no law of orders is known
     """
 
     request_id: NDArray[np.str_]
@@ -89,6 +90,7 @@ class Outcomes(Columns):
     expected_response: NDArray[np.float64]
     expected_cost: NDArray[np.float64]
     worth: NDArray[np.float64]
+    amount: NDArray[np.int64]
 
     def __len__(self) -> int:
         return int(self.at.size)
@@ -104,7 +106,7 @@ class OutcomeModel:
     turns a success into a failure.
 
     truth          side → curves of every account that may ask, with their worth where the terms have a column of it,
-                   and with the amounts of their orders where levels are in percent
+                   and with the amounts of their orders where levels are in percent or their worth is the amount
     shares_before  shares of a merchant in the period before, the denominator of its ratio
     drift          (hours,), factor on every true response in each hour of the window; 1 throughout when None
     """
@@ -154,7 +156,7 @@ class OutcomeModel:
         chosen = np.asarray(level, dtype=np.int32)
         incentive = np.zeros(size, dtype=np.int64)
         mean, response, paid = np.zeros(size), np.zeros(size), np.zeros(size)
-        expected_cost, worth = np.zeros(size), np.zeros(size)
+        expected_cost, worth, amount = np.zeros(size), np.zeros(size), np.zeros(size)
         strangers = set(batch.side.tolist()) - set(self.truth)
         if strangers:
             raise NotFound(f"no true response of side {sorted(strangers)}; there is one of {sorted(self.truth)}")
@@ -176,7 +178,8 @@ class OutcomeModel:
                 response[rows] = poisson_quantile(luck, self.shares_before * mean[rows]) / self.shares_before
             expected_units = self.expected_units(side, mean[rows])
             one = np.broadcast_to(terms.expected_unit_costs(curves.amounts), curves.response.shape)[at]
-            paid[rows] = self._paid(terms, picked, curves, batch.request_id[rows]) * terms.paid_units(response[rows])
+            amount[rows] = self._amounts(curves, picked, batch.request_id[rows], response[rows] > 0)
+            paid[rows] = _paid(terms, picked, amount[rows]) * terms.paid_units(response[rows])
             expected_cost[rows] = one * (expected_units if terms.cost_basis == "on_response" else 1.0)
         return Outcomes(
             request_id=batch.request_id,
@@ -190,24 +193,32 @@ class OutcomeModel:
             expected_response=mean,
             expected_cost=expected_cost,
             worth=worth,
+            amount=amount.astype(np.int64),
         )
 
-    def _paid(
-        self, terms: Terms, level: NDArray[np.int32], curves: Curves, request_id: NDArray[np.str_]
+    def _amounts(
+        self, curves: Curves, level: NDArray[np.int32], request_id: NDArray[np.str_], responded: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """(n,): cost of one paid incentive, of a percentage that of an order of lognormal amount."""
-        paid = np.asarray(terms.unit_costs, dtype=np.float64)[level]
-        for number, share in enumerate(terms.percent):
-            mine = np.flatnonzero(level == number)
-            if share is not None and mine.size:
-                assert curves.amounts is not None, "the expected cost was found"
-                mean, deviation = (each if each.ndim == 1 else each[number] for each in curves.amounts)
-                luck = [uniform(f"{self.seed}/amount/{name}") for name in request_id[mine].tolist()]
-                normal = np.array([NORMAL.inv_cdf(min(max(one, TINY), 1 - TINY)) for one in luck])
-                # An order has whole minor units, and so has what is paid for it.
-                amount = np.rint(np.exp(mean[mine] + deviation[mine] * normal))
-                paid[mine] = share.paid(amount, terms.amounts[number])
-        return paid
+        """(n,): lognormal amounts of orders, in whole minor units; 0 without a response or a law."""
+        amount, mine = np.zeros(level.size), np.flatnonzero(responded)
+        # A predicted long-term value is no order.
+        if curves.amounts is not None and self.campaign.long_term is None and mine.size:
+            law = curves.amounts[:, mine] if curves.amounts.ndim == 2 else curves.amounts[:, level[mine], mine]
+            luck = [uniform(f"{self.seed}/amount/{name}") for name in request_id[mine].tolist()]
+            normal = np.array([NORMAL.inv_cdf(min(max(one, TINY), 1 - TINY)) for one in luck])
+            # An order has whole minor units, and so has what is paid for it.
+            amount[mine] = np.rint(np.exp(law[0] + law[1] * normal))
+        return amount
+
+
+def _paid(terms: Terms, level: NDArray[np.int32], amount: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,): cost of one paid incentive, of a percentage that of the order."""
+    paid = np.asarray(terms.unit_costs, dtype=np.float64)[level]
+    for number, share in enumerate(terms.percent):
+        if share is not None:
+            mine = level == number
+            paid[mine] = share.paid(amount[mine], terms.amounts[number])
+    return paid
 
 
 def poisson_quantile(share: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -76,6 +76,7 @@ def write_replay(
             "recorded_at": at,
             "misdated": False,
             "caller": "",
+            "amount": pd.Series(outcomes.amount, dtype="Int64").where(outcomes.amount > 0),
         }
     )[paid]
     folder.mkdir(parents=True, exist_ok=True)

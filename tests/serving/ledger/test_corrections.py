@@ -189,11 +189,14 @@ def test_an_override_of_an_open_authorization_closes_it(ledger, kit):
 
 def some(ledger, kit):
     ledger.authorize(*(kit.item(name, level=2) for name in "abcde"), kit.item("m", side="merchant"))
-    ledger.settle(kit.event("a", 130), kit.event("b", 0), kit.event("c", 100), kit.event("m", 60, response=2.0))
+    ledger.settle(kit.event("a", 130, amount=4000), kit.event("b", 0), kit.event("c", 100, amount=3000))
+    ledger.settle(kit.event("m", 60, response=2.0, amount=800))
     ledger.release("d")
     ledger.at += timedelta(seconds=1)
     ledger.correct(kit.correction("a", 0, "refund", event_id="c1", redeemed=False, at=ledger.at))
-    ledger.correct(kit.correction("b", 130, event_id="c2"), kit.correction("c", 30, "clawback", event_id="c3"))
+    ledger.correct(
+        kit.correction("b", 130, event_id="c2", amount=2500), kit.correction("c", 30, "clawback", event_id="c3")
+    )
     ledger.correct(kit.correction("m", 20, event_id="c4", response=0.75))
     ledger.at += timedelta(seconds=1)
     ledger.correct(kit.correction("d", 130, event_id="c5", override=True), kit.correction("a", 130, event_id="c6"))
@@ -211,6 +214,8 @@ def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_
     assert standing == expected
     assert log.outcomes["cost"].tolist() == [130, 0, 100, 60, 0]
     outcome = exposure_and_outcome(log, ledger.campaign)[1].set_index("request_id")
+    # A correction without an amount leaves it as it was; a request without a response has none.
+    assert outcome["amount"].dropna().to_dict() == {"a": 4000, "b": 2500, "c": 3000, "m": 800}
     assert outcome["cost_paid"].to_dict() == {name: cost for name, (_, cost) in expected.items()}
     assert outcome.loc["b", "redeemed"] == 1
     assert ledger.money() == (130, sum(cost for _, cost in expected.values()))
@@ -261,6 +266,7 @@ def test_the_log_alone_makes_the_corrected_ledger_again(open_ledger, kit, tmp_pa
     assert recover(other.store, other.campaign, log) == (6, 5, 6)
     assert recover(other.store, other.campaign, log) == (0, 0, 0)
     assert other.store.corrections_after(0, 10) == ledger.store.corrections_after(0, 10)
+    assert other.store.outcomes_after(0, 10) == ledger.store.outcomes_after(0, 10)
     for name in ("spent", "refunded", "responses", "withdrawn", "overridden", "corrections", "late", "outcomes"):
         assert getattr(other.store.totals(), name) == getattr(ledger.store.totals(), name), name
     # The events themselves are known: an early one, told again, does not undo a later one.

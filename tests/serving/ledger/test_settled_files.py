@@ -9,6 +9,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import httpx
+import pandas as pd
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
@@ -17,11 +18,13 @@ from cli import settle as command
 from serving.client.client import LedgerClient
 from serving.ledger.api.app import Ledgers, serve
 from serving.ledger.api.ledger import Ledger
+from serving.ledger.log import LogWriter
 from serving.settle import settle
 from shadowprice.errors import InvalidInput, InvalidTable, Unavailable
 from shadowprice.lists.bookings import Bookings
 from shadowprice.lists.codes import CodePool
 from shadowprice.mapping.redemptions import read_redemptions
+from shadowprice.pacing.decision_log.served import read_log
 
 MAPPING = """
 currency: EUR
@@ -122,7 +125,7 @@ def test_ledger_and_pool_agree_to_the_cent_over_generated_exports(shop):
         ),
         0,
     )
-    orders, expected, kinds = [], {}, [None, None, None, *faults]
+    orders, expected, amounts, kinds = [], {}, {}, [None, None, None, *faults]
     for row in range(number):
         hold, kind = 130 if row % 3 == 0 else 50, draw.choice(kinds)
         total, paid = draw.randint(100, 9000), draw.randint(1, hold)
@@ -145,6 +148,7 @@ def test_ledger_and_pool_agree_to_the_cent_over_generated_exports(shop):
             order["refunded"] = total + 1
         else:
             expected[row] = paid - paid * refunded // total
+            amounts[f"r{row}"] = total - refunded + expected[row] if refunded < total else None
             if draw.random() < 0.3 and paid > 1:
                 order["parts"] = (paid - 1, 1)
         if kind == "code used twice":
@@ -173,12 +177,17 @@ def test_ledger_and_pool_agree_to_the_cent_over_generated_exports(shop):
             order["refunded"] = draw.randint(1, order["total"])
             taken += order["discount"] * order["refunded"] // order["total"]
             expected[int(row)] = order["discount"] - order["discount"] * order["refunded"] // order["total"]
+            kept = order["total"] - order["refunded"]
+            amounts[f"r{row}"] = kept + expected[int(row)] if kept else None
     shop.write(*orders)
     refunded = shop.settle()
     assert refunded.captured == 0 < refunded.refunded
     assert refunded.refunded_money == taken
     assert refunded.reasons == settled.reasons
     assert shop.sums() == (sum(expected.values()),) * 2
+    LogWriter(shop.ledger.store, shop.folder / "log").write()
+    logged = read_log(shop.folder / "log").corrected.set_index("request_id")["amount"]
+    assert {name: None if pd.isna(amount) else amount for name, amount in logged.items()} == amounts
 
 
 def test_a_run_that_is_cut_off_at_any_call_is_finished_by_the_next(shop, monkeypatch):

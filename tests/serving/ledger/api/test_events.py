@@ -49,6 +49,8 @@ def test_a_broken_envelope_is_refused_with_its_field(change, field):
         ({"cost": 1.5}, "data.cost"),
         ({"cost": "50"}, "data.cost"),
         ({"cost": 10**30}, "data.cost"),
+        ({"amount": -1}, "data.amount"),
+        ({"amount": 10.5}, "data.amount"),
         ({"redeemed": "yes"}, "data.redeemed"),
         ({"redeemed": 2}, "data.redeemed"),
         ({"response": -0.1}, "data.response"),

@@ -48,7 +48,7 @@ def served(open_ledger, kit, tmp_path, request):
     ledger = open_ledger(campaign)
     for number, (account, partner) in enumerate([(ODD, "shop"), ("b", ODD), (ODD, ""), ("b|c", "shop"), ("b", ODD)]):
         ledger.authorize(kit.item(f"r{number}", account_id=account, partner_id=partner, level=1 + number % 2))
-    ledger.settle(kit.event("r0", 50), kit.event("r1", 130))
+    ledger.settle(kit.event("r0", 50, amount=4999), kit.event("r1", 130))
     ledger.correct(kit.correction("r0", 20))
     ledger.release("r3")
     write_whole(tmp_path / "campaign.json", json.dumps(campaign.to_dict()))
@@ -96,6 +96,7 @@ def test_an_erasure_replaces_the_identifier_and_keeps_every_sum_and_cap(served, 
     assert requests == {"r0", "r2"}
     assert {row["table"] for row in held} >= {"decision", "outcome", "correction", "limit_share"}
     assert [row["cost"] for row in held if row["table"] == "correction"] == [20]
+    assert "4999" in json.dumps([row for row in held if row["table"] == "outcome"])
     assert {row["name"] for row in held if row["table"].startswith("limit_") and "name" in row} == {
         *(f"mine||{ODD}", f"daily|2024-05-01|{ODD}", f"shop||{ODD}")
     }

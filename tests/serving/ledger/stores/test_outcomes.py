@@ -87,6 +87,20 @@ def test_an_event_with_another_instant_response_or_cost_is_a_conflict(ledger, ki
         ledger.settle(written(kit, **data))
 
 
+def test_the_amount_of_a_response_is_kept_and_another_one_is_a_conflict(ledger, kit):
+    ledger.authorize(kit.item("c1"), kit.item("c2"))
+    assert ledger.settle(written(kit, amount=4999, currency=ledger.campaign.currency), kit.event("c2", 0)) == (2, 0)
+    assert ledger.settle(kit.event("c1", 50), kit.event("c1", 50, event_id="e9", amount=4999)) == (0, 2)
+    with pytest.raises(Conflict, match=r"response 1\.0 and cost 50; a correction of kind reversal changes the amount"):
+        ledger.settle(kit.event("c1", 50, event_id="e8", amount=5000))
+    ledger.correct(kit.correction("c1", 50, amount=5000))
+    assert ledger.settle(kit.event("c1", 50, event_id="e8", amount=5000)) == (0, 1)
+    assert [row.amount for row in ledger.store.outcomes_after(0, 9)] == [4999, None]
+    assert [row.amount for row in ledger.store.corrections_after(0, 9)] == [5000]
+    # What callers sent before there were amounts is the same content still.
+    assert json.loads(written(kit).content).keys() == {"request_id", "response", "cost", "observed_at"}
+
+
 @pytest.mark.parametrize("data", SPELLINGS)
 def test_a_correction_in_another_spelling_is_a_repeat(ledger, kit, data):
     ledger.authorize(kit.item("c1"), kit.item("c2"))
@@ -114,6 +128,8 @@ def test_an_outcome_of_a_request_of_nobody_or_of_another_campaign_is_not_found(o
         ({"response": 1.0}, "redeemed"),
         ({"request_id": "m1", "cost": 61, "response": 1.0}, "cost"),
         ({"request_id": "late", "cost": 51}, "cost"),
+        ({"amount": 1}, "amount"),
+        ({"cost": 50, "amount": 100, "currency": "XXX"}, "currency"),
     ],
 )
 def test_an_outcome_that_cannot_be_is_refused(ledger, kit, forged, field):
