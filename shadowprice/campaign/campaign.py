@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from shadowprice.arms import CANARY, COMPANY, UNASSIGNED, WHOLE, Experiment, Holdout
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
+from shadowprice.campaign.portfolio import PortfolioTerms
 from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.currency import OFFERS, USD, Currency, check_code
@@ -59,7 +60,7 @@ NUMBERS = (
 )
 """Fields of a campaign that are read as numbers and have a default."""
 
-SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy")
+SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy", "portfolio")
 """Fields that an installation or a command line may set besides the campaign table."""
 
 
@@ -99,6 +100,7 @@ class Campaign:
     effects that the log shows.
     currency is the ISO 4217 code of all amounts, which are in its minor unit; or ``offers``, where budget and costs are
     numbers of offers.
+    portfolio says how much of the budget may be moved to and from other campaigns; None: nothing.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Campaign:
     policy: Policy = "personal"
     labels: Mapping[str, str] = field(default_factory=dict)
     currency: str = USD
+    portfolio: PortfolioTerms | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -155,6 +158,13 @@ class Campaign:
             raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
         if late > self.budget.limit:
             raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
+        if self.portfolio is not None:
+            if self.budget.form != "total":
+                raise InvalidInput("must be left out: only a total can be moved", field="campaign.portfolio")
+            if not self.portfolio.floor <= self.budget.limit <= self.portfolio.cap:
+                raise InvalidInput(
+                    f"floor and cap must enclose the limit, {self.budget.limit:g}", field="campaign.portfolio"
+                )
         for name in ("exploration", "alarm_exploration"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput("must lie in [0, 1)", field=f"campaign.{name}")
@@ -243,6 +253,14 @@ class Campaign:
     def in_doubt(self) -> Campaign:
         """Return the campaign while the watch alarms on the served model: it explores more."""
         return replace(self, exploration=max(self.exploration, self.alarm_exploration))
+
+    def moved_by(self, amount: int) -> Campaign:
+        """Return the campaign whose limit is changed by the minor units that moves brought it; see record 109."""
+        if not amount:
+            return self
+        limit = max(self.budget.limit + amount, 0)
+        late, budget = min(self.late_reserve, int(limit)), replace(self.budget, limit=limit)
+        return replace(self, budget=budget, late_reserve=late, portfolio=None)
 
     def set_aside(self, late: int) -> int:
         """Minor units of the late reserve that are left after ``late`` minor units were captured late."""
@@ -404,6 +422,7 @@ class Campaign:
             **({"objective": self.objective} if self.in_money else {}),
             **({"least_return": self.least_return} if self.least_return else {}),
             **({} if self.policy == "personal" else {"policy": self.policy}),
+            **({} if self.portfolio is None else {"portfolio": self.portfolio.to_dict()}),
         }
 
     @classmethod
@@ -419,6 +438,8 @@ class Campaign:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("holdout") is not None:
                 optional["holdout"] = Holdout.from_dict(data["holdout"])
+            if data.get("portfolio") is not None:
+                optional["portfolio"] = PortfolioTerms.from_dict(data["portfolio"])
             if data.get("limits") is not None:
                 optional["limits"] = Limits.from_dict(data["limits"])
             optional["rules"] = tuple(map(Rule.from_dict, data.get("rules", ())))

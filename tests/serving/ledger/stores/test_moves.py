@@ -1,0 +1,111 @@
+"""Moves of budget in both stores: each step once, never money that is spent or held, and limits that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from serving.ledger.moves import Allowance, Move
+from shadowprice.campaign import PortfolioTerms
+from shadowprice.errors import Conflict
+
+TERMS = PortfolioTerms(name="company", floor=100, cap=1_500, largest_move=500)
+PRICES = ((0.1, 0.05, 0.15), (0.3, 0.25, 0.35))
+
+
+@pytest.fixture
+def ledger(open_ledger):
+    return open_ledger(limit=1_000, portfolio=TERMS, late_reserve=200)
+
+
+def move_of(ledger, amount, name="m", give=True, **changes):
+    ends = (ledger.campaign.name, "other") if give else ("other", ledger.campaign.name)
+    return Move(name, *ends, amount, 0, *PRICES, "a reason")._replace(**changes)
+
+
+def take(ledger, step, move, end=None):
+    return ledger.store.move(step, move, Allowance.of(ledger.campaign), end, ledger.store.date()).result(20)
+
+
+def test_a_giver_gives_what_is_unspent_and_unheld_and_the_hard_stop_follows_at_once(ledger, kit):
+    # Of 1,000 there are 4 · 130 held and 200 set aside.
+    ledger.authorize(*(kit.item(f"r{number}", level=2) for number in range(4)))
+    with pytest.raises(Conflict, match="more than the 280"):
+        take(ledger, "give", move_of(ledger, 281))
+    assert take(ledger, "give", move_of(ledger, 280)) == "sent"
+    (row,) = ledger.authorize(kit.item("one more", level=2))
+    assert row.decision.reason == "budget_exhausted"
+    assert ledger.store.totals().moved == -280
+    assert ledger.store.totals().money_left(ledger.campaign, ledger.date) == 720
+
+
+def test_each_step_counts_once_and_a_return_gives_the_limit_back(ledger):
+    move = move_of(ledger, 300)
+    assert [take(ledger, "give", move) for _ in range(3)] == ["sent"] * 3
+    assert ledger.store.totals().moved == -300
+    assert [take(ledger, "finish", move, "returned") for _ in range(2)] == ["returned"] * 2
+    assert ledger.store.totals().moved == 0
+    assert take(ledger, "give", move) == "returned"
+    with pytest.raises(Conflict, match="it is returned"):
+        take(ledger, "finish", move, "taken")
+    with pytest.raises(Conflict, match="recorded before with another content"):
+        take(ledger, "give", move_of(ledger, 301))
+    with pytest.raises(Conflict, match="was never given"):
+        take(ledger, "finish", move_of(ledger, 1, "unknown"), "taken")
+    with pytest.raises(Conflict, match="is not of campaign"):
+        take(ledger, "take", move)
+
+
+def test_a_receiver_refuses_for_good_what_its_cap_does_not_allow(ledger):
+    first, second = (move_of(ledger, 400, name, give=False) for name in ("first", "second"))
+    assert take(ledger, "take", first) == "taken"
+    assert take(ledger, "take", second) == "refused"
+    assert take(ledger, "take", first) == "taken"
+    assert ledger.store.totals().moved == 400
+    # Room under the cap comes back, and the refusal stays: the giver may have its money back by then.
+    assert take(ledger, "give", move_of(ledger, 400, "away")) == "sent"
+    assert take(ledger, "take", second) == "refused"
+    assert ledger.store.totals().moved == 0
+
+
+def test_a_floor_and_the_least_time_between_two_moves_hold_and_an_undo_need_not_wait(ledger):
+    take(ledger, "take", move_of(ledger, 100, "in", give=False))
+    with pytest.raises(Conflict, match="or the 1000 above its floor"):
+        take(ledger, "give", move_of(ledger, 1_001))
+    take(ledger, "give", move_of(ledger, 10))
+    with pytest.raises(Conflict, match="less than 1 hours ago"):
+        take(ledger, "give", move_of(ledger, 10, "again"))
+    assert take(ledger, "give", move_of(ledger, 100, "undo|in", undoes="in")) == "sent"
+    ledger.at += timedelta(minutes=61)
+    assert take(ledger, "give", move_of(ledger, 10, "again")) == "sent"
+    assert [(row.move.id, row.half, row.state) for row in ledger.store.moves()] == [
+        ("in", "take", "taken"),
+        ("m", "give", "sent"),
+        ("undo|in", "give", "sent"),
+        ("again", "give", "sent"),
+    ]
+
+
+def test_late_captures_and_corrections_count_with_the_limit_that_moves_left(ledger, kit):
+    ledger.authorize(kit.item("first", level=2), kit.item("second", level=2))
+    ledger.at += timedelta(hours=80)
+    ledger.sweep()
+    ledger.campaign = replace(ledger.campaign, portfolio=replace(TERMS, floor=0))
+    take(ledger, "give", move_of(ledger, 800))
+    assert ledger.settle(kit.event("first", 100, at=ledger.at)) == (1, 0)
+    assert ledger.settle(kit.event("second", 50, at=ledger.at)) == (1, 0)
+    with pytest.raises(Conflict, match="50"):
+        ledger.correct(kit.correction("second", 101, at=ledger.at))
+    with pytest.raises(Conflict, match="more than the 0"):
+        take(ledger, "give", move_of(ledger, 1, "rest", undoes="another"))
+
+
+def test_a_ledger_that_starts_again_has_its_moves_and_an_unwilling_campaign_has_none(ledger, kit, open_ledger):
+    take(ledger, "give", move_of(ledger, 300))
+    ledger.close()
+    again = open_ledger(ledger.campaign)
+    assert (again.store.totals().given, len(again.store.moves())) == (300, 1)
+    with pytest.raises(Conflict, match="has no terms of a portfolio"):
+        Allowance.of(kit.campaign())
