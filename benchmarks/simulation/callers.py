@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -24,7 +24,7 @@ from serving.ledger.api.corrections import CorrectionEvent
 from serving.ledger.api.events import Event
 from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import MoveStep, Releases, Unprocessable, parse
-from serving.ledger.moves import Move
+from serving.ledger.moves import Move, Step
 from serving.ledger.records import Counted
 from serving.predictor.ledger.authorizing import authorize
 from serving.predictor.ledger.client import Authorizer, KnownRequests
@@ -144,16 +144,17 @@ class Callers:
     def _step(self, known: list[Move]) -> MoveStep:
         dice, own = self._dice, self.world.campaign.name
         if not known or dice.random() < 0.4:
-            ends = (own, "other") if dice.random() < 0.5 else ("other", own)
+            pair = (own, "other") if dice.random() < 0.5 else ("other", own)
             amount = dice.choice((1, 100, int(self.world.campaign.budget.limit) // 3))
             prices = (0.1, 0.0, 0.2), (0.3, 0.2, 0.4)
             undoes = "another" if dice.random() < 0.2 else ""
-            known.append(Move(f"move-{len(known)}", *ends, amount, 0, *prices, "a reason", undoes))
+            known.append(Move(f"move-{len(known)}", *pair, amount, 0, *prices, "a reason", undoes))
         move = known[-1] if dice.random() < 0.5 else dice.choice(known)
         if dice.random() < 0.05:
             move = move._replace(amount=move.amount + 1)
-        step = "take" if move.target == own else dice.choice(("give", "finish"))
-        end = dice.choice(("taken", "returned")) if step == "finish" else None
+        step: Step = "take" if move.target == own else dice.choice(("give", "finish"))
+        ends: tuple[Literal["taken", "returned"], ...] = ("taken", "returned")
+        end = dice.choice(ends) if step == "finish" else None
         return MoveStep(campaign=own, step=step, end=end, **move._asdict())
 
     def _goes_on(self) -> bool:

@@ -208,7 +208,8 @@ class World:
             case "release":
                 return reference.release(asked)
             case "move":
-                return reference.move(*asked, operation.at)
+                step, move, bounds, end = asked
+                return reference.move(step, move, bounds, end, operation.at)
         return reference.expire(ledger_time)
 
     def _check_time(self, operation: Operation, ledger_time: int, at: int) -> None:

@@ -60,6 +60,5 @@ class PortfolioTerms:
         if missing := [name for name in ("name", "cap", "largest_move") if name not in data]:
             raise InvalidInput("is missing", field=f"portfolio.{missing[0]}")
         numbers = ("hours_between", "weight", "curve_error")
-        return cls(
-            **{name: real(value, f"portfolio.{name}") if name in numbers else value for name, value in data.items()}
-        )
+        reals: dict[str, Any] = {name: real(data[name], f"portfolio.{name}") for name in numbers if name in data}
+        return cls(**{**data, **reals})

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import redis
 
+from benchmarks.simulation.portfolio import simulate_moves
+from benchmarks.simulation.reference import Violation
 from serving.ledger.moves import Allowance, Move
+from serving.ledger.sqlite.moves import TakeStep
+from serving.portfolio import carry
 from shadowprice.campaign import PortfolioTerms
-from shadowprice.errors import Conflict
+from shadowprice.errors import Conflict, Unavailable
 
 TERMS = PortfolioTerms(name="company", floor=100, cap=1_500, largest_move=500)
 PRICES = ((0.1, 0.05, 0.15), (0.3, 0.25, 0.35))
@@ -109,3 +115,74 @@ def test_a_ledger_that_starts_again_has_its_moves_and_an_unwilling_campaign_has_
     assert (again.store.totals().given, len(again.store.moves())) == (300, 1)
     with pytest.raises(Conflict, match="has no terms of a portfolio"):
         Allowance.of(kit.campaign())
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def url(request):
+    """Address of an empty database of Redis; empty for sqlite."""
+    if request.param == "sqlite":
+        return ""
+    address = request.getfixturevalue("durable_redis").url.replace("/0", "/5")
+    with redis.Redis.from_url(address) as client:
+        client.flushdb()
+    return address
+
+
+def test_no_money_is_granted_twice_or_lost_whatever_happens_to_coordinators_and_ledgers(url, tmp_path):
+    found = simulate_moves(3, 60, tmp_path, url)
+    faults = {"killed before", "killed after", "lost", "twice", "later", "restart", "two coordinators"}
+    assert set(found.counts) >= faults | {"give", "take", "finish"}
+    ends = {row.split()[2] for row in found.trace}
+    assert ends >= {"sent", "taken", "refused", "returned"}
+
+
+def test_the_simulation_of_moves_replays_a_seed(tmp_path):
+    traces = []
+    for place, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / place).mkdir()
+        traces.append(simulate_moves(seed, 8, tmp_path / place).trace)
+    assert traces[0] == traces[1] != traces[2]
+
+
+def raised_first(move, books):
+    books[move.target].move(move.target, "take", move)
+    books[move.source].move(move.source, "give", move)
+    return books[move.source].move(move.source, "finish", move, "taken")
+
+
+def sent_again_as_another(move, books):
+    books[move.source].move(move.source, "give", move)
+    for number in range(2):
+        books[move.target].move(move.target, "take", move._replace(id=f"{move.id}|{number}"))
+    return "taken"
+
+
+def returned_without_an_answer(move, books):
+    try:
+        answered = books[move.target].move(move.target, "take", move)
+    except Unavailable:
+        answered = "refused"
+    return books[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
+
+
+@pytest.mark.parametrize(
+    ("name", "planted"),
+    [("carry_out", raised_first), ("carry_out", sent_again_as_another), ("finish", returned_without_an_answer)],
+)
+def test_faults_that_are_planted_in_the_order_of_a_move_are_found(name, planted, url, tmp_path, monkeypatch):
+    monkeypatch.setattr(carry, name, planted)
+    with pytest.raises(Violation, match="together"):
+        simulate_moves(0, 300, tmp_path, url)
+
+
+def test_a_receiver_that_takes_a_repeat_again_is_found(tmp_path, monkeypatch):
+    call, number = TakeStep.__call__, itertools.count()
+
+    def again(job, database):
+        repeat = job.step == "take" and database.execute("SELECT 1 FROM move WHERE id = ?", (job.move.id,)).fetchone()
+        name = f"{job.move.id}|{next(number)}" if repeat else job.move.id
+        return call(replace(job, move=job.move._replace(id=name)), database)
+
+    monkeypatch.setattr(TakeStep, "__call__", again)
+    with pytest.raises(Violation, match="together"):
+        simulate_moves(0, 300, tmp_path)
