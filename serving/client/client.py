@@ -288,7 +288,8 @@ class LedgerClient(_Client):
             Conflict: the money is not there, or the move is recorded otherwise; Unavailable: send the step again.
         """
         body = {"campaign": campaign, "step": step, **move._asdict()} | ({} if end is None else {"end": end})
-        content = self._send("POST", "/v1/move", self._token("move"), content=orjson.dumps(body))
+        role: Role = "administer" if step in ("restore_give", "restore_take") else "move"
+        content = self._send("POST", "/v1/move", self._token(role), content=orjson.dumps(body))
         state: State = content["state"]
         return state
 

@@ -6,6 +6,9 @@ Each ledger keeps its half, one row for each move, and changes its own limit in 
                               └─► returned    the receiver refused it for good: the limit is back
     receiver  take ──► taken, or refused where its cap does not allow it
 
+A ledger that lost its half, as by a recovery from its log, gets it back by ``restore_give`` or ``restore_take``, which
+ask for no money and no cap: the other ledger has counted it.
+
 Each step may come twice, late, or from two coordinators: the first one counts. While a move is ``sent`` its money is in
 no limit, so no order of the steps grants it twice.
 """
@@ -23,7 +26,7 @@ from serving.ledger.clock import microseconds, time_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict
 
-Step = Literal["give", "take", "finish"]
+Step = Literal["give", "take", "finish", "restore_give", "restore_take"]
 Half = Literal["give", "take"]
 State = Literal["sent", "taken", "returned", "refused"]
 MOST_MOVES = 1000
@@ -126,13 +129,18 @@ class MoveRow:
         return cls.of(move, row["half"], row["state"], microseconds(datetime.fromisoformat(row["recorded_at"])))
 
 
+def half_of(step: Step) -> Half:
+    """Return the half of a move that a step belongs to."""
+    return "take" if step in ("take", "restore_take") else "give"
+
+
 def check_own(campaign: str, step: Step, move: Move) -> None:
     """Refuse a step of another ledger.
 
     Raises:
         Conflict: it is one.
     """
-    own = move.target if step == "take" else move.source
+    own = move.target if half_of(step) == "take" else move.source
     if own != campaign or move.source == move.target or move.amount < 1:
         raise Conflict(f"move {move.id!r}: its {step} is not of campaign {campaign!r}")
 
@@ -143,7 +151,7 @@ def check_known(step: Step, move: Move, known: MoveRow | None) -> None:
     Raises:
         Conflict: so it is.
     """
-    if known is not None and (known.move != move or (known.half == "take") != (step == "take")):
+    if known is not None and (known.move != move or known.half != half_of(step)):
         raise Conflict(f"move {move.id!r} was recorded before with another content: {known.move.content}")
     if known is None and step == "finish":
         raise Conflict(f"move {move.id!r} was never given")

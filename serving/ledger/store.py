@@ -108,8 +108,8 @@ class Store(Protocol):
         """Take a step of a move of budget (:mod:`serving.ledger.moves`), and return the state of this half after it.
 
         ``give`` lowers the limit by money that is neither spent nor held, ``take`` raises it or refuses for good, and
-        ``finish`` tells the giver the ``end``, which is ``taken`` or ``returned``. Every later call counts with the
-        changed limit. A step that was taken before changes nothing.
+        ``finish`` tells the giver the ``end``, which is ``taken`` or ``returned``; the others restore a lost half.
+        Every later call counts with the changed limit. A step that was taken before changes nothing.
 
         Raises (by the future, or at once where the step is of another campaign):
             Conflict: the money is not there, the giver gave too recently, or the move is recorded otherwise.

@@ -15,7 +15,7 @@ from operations.common.workspace import campaign_files, read_campaign
 from serving.client.client import LedgerClient
 from serving.http.logs import quiet_logs
 from serving.ledger.moves import Move, MoveRow
-from serving.portfolio.carry import carry_out, complete
+from serving.portfolio.carry import carry_out, complete, lost, restore
 from serving.portfolio.look import Measure, Member, look_at, stand
 from serving.settings import Settings, setting, setting_of
 from shadowprice.allocation.portfolio.moves import Band, Planned, plan_moves
@@ -39,6 +39,9 @@ class MoveSettings(Settings, program="serving.portfolio"):
     prometheus_token_file: str = setting_of(measure.MeasureJob, "prometheus_token_file")
     prometheus_ca_file: str = setting_of(measure.MeasureJob, "prometheus_ca_file")
     undo: str = setting("id of a move to take back, if its money is still unspent; empty: none", "")
+    restore: bool = setting(
+        "give ledgers that lost moves what the others have of them; a token that administers", False
+    )
     dry_run: bool = setting("print the moves, and change nothing", False)
     json: bool = setting("print the result as JSON", False)
 
@@ -90,14 +93,20 @@ def move_once(
     left, kept = ([], {}) if dry_run else complete(books)
     busy = {name for row in left for name in (row.move.source, row.move.target)}
     members: dict[str, Member] = {}
+    rows: dict[str, list[MoveRow]] = {}
+    for name in campaigns.keys() - kept.keys():
+        try:
+            rows[name] = books[name].moves()
+        except ShadowpriceError as error:
+            kept[name] = str(error)
+    kept |= {name: f"its ledger has lost move {move.id!r}; run the job with --restore" for name, move in lost(rows)}
     for name, campaign in campaigns.items():
         if name in busy:
             kept.setdefault(name, "a move is under way")
         if name in kept:
             continue
         try:
-            book = books[name]
-            members[name] = look_at(workspaces[name], campaign, book.totals(), book.moves(), measuring, now)
+            members[name] = look_at(workspaces[name], campaign, books[name].totals(), rows[name], measuring, now)
         except ShadowpriceError as error:
             kept[name] = str(error)
     ended: list[tuple[Move, str]] = []
@@ -168,6 +177,9 @@ def _run(settings: MoveSettings) -> int:
     try:
         if settings.undo:
             done = [Done(moves=[undo(settings.undo, books, now)], kept={}, left=[])]
+        elif settings.restore:
+            again = restore({name: book.moves() for name, book in books.items()}, books)
+            done = [Done(moves=[(move, "restored") for move in again], kept={}, left=[])]
         else:
             done = []
             for group in groups:

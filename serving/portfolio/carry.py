@@ -7,10 +7,10 @@ process ends in between, the money is in no limit until another run goes on from
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from serving.ledger.moves import Move, MoveRow, State, Step
+from serving.ledger.moves import MOST_MOVES, Move, MoveRow, State, Step
 from shadowprice.errors import ShadowpriceError
 
 
@@ -61,3 +61,33 @@ def complete(books: Mapping[str, Book]) -> tuple[list[MoveRow], dict[str, str]]:
                 left.append(row)
                 silent.setdefault(row.move.target, str(error) or "is not in the portfolio")
     return left, silent
+
+
+def lost(rows: Mapping[str, Sequence[MoveRow]]) -> list[tuple[str, Move]]:
+    """Return the halves that a ledger lacks although the other one has counted the money: its name, and the move.
+
+    Args:
+        rows: name → moves that the ledger shows.
+    """
+    known = {name: {row.move.id for row in own} for name, own in rows.items()}
+    # A full page shows only the newest.
+    since = {name: own[0].recorded_at if len(own) >= MOST_MOVES else 0 for name, own in rows.items()}
+    return [
+        (peer, row.move)
+        for own in rows.values()
+        for row in own
+        for peer in [row.move.target if row.half == "give" else row.move.source]
+        if row.state == "taken" and peer in known and row.move.id not in known[peer] and row.recorded_at > since[peer]
+    ]
+
+
+def restore(rows: Mapping[str, Sequence[MoveRow]], books: Mapping[str, Book]) -> list[Move]:
+    """Give every ledger the halves that it lost, and return their moves.
+
+    Raises:
+        ShadowpriceError: a ledger refuses or does not answer; the others stay restored.
+    """
+    found = lost(rows)
+    for name, move in found:
+        books[name].move(name, "restore_give" if name == move.source else "restore_take", move)
+    return [move for _, move in found]

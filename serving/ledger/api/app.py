@@ -81,6 +81,8 @@ class Ledgers:
     async def move(self, request: Request) -> Response:
         """POST /v1/move."""
         step = parse(MOVE_STEPS, await read_body(request))
+        if step.step in ("restore_give", "restore_take"):
+            require(request, "administer")
         return json_response(await self._of(step.campaign).move(step))
 
     async def moves(self, request: Request) -> Response:

@@ -10,7 +10,7 @@ from serving.http.limits import MAX_ITEMS
 from serving.http.web import check_structure
 from serving.ledger.api.fields import UNKNOWN, Column, Columns, Finite, Identifier, Message, Version
 from serving.ledger.api.items import Items
-from serving.ledger.moves import Move
+from serving.ledger.moves import Move, Step
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidRequest
 from shadowprice.limits import MOST_AMOUNT
@@ -76,7 +76,7 @@ class MoveStep(Message):
     """
 
     campaign: Identifier
-    step: Literal["give", "take", "finish"]
+    step: Step
     id: Annotated[str, Field(min_length=1, max_length=400)]
     source: Identifier
     target: Identifier

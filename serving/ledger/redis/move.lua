@@ -1,7 +1,7 @@
--- CALL: step; id, amount, content and whether it is an undo, of the move; at; limit, late_reserve, floor, cap and every of
+-- CALL: step and its half; id, amount, content and whether it is an undo, of the move; at; limit, late_reserve, floor, cap and every of
 -- the campaign; end_, of finish. Returns the state of this half; or {'content', content, half, state, when} of what is
 -- recorded otherwise, {'missing'}, {'ended', state}, {'soon'} or {'money', what is free, what is above the floor}.
-local half = CALL.step == 'take' and 'take' or 'give'
+local half = CALL.half
 local kept = redis.call('HGET', MOVE, CALL.id)
 local row = kept and cmsgpack.unpack(kept)
 if row and (row[1] ~= CALL.content or row[2] ~= half) then
@@ -29,7 +29,9 @@ if row then
     return row[3]
 end
 local state = 'sent'
-if half == 'take' then
+if CALL.step == 'restore_give' or CALL.step == 'restore_take' then
+    state = 'taken'
+elseif half == 'take' then
     state = CALL.limit + CALL.amount <= CALL.cap and 'taken' or 'refused'
 else
     local last = tonumber(redis.call('HGET', SUMS, 'gave_at') or '-inf')

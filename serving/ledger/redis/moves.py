@@ -15,6 +15,7 @@ from serving.ledger.moves import (
     State,
     Step,
     check_known,
+    half_of,
     no_money,
     other_end,
     too_soon,
@@ -27,6 +28,7 @@ def take_step(step: Step, move: Move, bounds: Allowance, end: State | None, at: 
     """The call of :meth:`serving.ledger.store.Store.move`."""
     message = {
         "step": step,
+        "half": half_of(step),
         "id": move.id,
         "amount": move.amount,
         "content": move.content,

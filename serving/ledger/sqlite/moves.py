@@ -13,6 +13,7 @@ from serving.ledger.moves import (
     State,
     Step,
     check_known,
+    half_of,
     no_money,
     other_end,
     too_soon,
@@ -48,7 +49,9 @@ class TakeStep:
             return known.state
         limit = bounds.limit + moved(database)
         state: State
-        if self.step == "take":
+        if self.step in ("restore_give", "restore_take"):
+            state = "taken"
+        elif self.step == "take":
             state = "taken" if limit + move.amount <= bounds.cap else "refused"
         else:
             state = "sent"
@@ -60,10 +63,10 @@ class TakeStep:
                 raise no_money(move, free, limit - bounds.floor)
         database.execute(
             "INSERT INTO move (id, half, state, amount, content, recorded_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (move.id, "take" if self.step == "take" else "give", state, move.amount, move.content, self.at),
+            (move.id, half_of(self.step), state, move.amount, move.content, self.at),
         )
         if state != "refused":
-            _add(database, "given" if state == "sent" else "received", move.amount)
+            _add(database, "given" if half_of(self.step) == "give" else "received", move.amount)
         return state
 
     def _finish(self, database: sqlite3.Connection, state: State, end: State) -> State:

@@ -117,6 +117,37 @@ def test_a_ledger_that_starts_again_has_its_moves_and_an_unwilling_campaign_has_
         Allowance.of(kit.campaign())
 
 
+def test_a_ledger_that_lost_its_half_gets_it_back_whatever_money_is_left(open_ledger, ledger, kit):
+    # A ledger that was recovered from its log has spent, and knows nothing of a move that the receiver has counted.
+    recovered = open_ledger(portfolio=TERMS)
+    recovered.authorize(*(kit.item(f"r{number}", level=2) for number in range(7)))
+    move = Move("m", recovered.campaign.name, ledger.campaign.name, 500, 0, *PRICES, "a reason")
+    assert take(ledger, "take", move) == "taken"
+    books = {own.campaign.name: Direct(own) for own in (recovered, ledger)}
+    rows = {name: book.moves() for name, book in books.items()}
+    assert carry.lost(rows) == [(recovered.campaign.name, move)]
+    for _ in range(2):
+        carry.restore(rows, books)
+    assert (recovered.store.totals().moved, ledger.store.totals().moved) == (-500, 500)
+    assert carry.lost({name: book.moves() for name, book in books.items()}) == []
+    (row,) = recovered.authorize(kit.item("more", level=2))
+    assert row.decision.reason == "budget_exhausted"
+
+
+class Direct:
+    """Ledger as a coordinator reaches it, without a network."""
+
+    def __init__(self, ledger):
+        self.ledger = ledger
+
+    def move(self, campaign, step, move, state=None):
+        assert campaign == self.ledger.campaign.name
+        return take(self.ledger, step, move, state)
+
+    def moves(self):
+        return self.ledger.store.moves()
+
+
 @pytest.fixture(params=["sqlite", "redis"])
 def url(request):
     """Address of an empty database of Redis; empty for sqlite."""
