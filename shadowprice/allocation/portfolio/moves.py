@@ -37,7 +37,9 @@ def bands(
 
     Each covers its price with probability 1 − rate/C, so all do with 1 − rate, whatever their dependence (Bonferroni):
     where all prices are equal, two intervals are disjoint with probability ``rate`` at most. The error of the sample
-    (an interval at ``level``) and that of the curves, relative to the price, are independent and add up in squares.
+    (an interval at ``level``) and that of the curves are independent. The latter is relative to the true price p, so
+    the interval holds every p with |value − p| ≤ z·√(s² + (curve_error·p)²); it has no upper end where that holds for
+    all large p.
 
     Raises:
         InvalidInput: a level or rate that is not between 0 and 1.
@@ -46,14 +48,21 @@ def bands(
         >>> low, high = bands([0.2, 0.3], [0.19, 0.29], [0.21, 0.31], 0.95, 0.0, rate=0.05)
         >>> [round(float(end), 4) for end in (high[0], low[1])]
         [0.2114, 0.2886]
+
+    Source: Fieller (1954), whose interval of a ratio solves the same quadratic equation.
     """
     if not (0 < level < 1 and 0 < rate < 1):
         raise InvalidInput("must lie between 0 and 1", field="rate")
     mid, down, up, error = (np.asarray(given, dtype=np.float64) for given in (value, low, high, curve_error))
     wide, own = (NormalDist().inv_cdf(1 - tail / 2) for tail in (rate / mid.shape[-1], 1 - level))
-    curves = wide * error * np.abs(mid)
-    factor = wide / own
-    return mid - np.hypot(factor * (mid - down), curves), mid + np.hypot(factor * (up - mid), curves)
+    lead = 1 - (wide * error) ** 2
+    ends = []
+    for sample in (mid - down, up - mid):
+        rest = mid**2 - (wide / own * sample) ** 2
+        ends.append((rest, mid + np.sqrt(np.maximum(mid**2 - lead * rest, 0))))
+    (rest, root), (_, upper) = ends
+    least = np.divide(rest, root, where=root > 0, out=np.zeros_like(root))
+    return least, np.divide(upper, lead, where=lead > 0, out=np.where(upper > 0, np.inf, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,12 +35,23 @@ def test_a_difference_that_is_there_is_found() -> None:
     assert share_of_moves([1.0, 1.0, 1.0, 1.0, 3.0], 0, curve_error=0.15) > 0.95
 
 
-def test_an_interval_is_that_of_the_normal_distribution_for_all_campaigns_together() -> None:
-    half = stats.norm.ppf(0.95)
-    low, high = bands([1.0, 2.0], [1 - half, 2 - half], [1 + half, np.inf], 0.9, [0.5, 0.0], rate=0.1)
-    wide = stats.norm.ppf(1 - 0.1 / 2 / 2)
-    assert low == pytest.approx([1 - wide * np.hypot(1, 0.5), 2 - wide])
-    assert high == pytest.approx([1 + wide * np.hypot(1, 0.5), np.inf])
+def test_an_interval_holds_the_prices_from_which_the_observed_one_is_not_far() -> None:
+    rng = np.random.default_rng(0)
+    seen, sample, error = rng.uniform(0.1, 2, 50), rng.uniform(0, 0.5, 50), rng.uniform(0, 0.6, 50)
+    half = stats.norm.ppf(0.95) * sample
+    low, high = bands(seen, seen - half, seen + half, 0.9, error, rate=0.5)
+    wide = stats.norm.ppf(1 - 0.5 / 50 / 2)
+    prices = np.linspace(0, 40, 100_001)
+    for place in range(50):
+        near = np.abs(seen[place] - prices) <= wide * np.hypot(sample[place], error[place] * prices)
+        assert prices[near].min() == pytest.approx(max(low[place], 0), abs=5e-4)
+        if high[place] < 39:
+            assert prices[near].max() == pytest.approx(high[place], abs=5e-4)
+        else:
+            assert near[-1]
+    assert np.isinf(high).any()
+    nothing = bands([0.0, 1.0], [0.0, 0.9], [0.0, np.inf], 0.9, 0.1)
+    assert (nothing[0][0], nothing[1].tolist()) == (0, [0, np.inf])
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         bands([1.0], [1.0], [1.0], 0.95, 0.0, rate=0)
 
