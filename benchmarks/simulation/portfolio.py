@@ -10,12 +10,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.faults.redis_server import RedisServer
 from benchmarks.simulation.reference import Violation
+from benchmarks.simulation.run import MEMORY, StoreKind
 from benchmarks.simulation.world import START, TTL_HOURS
 from serving.ledger.api.authorize import ceiling, entries
 from serving.ledger.api.items import Items
@@ -205,6 +208,17 @@ def simulate_moves(seed: int, runs: int, folder: Path, url: str = "") -> Ledgers
     finally:
         ledgers.close()
     return ledgers
+
+
+def simulate_moves_anew(seed: int, runs: int, kind: StoreKind) -> Counter[str]:
+    """Simulate in a new folder, and with a new Redis; see :func:`simulate_moves`."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="moves", dir=MEMORY if MEMORY.is_dir() else None)))
+        server = RedisServer(folder / "redis") if kind == "redis" else None
+        if server is not None:
+            server.start()
+            stack.callback(server.stop)
+        return simulate_moves(seed, runs, folder, "" if server is None else server.url).counts
 
 
 def _state(rows: Mapping[str, MoveRow], name: str) -> str:
