@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from benchmarks.simulation.reference import Reference, check
+from serving.http.limits import MAX_MOVES
 from serving.ledger.clock import microseconds
-from serving.ledger.moves import MOST_MOVES
 from serving.ledger.store import Store
 from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
@@ -18,7 +18,7 @@ def compare(reference: Reference, store: Store) -> None:
     check(sum(totals.outstanding.values()), reference.sums["open"], "open")
     check((totals.given, totals.received), (reference.sums["given"], reference.sums["received"]), "moved")
     kept_moves = {row.move.id: (row.move, row.half, row.state) for row in store.moves()}
-    newest = dict(list(reference.moves.items())[-MOST_MOVES:])
+    newest = dict(list(reference.moves.items())[-MAX_MOVES:])
     under_way = {name: row for name, row in reference.moves.items() if row[2] == "sent"}
     check(kept_moves, newest | under_way, "moves")
     for name in ("spent", "refunded", "late", "overridden"):

@@ -25,12 +25,11 @@ import orjson
 from serving.ledger.clock import microseconds, time_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict
+from shadowprice.limits import MOST_AMOUNT
 
 Step = Literal["give", "take", "finish", "restore_give", "restore_take"]
 Half = Literal["give", "take"]
 State = Literal["sent", "taken", "returned", "refused"]
-MOST_MOVES = 1000
-"""Newest moves that a ledger shows, beside all that are under way."""
 
 
 class Move(NamedTuple):
@@ -87,16 +86,11 @@ class Allowance(NamedTuple):
 
     @classmethod
     def of(cls, campaign: Campaign) -> Allowance:
-        """Return the bounds of a campaign.
-
-        Raises:
-            Conflict: none of its money may be moved.
-        """
-        terms = campaign.portfolio
+        """Return the bounds of a campaign; one without terms gives nothing and refuses everything."""
+        terms, limit = campaign.portfolio, int(campaign.budget.limit)
         if terms is None:
-            raise Conflict(f"campaign {campaign.name!r} has no terms of a portfolio: none of its money is moved")
-        limit, every = int(campaign.budget.limit), round(terms.hours_between * 3.6e9)
-        return cls(limit, campaign.late_reserve, terms.floor, terms.cap, every)
+            return cls(limit, campaign.late_reserve, MOST_AMOUNT, 0, 0)
+        return cls(limit, campaign.late_reserve, terms.floor, terms.cap, round(terms.hours_between * 3.6e9))
 
 
 @dataclass(frozen=True)

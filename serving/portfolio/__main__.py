@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,8 +86,9 @@ def move_once(
     """Go on with what an earlier run has left, then move what is unspent.
 
     Args:
-        workspaces: name → folder; ``campaigns`` likewise, all of one portfolio.
-        books: name → client of its ledger (:class:`serving.client.client.LedgerClient`).
+        workspaces: name → folder.
+        campaigns: name → campaign, all of one portfolio.
+        books: name → client of the ledger of every campaign (:class:`serving.client.client.LedgerClient`).
         measuring: writes the state of a workspace into a file.
         now: by which windows and prices are over.
         dry_run: move nothing, and leave what is under way.
@@ -166,32 +169,25 @@ def _plain(price: Band) -> tuple[float, float, float]:
 def _run(settings: MoveSettings) -> int:
     """Print what was moved; 1 where money is under way that nobody has."""
     quiet_logs()
-    every = {}
+    workspaces, groups = {}, defaultdict[str, dict[str, Campaign]](dict)
     for file in campaign_files(Path(), settings.campaigns, settings.campaign_names):
         campaign = read_campaign(file)
+        workspaces[campaign.name] = file.parent
         if campaign.portfolio is not None:
-            every[campaign.name] = (file.parent, campaign)
+            groups[campaign.portfolio.name][campaign.name] = campaign
     now = datetime.now(UTC)
-    groups = sorted({campaign.portfolio.name for _, campaign in every.values() if campaign.portfolio})
-    books = {name: LedgerClient(settings.ledger_url, name) for name in every}
-    try:
+    with ExitStack() as opened:
+        # Also of campaigns without terms: they may have had some when a move began.
+        books = {name: opened.enter_context(LedgerClient(settings.ledger_url, name)) for name in workspaces}
         if settings.undo:
             done = [Done(moves=[undo(settings.undo, books, now)], kept={}, left=[])]
         elif settings.restore:
             again = restore({name: book.moves() for name, book in books.items()}, books)
             done = [Done(moves=[(move, "restored") for move in again], kept={}, left=[])]
         else:
-            done = []
-            for group in groups:
-                own = {name: pair for name, pair in every.items() if pair[1].portfolio.name == group}  # type: ignore[union-attr]
-                folders, campaigns = ({name: pair[at] for name, pair in own.items()} for at in (0, 1))
-                reached = {name: books[name] for name in own}
-                done.append(
-                    move_once(folders, campaigns, reached, settings.measure, now, settings.dry_run)  # type: ignore[arg-type]
-                )
-    finally:
-        for book in books.values():
-            book.close()
+            done = [
+                move_once(workspaces, own, books, settings.measure, now, settings.dry_run) for own in groups.values()
+            ]
     _tell(done, settings.json)
     return int(any(found.left for found in done))
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from serving.ledger.moves import MOST_MOVES, Move, MoveRow, State, Step
+from serving.http.limits import MAX_MOVES
+from serving.ledger.moves import Move, MoveRow, State, Step
 from shadowprice.errors import ShadowpriceError
 
 
@@ -71,7 +72,7 @@ def lost(rows: Mapping[str, Sequence[MoveRow]]) -> list[tuple[str, Move]]:
     """
     known = {name: {row.move.id for row in own} for name, own in rows.items()}
     # A full page shows only the newest.
-    since = {name: own[0].recorded_at if len(own) >= MOST_MOVES else 0 for name, own in rows.items()}
+    since = {name: own[0].recorded_at if len(own) >= MAX_MOVES else 0 for name, own in rows.items()}
     return [
         (peer, row.move)
         for own in rows.values()

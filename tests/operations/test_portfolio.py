@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,13 @@ from operations.measure import run as run_measure
 from operations.questions.propose import propose
 from operations.whatif import open_what_if
 from serving.client.client import LedgerClient
+from serving.ledger.moves import MoveRow
 from serving.local.launch import Service, free_port
-from shadowprice.errors import InvalidInput
+from serving.portfolio.__main__ import move_once
+from serving.portfolio.look import Member, stand
+from shadowprice.allocation.portfolio.moves import plan_moves
+from shadowprice.campaign import Budget, PortfolioTerms
+from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.pacing.budgets.in_hand import remaining_budget
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.state import PricingState
@@ -195,6 +201,52 @@ def test_unspent_money_moves_to_where_it_returns_more_once_an_hour_and_comes_bac
             ("give", "taken", ""),
             ("take", "taken", made["id"]),
         ]
+
+
+def test_alike_campaigns_move_nothing_and_a_larger_difference_does(runs: list[Path]) -> None:
+    campaign = read_campaign(runs[0])
+
+    def member(name: str, limit: int) -> Member:
+        terms = PortfolioTerms(**TERMS)
+        own = replace(campaign, name=name, budget=Budget(name="day", limit=limit))
+        solver = open_what_if(runs[0], rows=300, campaign=own).solver
+        room = {"may_give": 5_000, "may_take": 5_000}
+        return Member(campaign=replace(own, portfolio=terms), limit=limit, solver=solver, **room)
+
+    def moved(*limits: int) -> list[tuple[str, str, int]]:
+        members = {f"c{place}": member(f"c{place}", limit) for place, limit in enumerate(limits)}
+        return [(source.name, target.name, amount) for source, target, amount in plan_moves(stand(members))]
+
+    assert moved(60_000, 60_000) == []
+    # The division would move money, and the prices are no different.
+    assert moved(60_000, 62_000) == []
+    assert moved(60_000, 20_000) == [("c0", "c1", 5_000)]
+    # What a campaign cannot use goes to the only one that runs.
+    ended = Member(campaign=campaign, limit=60_000, may_give=3_000, may_take=0, solver=None)
+    planned = plan_moves(stand({"over": ended, "c1": member("c1", 20_000)}))
+    assert [(each.source.name, each.amount) for each in planned] == [("over", 3_000)]
+
+
+def test_a_ledger_that_does_not_answer_keeps_its_limit_and_stops_nobody_else(runs: list[Path], tmp_path: Path) -> None:
+    class Silent:
+        def moves(self) -> list[MoveRow]:
+            raise Unavailable("no answer")
+
+    class Answering:
+        def moves(self) -> list[MoveRow]:
+            return []
+
+        def totals(self) -> dict[str, Any]:
+            return {"moved": 0, "net_spent": 0, "outstanding": 0, "late_by_side": {}}
+
+    campaigns, books = {}, {}
+    for name, book in (("spring", Silent()), ("merchants", Answering())):
+        ended = datetime.now(UTC) - timedelta(days=9)
+        terms = PortfolioTerms(**TERMS)
+        campaigns[name] = replace(read_campaign(runs[0]), name=name, portfolio=terms, starts_at=ended)
+        books[name] = book
+    done = move_once(dict.fromkeys(campaigns, tmp_path), campaigns, books, lambda *_: None, datetime.now(UTC))
+    assert (done.moves, done.kept, done.left) == ([], {"spring": "no answer"}, [])
 
 
 def test_campaigns_whose_curves_cannot_be_trusted_keep_their_money(

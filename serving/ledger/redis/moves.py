@@ -7,8 +7,8 @@ from typing import Any
 
 import redis
 
+from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import (
-    MOST_MOVES,
     Allowance,
     Move,
     MoveRow,
@@ -60,7 +60,7 @@ def take_step(step: Step, move: Move, bounds: Allowance, end: State | None, at: 
 
 def read_moves(client: redis.Redis, key: Mapping[str, str]) -> list[MoveRow]:
     """Return the newest moves and all that are under way, the oldest first."""
-    newest: Any = client.lrange(key["moved"], -MOST_MOVES, -1)
+    newest: Any = client.lrange(key["moved"], -MAX_MOVES, -1)
     sent: Any = client.smembers(key["move_sent"])
     names = [*(sent - set(newest)), *newest]
     kept: Any = client.hmget(key["move"], names) if names else []

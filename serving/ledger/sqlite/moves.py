@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import (
-    MOST_MOVES,
     Allowance,
     Move,
     MoveRow,
@@ -87,6 +87,6 @@ def read_moves(database: sqlite3.Connection) -> list[MoveRow]:
     """Return the newest moves and all that are under way, the oldest first."""
     query = (
         f"{ROW} WHERE state = 'sent' OR sequence > "
-        f"(SELECT COALESCE(MAX(sequence), 0) - {MOST_MOVES} FROM move) ORDER BY sequence"
+        f"(SELECT COALESCE(MAX(sequence), 0) - {MAX_MOVES} FROM move) ORDER BY sequence"
     )
     return [MoveRow.of(*row) for row in database.execute(query)]

@@ -108,13 +108,15 @@ def test_late_captures_and_corrections_count_with_the_limit_that_moves_left(ledg
         take(ledger, "give", move_of(ledger, 1, "rest", undoes="another"))
 
 
-def test_a_ledger_that_starts_again_has_its_moves_and_an_unwilling_campaign_has_none(ledger, kit, open_ledger):
+def test_a_ledger_that_starts_again_has_its_moves_and_an_unwilling_campaign_has_none(ledger, open_ledger):
     take(ledger, "give", move_of(ledger, 300))
     ledger.close()
     again = open_ledger(ledger.campaign)
     assert (again.store.totals().given, len(again.store.moves())) == (300, 1)
-    with pytest.raises(Conflict, match="has no terms of a portfolio"):
-        Allowance.of(kit.campaign())
+    unwilling = open_ledger(limit=1_000)
+    with pytest.raises(Conflict, match="or the 0 above its floor"):
+        take(unwilling, "give", move_of(unwilling, 1))
+    assert take(unwilling, "take", move_of(unwilling, 1, give=False)) == "refused"
 
 
 def test_a_ledger_that_lost_its_half_gets_it_back_whatever_money_is_left(open_ledger, ledger, kit):
