@@ -184,8 +184,8 @@ def test_alerts_dashboard_and_test_are_of_every_campaign() -> None:
         for entry in named(SINGLE, "PrometheusRule").values()
         for group in entry["spec"]["groups"]
     }
-    # An alert more where the watch is on.
-    assert len(groups["shadowprice-autumn-alerts"]) == single["shadowprice-spring-alerts"] + 1
+    # An alert more where the watch is on, and one where there is a stream.
+    assert len(groups["shadowprice-autumn-alerts"]) == single["shadowprice-spring-alerts"] + 2
     [boards] = [entry for name, entry in named(SEVERAL, "ConfigMap").items() if name.endswith("-dashboards")]
     [board] = [json.loads(text) for text in boards["data"].values()]
     [variable] = [each for each in board["templating"]["list"] if each["name"] == "campaign"]
