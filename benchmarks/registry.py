@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, str] = {
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
     "sample": "benchmarks.pacing.sample",
+    "portfolio": "benchmarks.pacing.portfolio",
     "hostile": "benchmarks.service.hostile",
     "scale": "benchmarks.scale",
     "check": "benchmarks.check",
@@ -24,5 +25,5 @@ BENCHMARKS: dict[str, str] = {
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"check", "list", "scale", "ledger_replicas", "latency"})
+ON_REQUEST = frozenset({"check", "list", "portfolio", "scale", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Command] = {
     "diff": Command("cli.diff", "Say what a change of a campaign's terms will do", "all"),
     "portfolio": Command("cli.portfolio.propose", "Divide one sum of money between campaigns", "all"),
     "portfolio lift": Command("cli.portfolio.lift", "Estimate what all campaigns bring, against the holdout", "all"),
+    "portfolio move": Command("serving.portfolio.__main__", "Move unspent budget between campaigns, once", "all"),
     "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
     "decide": Command("cli.decide", "Decide a list of accounts at once", "all"),
     "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),

@@ -252,6 +252,8 @@ def open_what_if(
         # The stored traffic is that of the workspace's own campaign.
         growth = asked_for.expected_requests / sum(float(mine.sum()) for mine in now.remaining.values())
         now = dataclasses.replace(now, remaining={side: growth * mine for side, mine in now.remaining.items()})
+    campaign = campaign.moved_by(now.spend.moved)
+    now = dataclasses.replace(now, spend=dataclasses.replace(now.spend, moved=0))
     ahead = {side: float(np.sum(now.remaining.get(side, 0.0))) for side in campaign.sides}
     if watch_alarms(workspace, campaign.name, version):
         campaign = campaign.in_doubt()

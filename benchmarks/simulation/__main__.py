@@ -8,9 +8,13 @@ from typing import Annotated, get_args
 
 import typer
 
+from benchmarks.simulation.portfolio import simulate_moves_anew
 from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.run import StoreKind, simulate
 from shadowprice.command.options import main_of
+
+PER_RUN = 1000
+"""Operations on one campaign for each run of a coordinator that moves budget between several."""
 
 
 def run(
@@ -27,6 +31,8 @@ def run(
             found = simulate(seed, operations // len(kinds), kind, lines=lines)
             print(f"{kind}: {found.operations} operations in {found.seconds:.0f} s, trace {found.trace}")
             print("  " + ", ".join(f"{count} {name}" for name, count in found.counts.most_common()))
+            moved = simulate_moves_anew(seed, operations // len(kinds) // PER_RUN, kind)
+            print(f"  moves: {', '.join(f'{count} {name}' for name, count in moved.most_common())}")
     except Violation as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

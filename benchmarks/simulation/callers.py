@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -22,7 +23,8 @@ from serving.ledger.api.app import AUTHORIZATIONS
 from serving.ledger.api.corrections import CorrectionEvent
 from serving.ledger.api.events import Event
 from serving.ledger.api.ledger import Ledger
-from serving.ledger.api.messages import Releases, Unprocessable, parse
+from serving.ledger.api.messages import MoveStep, Releases, Unprocessable, parse
+from serving.ledger.moves import Move, Step
 from serving.ledger.records import Counted
 from serving.predictor.ledger.authorizing import authorize
 from serving.predictor.ledger.client import Authorizer, KnownRequests
@@ -72,6 +74,10 @@ async def connect(host: str, port: int) -> Connection:  # noqa: ARG001 - as the 
     return Connection(int(host.rsplit("-", 1)[1]))
 
 
+async def _move(step: MoveStep, ledger: Ledger) -> dict[str, Any]:
+    return await ledger.move(step)
+
+
 class Callers:
     """All callers, and what they were told."""
 
@@ -118,6 +124,38 @@ class Callers:
                 self.world.note("conflict" if isinstance(error, Conflict) else "misdated")
             except (OSError, TimeoutError, Unavailable):
                 again.append(call)
+
+    async def move(self) -> None:
+        """Take steps of moves, of which some come again, otherwise or in the wrong order, until enough was done."""
+        known: list[Move] = []
+        while self._goes_on():
+            await self._pause()
+            process = self._dice.choice(self.world.processes)
+            step = self._step(known)
+            try:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    state = (await process.ask(partial(_move, step)))["state"]
+                self.world.note("moved", state)
+            except Conflict:
+                self.world.note("not moved")
+            except (OSError, TimeoutError, Unavailable):
+                self.world.note("perhaps moved")
+
+    def _step(self, known: list[Move]) -> MoveStep:
+        dice, own = self._dice, self.world.campaign.name
+        if not known or dice.random() < 0.4:
+            pair = (own, "other") if dice.random() < 0.5 else ("other", own)
+            amount = dice.choice((1, 100, int(self.world.campaign.budget.limit) // 3))
+            prices = (0.1, 0.0, 0.2), (0.3, 0.2, 0.4)
+            undoes = "another" if dice.random() < 0.2 else ""
+            known.append(Move(f"move-{len(known)}", *pair, amount, 0, *prices, "a reason", undoes))
+        move = known[-1] if dice.random() < 0.5 else dice.choice(known)
+        if dice.random() < 0.05:
+            move = move._replace(amount=move.amount + 1)
+        step: Step = "take" if move.target == own else dice.choice(("give", "finish"))
+        ends: tuple[Literal["taken", "returned"], ...] = ("taken", "returned")
+        end = dice.choice(ends) if step == "finish" else None
+        return MoveStep(campaign=own, step=step, end=end, **move._asdict())
 
     def _goes_on(self) -> bool:
         return self.world.operations < self._until

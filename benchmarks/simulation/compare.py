@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from benchmarks.simulation.reference import Reference, check
+from serving.http.limits import MAX_MOVES
 from serving.ledger.clock import microseconds
 from serving.ledger.store import Store
 from serving.ledger.traffic import HOUR, QUARTER
@@ -15,6 +16,11 @@ def compare(reference: Reference, store: Store) -> None:
     """Raise :class:`Violation` where anything that can be read differs. O(requests)."""
     totals = store.totals()
     check(sum(totals.outstanding.values()), reference.sums["open"], "open")
+    check((totals.given, totals.received), (reference.sums["given"], reference.sums["received"]), "moved")
+    kept_moves = {row.move.id: (row.move, row.half, row.state) for row in store.moves()}
+    newest = dict(list(reference.moves.items())[-MAX_MOVES:])
+    under_way = {name: row for name, row in reference.moves.items() if row[2] == "sent"}
+    check(kept_moves, newest | under_way, "moves")
     for name in ("spent", "refunded", "late", "overridden"):
         check(sum(getattr(totals, name).values()), reference.sums[name], name)
     for cause in ("expired", "returned"):

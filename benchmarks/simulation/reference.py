@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from serving.http.limits import MAX_SWEEP
 from serving.ledger.clock import time_of
+from serving.ledger.moves import Allowance, Move, Step
 from serving.ledger.records import Correction, Entry, Known, ReportedOutcome, Row, asked
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import Cap, GroupBudget, Period
@@ -78,13 +79,15 @@ class Request:
 
 @dataclass
 class Reference:
-    """State of a ledger, changed by each operation at a ``date``. ``limit`` is None without the hard stop."""
+    """State of a ledger, changed by each operation at a ``date``. ``own`` is None without the hard stop."""
 
     campaign: Campaign
-    limit: int | None
+    own: int | None
     requests: dict[str, Request] = field(default_factory=dict)
     events: dict[str, str] = field(default_factory=dict)
     corrected: list[str] = field(default_factory=list)
+    moves: dict[str, tuple[Move, str, str]] = field(default_factory=dict)
+    gave_at: int | None = None
     sums: Counter[str] = field(default_factory=Counter)
     usage: defaultdict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     _due: list[tuple[int, str]] = field(default_factory=list)
@@ -141,6 +144,41 @@ class Reference:
                 self._close(name, "expired")
                 count += 1
         return count
+
+    def move(self, step: Step, move: Move, bounds: Allowance, end: str | None, at: int) -> str:
+        """Return the state of the ledger's half of a move after a step."""
+        half = "take" if step == "take" else "give"
+        known = self.moves.get(move.id)
+        if known is not None and known[:2] != (move, half):
+            raise Refused
+        if step == "finish":
+            if known is None or known[2] not in ("sent", end):
+                raise Refused
+            assert end is not None
+            if known[2] == "sent" and end == "returned":
+                self.sums["received"] += move.amount
+            self.moves[move.id] = (move, half, end)
+            return end
+        if known is not None:
+            return known[2]
+        assert self.limit is not None
+        if step == "take":
+            state = "taken" if self.limit + move.amount <= bounds.cap else "refused"
+            self.sums["received"] += move.amount if state == "taken" else 0
+        else:
+            state, free = "sent", self.limit - self.committed - max(0, bounds.reserve - self.sums["late"])
+            soon = self.gave_at is not None and at - self.gave_at < bounds.every and not move.undoes
+            if soon or move.amount > min(free, self.limit - bounds.floor):
+                raise Refused
+            self.gave_at = max(at, self.gave_at or 0)
+            self.sums["given"] += move.amount
+        self.moves[move.id] = (move, half, state)
+        return state
+
+    @property
+    def limit(self) -> int | None:
+        """Limit as moves have left it."""
+        return None if self.own is None else self.own + self.sums["received"] - self.sums["given"]
 
     @property
     def committed(self) -> int:

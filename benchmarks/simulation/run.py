@@ -123,7 +123,9 @@ async def _story(world: World, server: RedisServer | None, operations: int) -> N
     injecting = world.loop.create_task(faults.go_on())
     try:
         await asyncio.gather(
-            *(callers.predict() for _ in range(PREDICTORS)), *(callers.report() for _ in range(REPORTERS))
+            callers.move(),
+            *(callers.predict() for _ in range(PREDICTORS)),
+            *(callers.report() for _ in range(REPORTERS)),
         )
         injecting.cancel()
         await asyncio.gather(injecting, return_exceptions=True)

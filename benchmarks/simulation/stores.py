@@ -109,6 +109,11 @@ class Watched:
         """Return."""
         return self._noted("release", request_ids, at, lambda: self._store.release(request_ids, at))
 
+    def move(self, step: Any, move: Any, allowance: Any, end: Any, at: int) -> Future[Any]:
+        """Take a step of a move."""
+        asked = step, move, allowance, end
+        return self._noted("move", asked, at, lambda: self._store.move(*asked, at))
+
     def expire(self, at: int) -> Future[Any]:
         """Sweep."""
         return self._noted("expire", None, at, lambda: self._store.expire(at))
@@ -285,10 +290,10 @@ class Server:
         for command in clock(self._world):
             self._client.execute_command(*command)  # type: ignore[no-untyped-call]
 
-    def records(self) -> tuple[int, int, int]:
-        """Numbers of decisions, outcomes and corrections."""
-        decided, settled, corrected = (self._keys[KEYS.index(name)] for name in redis_store.RECORDS)
-        return self._client.llen(decided), self._client.llen(settled), self._client.llen(corrected)  # type: ignore[return-value]
+    def records(self) -> tuple[int, ...]:
+        """Numbers of decisions, outcomes, corrections and moves."""
+        lists = (self._keys[KEYS.index(name)] for name in redis_store.RECORDS)
+        return tuple(self._client.llen(name) for name in lists)  # type: ignore[misc]
 
     def copy(self) -> None:
         """Bring the standby up to date."""

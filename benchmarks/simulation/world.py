@@ -21,7 +21,7 @@ from benchmarks.simulation.reference import ADA, PERIODS, Reference, Refused, Vi
 from benchmarks.simulation.stores import Operation, Server
 from serving.ledger.clock import microseconds, time_of
 from serving.ledger.records import Counted
-from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.campaign import Budget, Campaign, PortfolioTerms, Terms
 from shadowprice.errors import Conflict
 from shadowprice.limits import Cap, GroupBudget, Limits
 
@@ -144,7 +144,7 @@ class World:
             )
         if operation.kind != "release":
             self._check_time(operation, ledger_time, at)
-        size = 1 if operation.asked is None else len(operation.asked)
+        size = 1 if operation.asked is None or operation.kind == "move" else len(operation.asked)
         if operation.kind == "authorize":
             size = sum(len(call) for call in operation.asked)
         self.operations += size
@@ -193,7 +193,7 @@ class World:
     def witnessed(self) -> Sequence[int]:
         """Numbers of records that the witness has noted."""
         noted = orjson.loads((self.folder / "witness.json").read_bytes())
-        return [noted[name] for name in ("decisions", "outcomes", "corrections")]
+        return [noted[name] for name in ("decisions", "outcomes", "corrections", "moves")]
 
     def _do(self, operation: Operation, ledger_time: int) -> Any:
         asked, reference = operation.asked, self.reference
@@ -207,6 +207,9 @@ class World:
                 return reference.correct(asked, ledger_time)
             case "release":
                 return reference.release(asked)
+            case "move":
+                step, move, bounds, end = asked
+                return reference.move(step, move, bounds, end, operation.at)
         return reference.expire(ledger_time)
 
     def _check_time(self, operation: Operation, ledger_time: int, at: int) -> None:
@@ -286,13 +289,18 @@ def make_campaign(dice: random.Random) -> Campaign:
         replace(budget, rolls_over=budget.enforced and budget.period != "campaign" and dice.random() < 0.5)
         for budget in budgets
     )
+    limit = dice.choice([2_000, 50_000, 500_000])
+    portfolio = PortfolioTerms(
+        name="company", floor=limit // 2, cap=2 * limit, largest_move=limit, hours_between=dice.choice([0.001, 0.1])
+    )
     return Campaign(
         name="simulated",
         sides={
             "customer": Terms(levels=LEVELS["customer"]),
             "merchant": dice.choice(MERCHANTS),
         },
-        budget=Budget(form="total", limit=dice.choice([2_000, 50_000, 500_000])),
+        budget=Budget(form="total", limit=limit),
+        portfolio=portfolio,
         late_reserve=dice.choice([0, 0, 300]),
         starts_at=time_of(START),
         authorization_ttl_hours=TTL_HOURS,

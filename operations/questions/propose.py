@@ -87,7 +87,6 @@ def propose(
         InvalidInput: campaigns with one name, in different currencies or objectives, or without a total budget; or
             floors and caps that cannot be met.
     """
-    floors, caps, weights = floors or {}, caps or {}, weights or {}
     solvers: dict[str, WhatIf] = {}
     for workspace in workspaces:
         solver = open_what_if(workspace, rows=rows).solver
@@ -95,6 +94,24 @@ def propose(
         if name in solvers:
             raise InvalidInput(f"{workspace}: there is another campaign of the name {name!r}", field="workspaces")
         solvers[name] = solver
+    return divide(solvers, total, floors, caps, weights)
+
+
+def divide(
+    solvers: Mapping[str, WhatIf],
+    total: int | None = None,
+    floors: Mapping[str, int] | None = None,
+    caps: Mapping[str, int] | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> Proposed:
+    """Divide one sum between campaigns, by name, of which each can be asked; arguments are those of :func:`propose`.
+
+    The present budget of each is that of the campaign of its solver.
+
+    Raises:
+        InvalidInput: as :func:`propose`.
+    """
+    floors, caps, weights = floors or {}, caps or {}, weights or {}
     _check({name: solver.campaign for name, solver in solvers.items()}, weights)
     own = {name: int(solver.campaign.budget.limit) for name, solver in solvers.items()}
     whole = sum(own.values()) if total is None else total

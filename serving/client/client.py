@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from serving.http.tokens import Role, ledger_tokens
 from serving.ledger.api.corrections import CORRECTION_TYPE
 from serving.ledger.api.events import TYPE
+from serving.ledger.moves import Move, MoveRow, State, Step
 from serving.protocol import INPUTS, OUTPUTS, type_of
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
 from shadowprice.pacing.decision_log.records import CorrectionKind
@@ -281,6 +282,23 @@ class LedgerClient(_Client):
         body = {"campaign": campaign, "request_ids": list(request_ids)}
         content = self._send("POST", "/v1/releases", self._token("release"), content=orjson.dumps(body))
         return content["accepted"], content["repeated"]
+
+    def move(self, campaign: str, step: Step, move: Move, end: State | None = None) -> State:
+        """Take a step of a move of budget in a campaign's ledger, and return the state of its half.
+
+        Raises:
+            Conflict: the money is not there, or the move is recorded otherwise; Unavailable: send the step again.
+        """
+        body = {"campaign": campaign, "step": step, **move._asdict()} | ({} if end is None else {"end": end})
+        role: Role = "administer" if step in ("restore_give", "restore_take") else "move"
+        content = self._send("POST", "/v1/move", self._token(role), content=orjson.dumps(body))
+        state: State = content["state"]
+        return state
+
+    def moves(self) -> list[MoveRow]:
+        """Return the newest moves of the campaign and all that are under way, the oldest first."""
+        content = self._send("GET", "/v1/moves", self._token("read"))
+        return [MoveRow.read(row) for row in content["moves"]]
 
     def totals(self) -> dict[str, Any]:
         """Return the campaign's totals: spent, authorized, outstanding, money_left, requests and responses by side."""

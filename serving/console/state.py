@@ -98,7 +98,8 @@ def read_state(campaign: Campaign, ledger: TotalsSource, prices: PriceHistory, n
         degraded += [f"A price file is passed over: {fault}." for fault in prices.faults()]
     except ShadowpriceError as error:
         degraded.append(f"The price store cannot be read: {error}.")
-    state = State(campaign=campaign, now=at, totals=totals, history=tuple(history), degraded=())
+    moved = 0 if totals is None else int(totals.get("moved", 0))
+    state = State(campaign=campaign.moved_by(moved), now=at, totals=totals, history=tuple(history), degraded=())
     newest = state.newest
     if newest is None:
         degraded.append("There is no price of this window; answers have the reason stale_price.")

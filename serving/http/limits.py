@@ -98,5 +98,7 @@ MAX_SWEEP = 1000
 """Authorizations released by one call, so that no caller waits for a long queue of them."""
 MAX_SAMPLE = 10_000
 """Requests in one answer about the traffic."""
+MAX_MOVES = 1_000
+"""Newest moves of budget in one answer, beside those that are under way."""
 MAX_SEGMENT_ROWS = 50_000
 """Rows of one segment of the decision log."""

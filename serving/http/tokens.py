@@ -19,7 +19,7 @@ from shadowprice.errors import InvalidInput, Unavailable
 
 logger = logging.getLogger("serving")
 
-Role = Literal["decide", "authorize", "report", "release", "read", "view", "administer"]
+Role = Literal["decide", "authorize", "report", "release", "read", "view", "move", "administer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 SHORTEST = 16
 SECRETS_BYTES = 1 << 20

@@ -10,12 +10,13 @@ EPOCH = "epoch"
 
 
 class Seen(NamedTuple):
-    """Records of a campaign: the id of its store, and the numbers of decisions, outcomes and corrections."""
+    """Records of a campaign: the id of its store, and the numbers of decisions, outcomes, corrections and moves."""
 
     epoch: str
     decisions: int
     outcomes: int
     corrections: int
+    moves: int = 0
 
     def lost_by(self, found: Seen) -> bool:
         """Return whether a store that has ``found`` lost records that were seen."""
@@ -27,4 +28,5 @@ class Seen(NamedTuple):
 
     def told(self) -> str:
         """Return the numbers in words."""
-        return f"{self.decisions} decisions, {self.outcomes} outcomes and {self.corrections} corrections"
+        moves = f", {self.moves} moves" if self.moves else ""
+        return f"{self.decisions} decisions{moves}, {self.outcomes} outcomes and {self.corrections} corrections"

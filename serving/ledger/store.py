@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from serving.ledger.moves import Allowance, Move, MoveRow, State, Step
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
 from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import Traffic
@@ -60,7 +61,8 @@ class Store(Protocol):
         Each call is recorded whole, or refused alone: one of its request ids stands for another account or side,
         in the store or in an earlier call. The others are not affected by it.
 
-        With a ``ceiling`` what is reserved for open authorizations plus what is spent never exceeds its limit: the
+        With a ``ceiling``, whose limit moves have changed since, what is reserved for open authorizations plus what is
+        spent never exceeds its limit: the
         decision recorded is :meth:`Entry.at` of the tightest of :meth:`Ceiling.grantable` and the further limits. The
         sums of an authorization's limits change in the same step, here and in every later call. Authorizations that
         have expired are released first, at most :data:`~serving.http.limits.MAX_SWEEP` of them.
@@ -101,6 +103,20 @@ class Store(Protocol):
 
         At most :data:`~serving.http.limits.MAX_SWEEP`.
         """
+
+    def move(self, step: Step, move: Move, allowance: Allowance, end: State | None, at: int) -> Future[State]:
+        """Take a step of a move of budget (:mod:`serving.ledger.moves`), and return the state of this half after it.
+
+        ``give`` lowers the limit by money that is neither spent nor held, ``take`` raises it or refuses for good, and
+        ``finish`` tells the giver the ``end``, which is ``taken`` or ``returned``; the others restore a lost half.
+        Every later call counts with the changed limit. A step that was taken before changes nothing.
+
+        Raises (by the future, or at once where the step is of another campaign):
+            Conflict: the money is not there, the giver gave too recently, or the move is recorded otherwise.
+        """
+
+    def moves(self) -> list[MoveRow]:
+        """The newest moves and all that are under way, the oldest first."""
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

@@ -28,6 +28,7 @@ class LedgerTotals:
     overridden   part of ``spent`` that corrections with override booked, whatever the limit
     corrections  (side, kind) → corrections recorded
     misdated     outcomes whose date cannot be right
+    given        minor units that moves took off the limit; ``received``: those that they added
 
     Raises:
         Unavailable: a sum is negative.
@@ -46,6 +47,8 @@ class LedgerTotals:
     withdrawn: Mapping[Side, float] = field(default_factory=dict)
     overridden: Mapping[Side, int] = field(default_factory=dict)
     corrections: Mapping[tuple[Side, str], int] = field(default_factory=dict)
+    given: int = 0
+    received: int = 0
 
     def __post_init__(self) -> None:
         sums = {"authorized": self.authorized, "outstanding": self.outstanding, "spent": self.spent, "late": self.late}
@@ -57,6 +60,11 @@ class LedgerTotals:
     def net_spent(self) -> int:
         """Minor units paid and not taken back, of all sides."""
         return sum(self.spent.values()) - sum(self.refunded.values())
+
+    @property
+    def moved(self) -> int:
+        """Minor units by which moves have changed the limit."""
+        return self.received - self.given
 
     @property
     def requests(self) -> dict[Side, int]:
@@ -77,5 +85,7 @@ class LedgerTotals:
     def money_left(self, campaign: Campaign, now: datetime) -> float:
         """Earned part of the budget that is not spent; negative when overspent."""
         responses = {side: value - self.withdrawn.get(side, 0.0) for side, value in self.responses.items()}
-        report = SpendReport(spent=self.net_spent, responses=responses, requests=self.requests, observed_at=now)
+        report = SpendReport(
+            spent=self.net_spent, responses=responses, requests=self.requests, moved=self.moved, observed_at=now
+        )
         return remaining_budget(campaign, report)

@@ -64,7 +64,10 @@ class Witness:
             return None
         try:
             content = read_json(self.path)
-            campaign, seen = content["campaign"], Seen(*(content[name] for name in Seen._fields))
+            campaign, seen = (
+                content["campaign"],
+                Seen(**({"moves": 0} | {name: content[name] for name in content.keys() & Seen._fields})),
+            )
             noted = Seen(str(seen.epoch), *map(int, seen[1:]))
         except FileNotFoundError:
             return None

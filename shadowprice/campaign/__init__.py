@@ -15,6 +15,7 @@ from shadowprice.campaign.campaign import (
 )
 from shadowprice.campaign.percent import Percent
 from shadowprice.campaign.places import Place, places_of
+from shadowprice.campaign.portfolio import PortfolioTerms
 from shadowprice.campaign.quotas import PlaceLimit, place_bounds, place_limits, place_sums, sum_of
 from shadowprice.campaign.segments import (
     NOTHING_GIVEN,
@@ -50,6 +51,7 @@ __all__ = [
     "Place",
     "PlaceLimit",
     "Policy",
+    "PortfolioTerms",
     "Segment",
     "Side",
     "Terms",

@@ -19,6 +19,7 @@ from shadowprice.arms import CANARY, COMPANY, UNASSIGNED, WHOLE, Experiment, Hol
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
 from shadowprice.campaign.long_term import LongTerm
+from shadowprice.campaign.portfolio import PortfolioTerms
 from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
 from shadowprice.currency import OFFERS, USD, Currency, check_code
@@ -60,7 +61,7 @@ NUMBERS = (
 )
 """Fields of a campaign that are read as numbers and have a default."""
 
-SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy")
+SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy", "portfolio")
 """Fields that an installation or a command line may set besides the campaign table."""
 
 
@@ -101,6 +102,7 @@ class Campaign:
     worth what it is predicted to add to it.
     currency is the ISO 4217 code of all amounts, which are in its minor unit; or ``offers``, where budget and costs are
     numbers of offers.
+    portfolio says how much of the budget may be moved to and from other campaigns; None: nothing.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Campaign:
     labels: Mapping[str, str] = field(default_factory=dict)
     currency: str = USD
     long_term: LongTerm | None = None
+    portfolio: PortfolioTerms | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -158,6 +161,13 @@ class Campaign:
             raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
         if late > self.budget.limit:
             raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
+        if self.portfolio is not None:
+            if self.budget.form != "total":
+                raise InvalidInput("must be left out: only a total can be moved", field="campaign.portfolio")
+            if not self.portfolio.floor <= self.budget.limit <= self.portfolio.cap:
+                raise InvalidInput(
+                    f"floor and cap must enclose the limit, {self.budget.limit:g}", field="campaign.portfolio"
+                )
         for name in ("exploration", "alarm_exploration"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput("must lie in [0, 1)", field=f"campaign.{name}")
@@ -263,6 +273,14 @@ class Campaign:
     def in_doubt(self) -> Campaign:
         """Return the campaign while the watch alarms on the served model: it explores more."""
         return replace(self, exploration=max(self.exploration, self.alarm_exploration))
+
+    def moved_by(self, amount: int) -> Campaign:
+        """Return the campaign whose limit is changed by the minor units that moves brought it; see record 109."""
+        if not amount:
+            return self
+        limit = max(self.budget.limit + amount, 0)
+        late, budget = min(self.late_reserve, int(limit)), replace(self.budget, limit=limit)
+        return replace(self, budget=budget, late_reserve=late, portfolio=None)
 
     def set_aside(self, late: int) -> int:
         """Minor units of the late reserve that are left after ``late`` minor units were captured late."""
@@ -425,6 +443,7 @@ class Campaign:
             **({"least_return": self.least_return} if self.least_return else {}),
             **({} if self.policy == "personal" else {"policy": self.policy}),
             **({} if self.long_term is None else {"long_term": self.long_term.to_dict()}),
+            **({} if self.portfolio is None else {"portfolio": self.portfolio.to_dict()}),
         }
 
     @classmethod
@@ -440,6 +459,8 @@ class Campaign:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("holdout") is not None:
                 optional["holdout"] = Holdout.from_dict(data["holdout"])
+            if data.get("portfolio") is not None:
+                optional["portfolio"] = PortfolioTerms.from_dict(data["portfolio"])
             if data.get("limits") is not None:
                 optional["limits"] = Limits.from_dict(data["limits"])
             if data.get("long_term") is not None:

@@ -26,10 +26,12 @@ REFUNDED = "shadowprice_refunded_minor_units_total"
 WITHDRAWN = "shadowprice_withdrawn_responses_total"
 LATE = "shadowprice_late_minor_units_total"
 USED = "shadowprice_limit_used_minor_units"
+GIVEN = "shadowprice_given_minor_units_total"
+RECEIVED = "shadowprice_received_minor_units_total"
 NEEDED = (SPEND, RESPONSES, REQUESTS, OUTSTANDING)
-OPTIONAL = (REFUNDED, WITHDRAWN, LATE, USED)
+OPTIONAL = (REFUNDED, WITHDRAWN, LATE, USED, GIVEN, RECEIVED)
 """Series that a service may lack, such as one without corrections or further budgets: 0 then."""
-OF_CAMPAIGN = (SPEND, REFUNDED, LATE)
+OF_CAMPAIGN = (SPEND, REFUNDED, LATE, GIVEN, RECEIVED)
 """Series that are summed over the sides."""
 LABEL = {USED: "budget"}
 """Label by which a series is told apart; ``side`` of all others."""
@@ -101,6 +103,7 @@ class SpendReport:
     spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
     used_of      name → minor units held and spent of each further budget in its present period
     caps         name → use of each cap, of each budget that campaigns share, and of each limit of places
+    moved        minor units that moves of a portfolio added to the limit, less those that they took
     observed_at  UTC; the totals are at least as new as this
     """
 
@@ -114,6 +117,7 @@ class SpendReport:
     spent_of: Mapping[Side, int] = field(default_factory=dict)
     used_of: Mapping[str, int] = field(default_factory=dict)
     caps: Mapping[str, CapUse] = field(default_factory=dict)
+    moved: int = 0
     observed_at: datetime
 
 
@@ -220,6 +224,7 @@ def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_a
             if (SPEND, side) in totals
         },
         used_of={budget: round(value) for (name, budget), value in totals.items() if name == USED},
+        moved=round(_of_all(totals, RECEIVED)) - round(_of_all(totals, GIVEN)),
         observed_at=observed_at,
     )
 

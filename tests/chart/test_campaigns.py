@@ -1,6 +1,7 @@
 """Several campaigns of one release: what their services, jobs, alerts and pages are told, by what they read."""
 
 import json
+from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rendering import CHART, merged, pods, render, rendered, values_of
 from operations.common.workspace import FIELDS, read_campaign
 from serving.console.__main__ import ConsoleSettings
 from serving.ledger.__main__ import LedgerSettings
+from serving.portfolio.__main__ import MoveSettings
 from serving.predictor.config import Config
 from shadowprice.campaign import Budget, Campaign, Terms
 
@@ -95,9 +97,9 @@ def _given(entry: dict[str, Any], *flags: str) -> list[str]:
 def test_a_long_name_is_cut_to_what_a_cron_job_may_have_and_stays_its_own() -> None:
     long = {"a" * 60: {}, "a" * 59 + "b": {}}
     jobs = named(SEVERAL | {"campaigns": long}, "CronJob")
-    assert len(jobs) == 2 * 4
+    assert len(jobs) == 2 * 4 + 1
     jobs |= named(SINGLE | {"campaign": "c" * 60}, "CronJob")
-    assert len(jobs) == 2 * 4 + 2
+    assert len(jobs) == 2 * 4 + 1 + 2
     assert {len(name) for name in jobs} <= set(range(53))
 
 
@@ -150,6 +152,25 @@ def test_fields_of_all_campaigns_and_of_one_reach_its_processes(
     }
 
 
+def test_the_job_that_moves_budget_is_a_program_that_reads_all_campaigns_and_shows_tokens_to_read_and_move() -> None:
+    terms = {"name": "company", "cap": 500_000, "largest_move": 20_000}
+    values = merged(SEVERAL, "campaigns.autumn.fields", {"portfolio": terms})
+    job = named(values, "CronJob")["seasons-portfolio"]
+    assert container(job)["args"] == ["python", "-m", "serving.portfolio"]
+    settings = MoveSettings.parse([], environment(job))
+    assert (settings.campaigns, settings.campaign_names) == (Path("/workspace"), ",".join(NAMES))
+    assert (
+        settings.ledger_url == environment(named(values, "CronJob")["seasons-resolve-autumn"])["SHADOWPRICE_LEDGER_URL"]
+    )
+    assert json.loads(environment(job)[FIELDS])["autumn"] == {"portfolio": terms}
+    [pod] = pods(job)
+    [token] = [each["secret"] for each in pod["spec"]["volumes"] if each["name"] == "token"]
+    [secret] = [each for each in render(values) if each["kind"] == "Secret"]
+    assert set(json.loads(b64decode(secret["data"][token["items"][0]["key"]]))) == {"read", "move"}
+    with pytest.raises(HelmError, match="needs campaigns"):
+        rendered(merged(SINGLE, "portfolio.enabled", True))
+
+
 def test_alerts_dashboard_and_test_are_of_every_campaign() -> None:
     [rules] = named(SEVERAL, "PrometheusRule").values()
     groups = {group["name"]: group["rules"] for group in rules["spec"]["groups"]}
@@ -163,8 +184,8 @@ def test_alerts_dashboard_and_test_are_of_every_campaign() -> None:
         for entry in named(SINGLE, "PrometheusRule").values()
         for group in entry["spec"]["groups"]
     }
-    # An alert more where the watch is on.
-    assert len(groups["shadowprice-autumn-alerts"]) == single["shadowprice-spring-alerts"] + 1
+    # An alert more where the watch is on, and one where there is a stream.
+    assert len(groups["shadowprice-autumn-alerts"]) == single["shadowprice-spring-alerts"] + 2
     [boards] = [entry for name, entry in named(SEVERAL, "ConfigMap").items() if name.endswith("-dashboards")]
     [board] = [json.loads(text) for text in boards["data"].values()]
     [variable] = [each for each in board["templating"]["list"] if each["name"] == "campaign"]

@@ -23,7 +23,9 @@ RULES = list(cases())
 FREE = {
     "global",
     "campaignFields.experiment",
+    "campaignFields.portfolio",
     "campaigns.*.fields.experiment",
+    "campaigns.*.fields.portfolio",
     *(
         f"{role}.affinity.{kind}"
         for role in ("predictor", "ledger")
@@ -38,6 +40,7 @@ FREE = {
             "watch",
             "promote",
             "decide",
+            "portfolio",
             "console",
             "stream",
             "training.ray",

@@ -137,7 +137,11 @@ def test_the_tokens_that_are_made_are_what_the_services_read(tmp_path: Path) -> 
         caller = made["all"].caller(f"Bearer {made[role].secret(role)}")
         assert caller is not None
         assert caller.roles == {role}
-    for key, held in {"check": ("decide", "report"), "predictor": ("decide", "authorize")}.items():
+    for key, held in {
+        "check": ("decide", "report"),
+        "predictor": ("decide", "authorize"),
+        "mover": ("read", "move"),
+    }.items():
         for role in held:
             assert made[key].secret(role) == made[role].secret(role)
         with pytest.raises(Unavailable):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,24 @@ import pytest
 from asked import make_workspace
 
 import cli.main as command
-from operations.common.workspace import CAMPAIGN
+from operations.common.workspace import CAMPAIGN, MODEL, PRICES, read_campaign
+from operations.measure import MeasureJob
+from operations.measure import run as run_measure
 from operations.questions.propose import propose
 from operations.whatif import open_what_if
-from shadowprice.errors import InvalidInput
+from serving.client.client import LedgerClient
+from serving.ledger.moves import MoveRow
+from serving.local.launch import Service, free_port
+from serving.portfolio.__main__ import move_once
+from serving.portfolio.look import Member, stand
+from shadowprice.allocation.portfolio.moves import plan_moves
+from shadowprice.campaign import Budget, PortfolioTerms
+from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.pacing.budgets.in_hand import remaining_budget
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import Change
+from shadowprice.price import PriceRecord
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +109,158 @@ def test_campaigns_whose_money_cannot_be_added_are_refused(
         propose([runs[0], other], rows=100)
     with pytest.raises(InvalidInput, match="above the total"):
         propose(runs, total=1000, floors={"spring": 2000}, rows=100)
+
+
+TERMS = {"name": "company", "cap": 400_000, "largest_move": 5_000, "curve_error": 0.05}
+
+
+@pytest.fixture(scope="module")
+def running(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder of the two campaigns in their second hour, with prices and terms of a portfolio, and their ledger."""
+    folder = tmp_path_factory.mktemp("campaigns")
+    now = datetime.now(UTC)
+    starts_at = (now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)).isoformat()
+    for run, name in zip(runs, ("spring", "merchants"), strict=True):
+        shutil.copytree(run, folder / name)
+        limit = {"spring": 60_000, "merchants": 20_000}[name]
+        change(folder / name, portfolio=TERMS, starts_at=starts_at, budget={"name": "day", "limit": limit})
+        judge(folder / name, True)
+        publish(folder / name, name, now)
+    command = ["serving.ledger", "--campaigns", str(folder), "--db", str(folder / "db")]
+    (folder / "db").mkdir()
+    port = free_port()
+    ledger = Service("ledger", [*command, "--port", str(port)], port, "/readyz", folder / "ledger.log")
+    try:
+        ledger.wait_ready(60)
+        yield folder, ledger.url
+    finally:
+        ledger.stop()
+
+
+def judge(workspace: Path, passed: bool) -> None:
+    meta = {"model_version": "m1", "gate": {"passed": passed, "broken": [], "override": None}}
+    (workspace / MODEL / "model.json").write_text(json.dumps(meta))
+
+
+def publish(workspace: Path, name: str, at: datetime, version: int = 1) -> None:
+    figures = {"tie_share": 1.0, "primal": 1.0, "dual": 1.0, "gap": 0.0, "violation": 0.0, "spent": 0, "remaining": 10}
+    figures |= {"sample_rows": 5, "version": version, "slot": version}
+    times = {"solved_at": at, "expires_at": at + timedelta(hours=2)}
+    price = PriceRecord(campaign=name, prices={"day": 0.01}, status="optimal", model_version="m1", **figures, **times)
+    PriceStore(workspace / PRICES).publish(price.sealed())
+
+
+def move(running: tuple[Path, str], capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    folder, url = running
+    given = ["portfolio", "move", "--campaigns", str(folder), "--ledger-url", url, "--json", *options]
+    assert command.main(given) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return found
+
+
+def limits(running: tuple[Path, str]) -> dict[str, int]:
+    found = {}
+    for name in ("spring", "merchants"):
+        with LedgerClient(running[1], name) as ledger:
+            totals = ledger.totals()
+            assert totals["money_left"] == totals["budget"]["limit"] + totals["moved"]
+            found[name] = int(totals["budget"]["limit"] + totals["moved"])
+    return found
+
+
+def test_unspent_money_moves_to_where_it_returns_more_once_an_hour_and_comes_back(
+    running: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before = limits(running)
+    planned = move(running, capsys, "--dry_run")
+    assert [each["state"] for each in planned["moves"]] == ["planned"]
+    assert limits(running) == before
+    found = move(running, capsys)
+    (made,) = found["moves"]
+    assert (made["source"], made["target"], made["amount"], made["state"]) == ("spring", "merchants", 5_000, "taken")
+    words = r"\$50\.00 from spring to merchants: \$1 returns 0?\.\d+ there, 0?\.\d+ here"
+    assert re.fullmatch(words, made["reason"]), made["reason"]
+    assert made["source_price"][2] < made["target_price"][1]
+    assert limits(running) == {"spring": before["spring"] - 5_000, "merchants": before["merchants"] + 5_000}
+    # Within the hour the same campaign gives nothing more.
+    assert move(running, capsys)["moves"] == []
+    # The hourly solve has the limits that the moves left.
+    folder, url = running
+    for name, moved in (("spring", -5_000), ("merchants", 5_000)):
+        run_measure(MeasureJob(workspace=folder / name, state=tmp_path / "state.json", ledger_url=url))
+        spend = PricingState.load(tmp_path / "state.json").spend
+        campaign = read_campaign(folder / name)
+        assert (spend.moved, remaining_budget(campaign, spend)) == (moved, before[name] + moved)
+        asked = open_what_if(folder / name, tmp_path / "state.json", rows=300).solver
+        assert asked.ask().budget == before[name] + moved
+    (undone,) = move(running, capsys, "--undo", made["id"])["moves"]
+    assert undone["state"] == "taken"
+    assert limits(running) == before
+    with LedgerClient(url, "spring") as ledger:
+        assert [(row.half, row.state, row.move.undoes) for row in ledger.moves()] == [
+            ("give", "taken", ""),
+            ("take", "taken", made["id"]),
+        ]
+
+
+def test_alike_campaigns_move_nothing_and_a_larger_difference_does(runs: list[Path]) -> None:
+    campaign = read_campaign(runs[0])
+
+    def member(name: str, limit: int) -> Member:
+        terms = PortfolioTerms(**TERMS)
+        own = replace(campaign, name=name, budget=Budget(name="day", limit=limit))
+        solver = open_what_if(runs[0], rows=300, campaign=own).solver
+        room = {"may_give": 5_000, "may_take": 5_000}
+        return Member(campaign=replace(own, portfolio=terms), limit=limit, solver=solver, **room)
+
+    def moved(*limits: int) -> list[tuple[str, str, int]]:
+        members = {f"c{place}": member(f"c{place}", limit) for place, limit in enumerate(limits)}
+        return [(source.name, target.name, amount) for source, target, amount in plan_moves(stand(members))]
+
+    assert moved(60_000, 60_000) == []
+    # The division would move money, and the prices are no different.
+    assert moved(60_000, 62_000) == []
+    assert moved(60_000, 20_000) == [("c0", "c1", 5_000)]
+    # What a campaign cannot use goes to the only one that runs.
+    ended = Member(campaign=campaign, limit=60_000, may_give=3_000, may_take=0, solver=None)
+    planned = plan_moves(stand({"over": ended, "c1": member("c1", 20_000)}))
+    assert [(each.source.name, each.amount) for each in planned] == [("over", 3_000)]
+
+
+def test_a_ledger_that_does_not_answer_keeps_its_limit_and_stops_nobody_else(runs: list[Path], tmp_path: Path) -> None:
+    class Silent:
+        def moves(self) -> list[MoveRow]:
+            raise Unavailable("no answer")
+
+    class Answering:
+        def moves(self) -> list[MoveRow]:
+            return []
+
+        def totals(self) -> dict[str, Any]:
+            return {"moved": 0, "net_spent": 0, "outstanding": 0, "late_by_side": {}}
+
+    campaigns, books = {}, {}
+    for name, book in (("spring", Silent()), ("merchants", Answering())):
+        ended = datetime.now(UTC) - timedelta(days=9)
+        terms = PortfolioTerms(**TERMS)
+        campaigns[name] = replace(read_campaign(runs[0]), name=name, portfolio=terms, starts_at=ended)
+        books[name] = book
+    done = move_once(dict.fromkeys(campaigns, tmp_path), campaigns, books, lambda *_: None, datetime.now(UTC))
+    assert (done.moves, done.kept, done.left) == ([], {"spring": "no answer"}, [])
+
+
+def test_campaigns_whose_curves_cannot_be_trusted_keep_their_money(
+    running: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = running
+    judge(folder / "merchants", False)
+    kept = move(running, capsys, "--dry_run")
+    assert (kept["moves"], "not identified" in kept["kept"]["merchants"]) == ([], True)
+    judge(folder / "merchants", True)
+    publish(folder / "merchants", "merchants", datetime.now(UTC) - timedelta(hours=3), version=2)
+    kept = move(running, capsys, "--dry_run")
+    assert (kept["moves"], "has expired" in kept["kept"]["merchants"]) == ([], True)
+    publish(folder / "merchants", "merchants", datetime.now(UTC), version=3)
+    assert move(running, capsys, "--dry_run")["kept"] == {}
+    change(folder / "merchants", portfolio=None)
+    assert move(running, capsys, "--dry_run")["moves"] == []

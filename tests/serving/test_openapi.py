@@ -78,7 +78,7 @@ def test_the_refusals_of_guarded_routes_are_described(world):
         paths = httpx.get(f"{service.url}/openapi.json").json()["paths"]
         for path, methods in paths.items():
             for method, operation in methods.items():
-                guarded = method == "post" or path in ("/v1/totals", "/v1/traffic", "/v1/usage")
+                guarded = method == "post" or path in ("/v1/totals", "/v1/traffic", "/v1/usage", "/v1/moves")
                 assert (operation["responses"].keys() >= statuses) == guarded, path
                 assert ("415" in operation["responses"]) == (method == "post")
 

@@ -22,8 +22,8 @@ Labels and annotations of a role's pods: the chart's own labels, those of the va
 and for Ray. Call with (dict "root" $ "role" "ray-head"), and "component" where pods of another role are selected with these.
 */}}
 {{- define "shadowprice.podMetadata" -}}
-{{- $ends := has .role (list "resolve" "watch" "promote" "decide" "schedule" "test" "ray-head" "ray-worker" "ray-submitter") -}}
-{{- $calls := and (has .role (list "resolve" "decide" "test")) .root.Values.networkPolicy.identities.enabled -}}
+{{- $ends := has .role (list "resolve" "watch" "promote" "decide" "portfolio" "schedule" "test" "ray-head" "ray-worker" "ray-submitter") -}}
+{{- $calls := and (has .role (list "resolve" "decide" "portfolio" "test")) .root.Values.networkPolicy.identities.enabled -}}
 {{- $own := include "shadowprice.selector" (dict "root" .root "role" (default .role .component)) | fromYaml -}}
 {{- $common := hasPrefix "ray-" .role | ternary dict .root.Values.commonLabels -}}
 {{- $mesh := $ends | ternary (dict "sidecar.istio.io/inject" (toString $calls)) dict -}}

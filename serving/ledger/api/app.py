@@ -23,13 +23,14 @@ from serving.ledger.api.corrections import needs_administrator, read_corrections
 from serving.ledger.api.events import read_events
 from serving.ledger.api.guard import require, role_of
 from serving.ledger.api.ledger import Ledger
-from serving.ledger.api.messages import Authorizations, Releases, parse
+from serving.ledger.api.messages import Authorizations, MoveStep, Releases, parse
 from serving.ledger.api.openapi import answered_by, describe, described
 from serving.ledger.store import Store
 from shadowprice.errors import InvalidRequest, NotFound
 
 AUTHORIZATIONS = TypeAdapter(Authorizations)
 RELEASES = TypeAdapter(Releases)
+MOVE_STEPS = TypeAdapter(MoveStep)
 AUTHORIZE = "/v1/authorizations"
 
 
@@ -76,6 +77,17 @@ class Ledgers:
         """POST /v1/releases."""
         releases = parse(RELEASES, await read_body(request))
         return json_response(await self._of(releases.campaign).release(releases))
+
+    async def move(self, request: Request) -> Response:
+        """POST /v1/move."""
+        step = parse(MOVE_STEPS, await read_body(request))
+        if step.step in ("restore_give", "restore_take"):
+            require(request, "administer")
+        return json_response(await self._of(step.campaign).move(step))
+
+    async def moves(self, request: Request) -> Response:
+        """GET /v1/moves."""
+        return json_response(await self._named(request).moves())
 
     async def totals(self, request: Request) -> Response:
         """GET /v1/totals."""
@@ -180,6 +192,8 @@ def serve(
         ("/v1/outcomes", kept.settle, "POST"),
         ("/v1/corrections", kept.correct, "POST"),
         ("/v1/releases", kept.release, "POST"),
+        ("/v1/move", kept.move, "POST"),
+        ("/v1/moves", kept.moves, "GET"),
         ("/v1/totals", kept.totals, "GET"),
         ("/v1/traffic", kept.traffic, "GET"),
         ("/v1/usage", kept.usage, "GET"),

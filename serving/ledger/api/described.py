@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, create_model
 
 from serving.ledger.api.usage import LimitUse
+from serving.ledger.moves import Half, State
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import Budget, Side
 from shadowprice.pacing.decision_log.records import Decision, columns
@@ -42,6 +43,42 @@ class Authorized(Answer):
     errors: list[str | None]
 
 
+class MoveTaken(Answer):
+    """State of this ledger's half of a move after a step."""
+
+    campaign: str
+    id: str
+    state: State
+
+
+class MoveNow(Answer):
+    """Half of a move that a ledger keeps: see :class:`serving.ledger.moves.Move`; amounts in minor units.
+
+    half   ``give``: taken off this campaign's limit; ``take``: added to it
+    state  ``sent``: in no limit; ``taken``: with the receiver; ``returned`` or ``refused``: with the giver
+    """
+
+    half: Half
+    state: State
+    recorded_at: datetime
+    id: str
+    source: str
+    target: str
+    amount: int
+    planned_at: datetime
+    source_price: tuple[float, float, float]
+    target_price: tuple[float, float, float]
+    reason: str
+    undoes: str
+
+
+class MovesNow(Answer):
+    """Newest moves of a campaign and all that are under way, the oldest first."""
+
+    campaign: str
+    moves: list[MoveNow]
+
+
 class TotalsNow(Answer):
     """Sums over the campaign since its first request; money in minor units.
 
@@ -49,6 +86,7 @@ class TotalsNow(Answer):
     net_spent           spent and not taken back
     overridden_by_side  booked by overrides, whatever the limit
     outstanding         held for open authorizations
+    moved               by which moves of a portfolio have changed the budget's limit; money_left has it in
     money_left          earned part of the budget that is not spent; negative when overspent
     late_by_side        paid after the authorization had expired
     limits              use of the further budgets in their current periods
@@ -66,6 +104,7 @@ class TotalsNow(Answer):
     overridden_by_side: dict[Side, int]
     authorized: int
     outstanding: int
+    moved: int
     money_left: float
     requests: dict[Side, int]
     responses: dict[Side, float]

@@ -12,6 +12,8 @@ ROUTES: dict[str, Role] = {
     "/v1/outcomes": "report",
     "/v1/corrections": "report",
     "/v1/releases": "release",
+    "/v1/move": "move",
+    "/v1/moves": "read",
     "/v1/totals": "read",
     "/v1/traffic": "read",
     "/v1/usage": "read",

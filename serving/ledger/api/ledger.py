@@ -19,7 +19,7 @@ from serving.ledger.api.authorize import calls, ceiling, entries
 from serving.ledger.api.corrections import CorrectionEvent, corrections
 from serving.ledger.api.events import Event
 from serving.ledger.api.headroom import HeadroomCollector
-from serving.ledger.api.messages import Authorizations, Releases
+from serving.ledger.api.messages import Authorizations, MoveStep, Releases
 from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.api.queries import limit_of, since_of, wanted_of
 from serving.ledger.api.settle import outcomes
@@ -27,11 +27,12 @@ from serving.ledger.api.skew import ClockSkew
 from serving.ledger.api.usage import limits_now, owners_now, places_now
 from serving.ledger.api.watch import WatchCollector
 from serving.ledger.clock import time_of
+from serving.ledger.moves import Allowance
 from serving.ledger.records import Ceiling, Counted
 from serving.ledger.store import Store
 from serving.ledger.terms import offered
 from shadowprice.campaign import Campaign
-from shadowprice.errors import NotFound, Unavailable
+from shadowprice.errors import Conflict, NotFound, Unavailable
 
 Trouble = Callable[[], str | None]
 
@@ -106,6 +107,19 @@ class Ledger:
                 raise NotFound(f"request_ids[{index}]: request {request_id!r} was never decided")
         return await asyncio.wrap_future(self.store.release(wanted, self.store.date()))
 
+    async def move(self, asked: MoveStep) -> dict[str, Any]:
+        """Take a step of a move of budget, and return the state of this half."""
+        if not self._hard_stop:
+            raise Conflict(f"campaign {self.campaign.name!r} has no hard stop: a move of its budget would bind nothing")
+        bounds, at = Allowance.of(self.campaign), self.store.date()
+        state = await asyncio.wrap_future(self.store.move(asked.step, asked.move, bounds, asked.end, at))
+        return {"campaign": self.campaign.name, "id": asked.id, "state": state}
+
+    async def moves(self) -> dict[str, Any]:
+        """Return the moves that this ledger knows, the oldest first."""
+        rows = await run_in_threadpool(self.store.moves)
+        return {"campaign": self.campaign.name, "moves": [row.to_dict() for row in rows]}
+
     async def totals(self) -> dict[str, Any]:
         """Return the sums."""
         now = time_of(self.store.date())
@@ -115,7 +129,7 @@ class Ledger:
             "campaign": self.campaign.name,
             "observed_at": now,
             "budget": self.campaign.to_dict()["budget"],
-            "hard_stop": self._ceiling is not None,
+            "hard_stop": self._hard_stop,
             "spent": sum(totals.spent.values()),
             "spent_by_side": totals.spent,
             "refunded_by_side": totals.refunded,
@@ -123,6 +137,7 @@ class Ledger:
             "overridden_by_side": totals.overridden,
             "authorized": sum(totals.authorized.values()),
             "outstanding": sum(totals.outstanding.values()),
+            "moved": totals.moved,
             "money_left": totals.money_left(self.campaign, now),
             "requests": totals.requests,
             "responses": totals.responses,

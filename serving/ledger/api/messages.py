@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from serving.http.limits import MAX_ITEMS
 from serving.http.web import check_structure
-from serving.ledger.api.fields import UNKNOWN, Column, Columns, Identifier, Message, Version
+from serving.ledger.api.fields import UNKNOWN, Column, Columns, Finite, Identifier, Message, Version
 from serving.ledger.api.items import Items
+from serving.ledger.moves import Move, Step
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidRequest
+from shadowprice.limits import MOST_AMOUNT
 
 
 class KnownItems(Columns):
@@ -62,6 +64,40 @@ class Releases(Message):
 
     campaign: Identifier
     request_ids: Column[Identifier]
+
+
+Price = Annotated[tuple[Finite, Finite, Finite], Field(description="value of the last minor unit, and its interval")]
+
+
+class MoveStep(Message):
+    """Step of a move of budget between two campaigns, for the ledger of ``campaign`` (:mod:`serving.ledger.moves`).
+
+    end  of ``finish``: what the receiver answered
+    """
+
+    campaign: Identifier
+    step: Step
+    id: Annotated[str, Field(min_length=1, max_length=400)]
+    source: Identifier
+    target: Identifier
+    amount: Annotated[int, Field(ge=1, le=MOST_AMOUNT)]
+    planned_at: Annotated[int, Field(ge=0, le=10**11)]
+    source_price: Price
+    target_price: Price
+    reason: Annotated[str, Field(max_length=1000)]
+    undoes: Annotated[str, Field(max_length=400)] = ""
+    end: Literal["taken", "returned"] | None = None
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if (self.step == "finish") != (self.end is not None):
+            raise ValueError("end belongs to finish, and to nothing else")
+        return self
+
+    @property
+    def move(self) -> Move:
+        """The move, without the step."""
+        return Move(*(getattr(self, name) for name in Move._fields))
 
 
 Parsed = TypeVar("Parsed")

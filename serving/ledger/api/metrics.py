@@ -108,6 +108,11 @@ class LedgerCollector(Collector):
             "budget",
             {limit.budget: limit.used for limit in limits},
         )
+        for metric, text, amount in (
+            ("given_minor_units", "Money that moves of a portfolio took off the budget", totals.given),
+            ("received_minor_units", "Money that moves of a portfolio added to the budget", totals.received),
+        ):
+            yield self._family(counter, metric, text, "budget", {budget: amount})
         left = totals.money_left(self._campaign, now)
         yield self._family(
             gauge,

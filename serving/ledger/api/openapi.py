@@ -11,9 +11,9 @@ from pydantic.json_schema import models_json_schema
 from serving.http.described import Described, answered, refused
 from serving.http.limits import MAX_ITEMS, MAX_SAMPLE
 from serving.ledger.api.corrections import CorrectionEnvelope
-from serving.ledger.api.described import Alive, Authorized, Ready, TotalsNow, TrafficNow
+from serving.ledger.api.described import Alive, Authorized, MovesNow, MoveTaken, Ready, TotalsNow, TrafficNow
 from serving.ledger.api.events import Envelope
-from serving.ledger.api.messages import Authorizations, Releases
+from serving.ledger.api.messages import Authorizations, MoveStep, Releases
 from serving.ledger.api.usage import OwnersNow
 from serving.ledger.records import Counted
 
@@ -30,6 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/outcomes": _events(Envelope),
     "/v1/corrections": _events(CorrectionEnvelope),
     "/v1/releases": {"$ref": REFERENCE.format(model=Releases.__name__)},
+    "/v1/move": {"$ref": REFERENCE.format(model=MoveStep.__name__)},
 }
 _SINCE = {
     "name": "since",
@@ -64,7 +65,12 @@ def describe(route: str, campaigns: list[str]) -> dict[str, Any]:
         "schema": {"type": "string", "enum": campaigns},
     }
     events = {"/v1/outcomes": [named], "/v1/corrections": [named]} if len(campaigns) > 1 else {}
-    reads = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT], "/v1/usage": [named, *_OWNERS]}
+    reads = {
+        "/v1/totals": [named],
+        "/v1/moves": [named],
+        "/v1/traffic": [named, _SINCE, _LIMIT],
+        "/v1/usage": [named, *_OWNERS],
+    }
     parameters = (reads | events).get(route, [])
     if parameters:
         added["parameters"] = parameters
@@ -82,6 +88,8 @@ ANSWERS: dict[str, tuple[Any, dict[int, str]]] = {
     "/v1/outcomes": (Counted, _RECORDED),
     "/v1/corrections": (Counted, _RECORDED),
     "/v1/releases": (Counted, _RECORDED),
+    "/v1/move": (MoveTaken, _MALFORMED | _UNKNOWN | {409: "The money is not there, or the move is recorded otherwise"}),
+    "/v1/moves": (MovesNow, _UNKNOWN),
     "/v1/totals": (TotalsNow, _UNKNOWN),
     "/v1/traffic": (TrafficNow, _UNKNOWN | {400: "A parameter is wrong"}),
     "/v1/usage": (OwnersNow, _UNKNOWN | {400: "A parameter is wrong"}),
@@ -105,11 +113,11 @@ def described(app: FastAPI, campaigns: list[str]) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         _, definitions = models_json_schema(
-            [(model, "validation") for model in (Authorizations, CorrectionEnvelope, Envelope, Releases)],
+            [(model, "validation") for model in (Authorizations, CorrectionEnvelope, Envelope, MoveStep, Releases)],
             ref_template=REFERENCE,
         )
         schemas = definitions["$defs"]
-        for model in (Authorizations, Releases):
+        for model in (Authorizations, MoveStep, Releases):
             schemas[model.__name__]["properties"]["campaign"] = {"type": "string", "enum": campaigns}
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
         app.openapi_schema = document

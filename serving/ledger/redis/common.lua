@@ -2,7 +2,7 @@
 -- campaign that shares a limit: its amounts and its counts. DECISION_AT, OUTCOME_AT and CORRECTION_AT hold the place of
 -- each field in a record; see rows.py.
 local DECISION, HOLD, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
-local CORRECTION, CORRECTED, TRAFFIC, SHARE, AMOUNT, COUNT = unpack(KEYS, 9, 14)
+local CORRECTION, CORRECTED, TRAFFIC, SHARE, AMOUNT, COUNT, MOVE, MOVED, SENT = unpack(KEYS, 9, 17)
 
 -- Lua writes large numbers rounded.
 local function whole(number)
@@ -31,9 +31,10 @@ end
 local CALL, STAMP = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
 local WRITER = 'writer|' .. STAMP.writer
 
--- Numbers of decisions, outcomes and corrections.
+-- Numbers of decisions, outcomes, corrections and moves.
 local function records()
-    return redis.call('LLEN', DECIDED), redis.call('LLEN', SETTLED), redis.call('LLEN', CORRECTED)
+    return redis.call('LLEN', DECIDED), redis.call('LLEN', SETTLED), redis.call('LLEN', CORRECTED),
+        redis.call('LLEN', MOVED)
 end
 
 -- Before anything is written: a store that lost records would grant their money again. Another process may have
@@ -46,7 +47,7 @@ for place, count in ipairs(held) do
     went_back = went_back or count < STAMP.counts[place]
 end
 if went_back then
-    return {'went_back', held[1], held[2], held[3], own, 0}
+    return {'went_back', held[1], held[2], held[3], held[4], own, 0}
 end
 -- Replicas agree on the date: it never goes back, and no clock of a ledger moves it beyond that of Redis.
 local TOLERANCE = 300000000
@@ -60,12 +61,12 @@ local NOW = tick(STAMP.latest, math.max(STAMP.date, newest))
 -- Note what this process has written after the script; returns the numbers of records, that of this process, and the
 -- ledger time.
 local function written()
-    local decisions, outcomes, corrections = records()
-    own = own + decisions + outcomes + corrections - held[1] - held[2] - held[3]
+    local decisions, outcomes, corrections, moves = records()
+    own = own + decisions + outcomes + corrections + moves - held[1] - held[2] - held[3] - held[4]
     if own > 0 then
         redis.call('HSET', SUMS, WRITER, whole(own) .. '\n' .. whole(NOW))
     end
-    return decisions, outcomes, corrections, own, NOW
+    return decisions, outcomes, corrections, moves, own, NOW
 end
 
 -- The most that the authorization of a decision can cost.
@@ -88,8 +89,14 @@ local function committed()
     return sum('reserved') - sum('closed') + sum('spent') - sum('refunded')
 end
 
+-- The limit as moves of a portfolio have left it.
+if CALL.limit then
+    local moved = redis.call('HMGET', SUMS, 'received', 'given')
+    CALL.limit = CALL.limit + tonumber(moved[1] or '0') - tonumber(moved[2] or '0')
+end
+
 -- Bounds of the further limits by name; others are the campaigns that share one, by their places among all that share.
-local OTHERS = 15
+local OTHERS = 18
 local BOUNDS = {}
 for index, bound in ipairs(CALL.bounds or {}) do
     bound.place = index - 1

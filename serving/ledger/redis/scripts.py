@@ -42,6 +42,9 @@ KEYS = (
     "limit_share",
     "limit_amount",
     "limit_count",
+    "move",
+    "moved",
+    "move_sent",
 )
 """What a campaign has, in the order in which every script gets it."""
 AFTER = "local answer = run()\nreturn {cmsgpack.pack(answer), written()}\n"

@@ -16,6 +16,7 @@ from serving.http.limits import MAX_SWEEP
 from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
+from serving.ledger.moves import Allowance, Move, MoveRow, State, Step, check_own
 from serving.ledger.records import (
     Answer,
     Ceiling,
@@ -42,6 +43,7 @@ from serving.ledger.redis.corrections import correct
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.limits import ceiling_message, left_of, read_owners, read_usage, shared_keys
+from serving.ledger.redis.moves import read_moves, take_step
 from serving.ledger.redis.peers import SharedLimits
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import read_seen, went_back
@@ -58,8 +60,8 @@ from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, Out
 
 logger = logging.getLogger("serving")
 Result = TypeVar("Result")
-RECORDS = ("decided", "settled", "corrected")
-"""Keys of what was recorded, in the order of recording: decisions, outcomes, corrections."""
+RECORDS = ("decided", "settled", "corrected", "moved")
+"""Keys of what was recorded, in the order of recording: decisions, outcomes, corrections, moves."""
 
 
 class RedisStore:
@@ -190,6 +192,15 @@ class RedisStore:
     def expire(self, at: int) -> Future[int]:
         """Release expired authorizations."""
         return self._groups.submit(Call("expire", {"at": at, "most": MAX_SWEEP}, int))
+
+    def move(self, step: Step, move: Move, allowance: Allowance, end: State | None, at: int) -> Future[State]:
+        """Take a step of a move."""
+        check_own(self._campaign.name, step, move)
+        return self._groups.submit(take_step(step, move, allowance, end, at))
+
+    def moves(self) -> list[MoveRow]:
+        """Moves, the oldest first."""
+        return self._read(lambda client: read_moves(client, self._key))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

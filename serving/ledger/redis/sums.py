@@ -47,6 +47,8 @@ def totals(raw: Mapping[bytes, bytes], campaign: Campaign) -> LedgerTotals:
         overridden=amount["overridden"],
         corrections={(side, kind): amount[kind][side] for side in sides for kind in CORRECTION_KINDS},
         misdated=amount["misdated"],
+        given=int(raw.get(b"given", 0)),
+        received=int(raw.get(b"received", 0)),
     )
 
 

@@ -50,7 +50,7 @@ class Authorize:
         """Return the answer of each call, in order."""
         _expire(database, self.at, self.now)
         decided = find(database, [request_of(row) for call in self.calls for row in call])
-        ceiling = self.ceiling
+        ceiling = lifted(self.ceiling, database)
         had = (0, 0) if ceiling is None else committed(database)
         left = None if ceiling is None else Left(ceiling.grantable(*had), ceiling.name)
         bounds = {} if ceiling is None else ceiling.by_name
@@ -155,6 +155,17 @@ def committed(database: sqlite3.Connection) -> tuple[int, int]:
         "SELECT COALESCE(SUM(spent - refunded - closed), 0), COALESCE(SUM(late), 0) FROM settlement"
     ).fetchone()
     return int(reserved + spent), int(late)
+
+
+def moved(database: sqlite3.Connection) -> int:
+    """Minor units that moves added to the limit, less those that they took."""
+    (amount,) = database.execute("SELECT received - given FROM moved").fetchone()
+    return int(amount)
+
+
+def lifted(ceiling: Ceiling | None, database: sqlite3.Connection) -> Ceiling | None:
+    """Return a ceiling with the limit that moves have left."""
+    return None if ceiling is None else ceiling._replace(limit=ceiling.limit + moved(database))
 
 
 def is_repeat(database: sqlite3.Connection, outcome: ReportedOutcome) -> bool:
@@ -272,7 +283,7 @@ class Settle:
         if cause == "returned":
             raise given_back(outcome, released_at)
         if self.ceiling is not None:
-            room = self.ceiling.room(committed(database)[0])
+            room = self.ceiling.room(committed(database)[0]) + moved(database)
             if outcome.cost > room:
                 raise no_room(outcome, outcome.cost, room)
             check_limits(database, self.peers, self.ceiling, outcome, sums, outcome.cost, 1)

@@ -60,11 +60,16 @@ SELECT * FROM (
 """
 TRAFFIC = f"SELECT decided_at / {QUARTER}, side, COUNT(*) FROM decision GROUP BY 1, 2"
 KEPT_TRAFFIC = "SELECT quarter, side, requests FROM traffic"
+MOVED = """
+SELECT COALESCE(SUM(IIF(half = 'give', amount, 0)), 0), COALESCE(SUM(IIF(state IN ('taken', 'returned')
+    AND (half = 'take') = (state = 'taken'), amount, 0)), 0) FROM move
+"""
 SUMS = {
     "tally": (TALLY, KEPT_TALLY),
     "settlement": (SETTLED, KEPT_SETTLED),
     "open authorizations": (OPEN, KEPT_OPEN),
     "traffic": (TRAFFIC, KEPT_TRAFFIC),
+    "moves": (MOVED, "SELECT given, received FROM moved"),
 }
 """What the rows say, and what is kept with them; two queries of the same answer."""
 

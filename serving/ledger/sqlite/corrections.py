@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from serving.ledger.records import Ceiling, Correction, Counted, ReportedOutcome
 from serving.ledger.refusals import given_back, no_room, not_reported, raised
-from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat
+from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat, moved
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.usage import add_usage, read_shares
 from shadowprice.pacing.decision_log.records import CorrectionRow
@@ -46,7 +46,7 @@ class Correct:
         # A late capture counts only while something is paid for it.
         counted = (outcome.cost > 0) - (cost > 0) if sums and _is_late(database, outcome) else 0
         if dearer > 0 and self.ceiling is not None and not correction.override:
-            room = self.ceiling.room(committed(database)[0])
+            room = self.ceiling.room(committed(database)[0]) + moved(database)
             if dearer > room:
                 raise no_room(outcome, dearer, room)
             check_limits(database, self.peers, self.ceiling, outcome, sums, dearer, max(counted, 0))

@@ -32,6 +32,21 @@ def decision_columns(record: type) -> str:
     return ",\n    ".join(map(definition, columns(record)))
 
 
+MOVES = """
+-- Moves of a portfolio, one row for each half that this ledger keeps; see serving.ledger.moves.
+CREATE TABLE move (
+    sequence INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    half TEXT NOT NULL,
+    state TEXT NOT NULL,
+    amount INTEGER NOT NULL CHECK (amount > 0),
+    content TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL
+) STRICT;
+-- Sums over them, in one row: what was taken off the limit, and what was added to it.
+CREATE TABLE moved (given INTEGER NOT NULL, received INTEGER NOT NULL) STRICT;
+INSERT INTO moved VALUES (0, 0);
+"""
 TABLES = f"""
 -- ledger_time is that of the last sweep; see serving.ledger.clock.
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -145,7 +160,7 @@ CREATE TABLE limit_share (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     sums TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-"""
+{MOVES}"""
 UPGRADES = {
     "10": """
 ALTER TABLE promise RENAME TO hold;
@@ -153,10 +168,10 @@ DROP INDEX promise_expiry;
 CREATE INDEX hold_expiry ON hold (expires_at);
 ALTER TABLE tally RENAME COLUMN authorised TO authorized;
 """,
-    "11": """
+    "11": f"""
 ALTER TABLE outcome ADD COLUMN amount INTEGER CHECK (amount >= 0);
 ALTER TABLE correction ADD COLUMN amount INTEGER CHECK (amount >= 0);
-""",
+{MOVES}""",
 }
 """Schema → SQL that makes it the next, in one transaction and for good."""
 SCHEMA_VERSION = str(max(map(int, UPGRADES)) + 1)
@@ -219,7 +234,7 @@ def read_seen(database: sqlite3.Connection) -> Seen:
     """Return the random id of the file and its numbers of records, which are never deleted. O(log rows)."""
     counts = (
         database.execute(f"SELECT coalesce(max(sequence), 0) FROM {table}").fetchone()[0]
-        for table in ("decision", "outcome", "correction")
+        for table in ("decision", "outcome", "correction", "move")
     )
     return Seen(_about(database, EPOCH), *counts)
 

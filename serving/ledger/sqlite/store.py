@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from serving.ledger.clock import Calendar, Clock, monotonic, wall
+from serving.ledger.moves import Allowance, Move, MoveRow, State, Step, check_own
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorize, Expire, Release, Settle
@@ -16,6 +17,7 @@ from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
 from serving.ledger.sqlite.database import create, keep_ledger_time, read_seen
 from serving.ledger.sqlite.health import Health
+from serving.ledger.sqlite.moves import TakeStep, read_moves
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
@@ -107,6 +109,15 @@ class SqliteStore:
     def expire(self, at: int) -> Future[int]:
         """Release expired authorizations."""
         return self._writer.submit(Expire(at, self._now()))
+
+    def move(self, step: Step, move: Move, allowance: Allowance, end: State | None, at: int) -> Future[State]:
+        """Take a step of a move."""
+        check_own(self._campaign.name, step, move)
+        return self._writer.submit(TakeStep(step, move, allowance, end, at, self._now()))
+
+    def moves(self) -> list[MoveRow]:
+        """Moves, the oldest first."""
+        return self._reader.read(read_moves)
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

@@ -29,6 +29,7 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> LedgerTotal
     for side, _, _, _, granted, held in tally:
         authorized[side] = authorized.get(side, 0) + granted
         reserved[side] = reserved.get(side, 0) + held
+    given, received = database.execute("SELECT given, received FROM moved").fetchone()
     column = {name: {side: settled.get(side, {}).get(name, 0) for side in campaign.sides} for name in SUMS}
     return LedgerTotals(
         decisions={(side, level, reason): count for side, level, reason, count, _, _ in tally},
@@ -44,6 +45,8 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> LedgerTotal
         overridden=column["overridden"],
         corrections={(side, kind): column[kind][side] for side in campaign.sides for kind in CORRECTION_KINDS},
         misdated=column["misdated"],
+        given=given,
+        received=received,
     )
 
 

@@ -23,11 +23,12 @@ FIRST_USE = 0.02
 def remaining_budget(campaign: Campaign, spend: SpendReport) -> float:
     """Minor units earned so far and not yet spent; what future requests earn comes on top of it.
 
-    For a total the whole limit counts as earned. Negative when more was spent than earned.
+    For a total the whole limit counts as earned, as moves of a portfolio have changed it. Negative when more was spent
+    than earned.
     """
     budget = campaign.budget
     if budget.form == "total":
-        return budget.limit - spend.spent
+        return budget.limit + spend.moved - spend.spent
     earned = 0.0
     for side, terms in campaign.sides.items():
         on_response = budget.form == "per_response" and terms.cost_basis == "on_response"

@@ -33,7 +33,7 @@ def server_of_redis(request, tool):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_step_is_that_of_the_reference_whatever_happens_between_two_steps(kind):
-    found = simulate(7, OPERATIONS, kind)
+    found = simulate(9, OPERATIONS, kind)
     assert found.operations >= OPERATIONS
     faults = {"kill", "stop", "set_clock", "fill", "rage", "lost", "late", "sent twice", "misdated"}
     own = {
@@ -41,7 +41,7 @@ def test_every_step_is_that_of_the_reference_whatever_happens_between_two_steps(
         "redis": {"killed meanwhile", "promoted", "witness refused", "set_server_clock", "kill_redis"},
     }
     assert set(found.counts) >= faults | own[kind]
-    assert min(found.counts[name] for name in ("authorize", "settle", "correct", "release", "expire")) > 50
+    assert min(found.counts[name] for name in ("authorize", "settle", "correct", "release", "expire", "move")) > 50
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,1 @@
+"""The job that moves unspent budget between the campaigns of a portfolio, by their ledgers alone."""
