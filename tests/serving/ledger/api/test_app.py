@@ -149,6 +149,8 @@ def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client
     assert (totals["spent"], totals["refunded_by_side"]["customer"], totals["net_spent"]) == (50, 50, 0)
     assert (totals["corrections_by_side"]["customer"], totals["withdrawn_by_side"]["customer"]) == (1, 1.0)
     assert (totals["money_left"], totals["outstanding"]) == (1000, 50)
+    assert totals["hard_stop"] is True
+    assert Ledger(ledger.store, ledger.campaign, hard_stop=False).totals()["hard_stop"] is False
     name = ledger.campaign.name
     page = run(ask(client(), "GET", "/metrics")).text
     assert f'shadowprice_corrections_total{{campaign="{name}",reason="refund",side="customer"}} 1.0' in page
