@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -20,9 +21,12 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.window import able_accounts, possible_rows, undivided, without_a_price
+from shadowprice.responses.posterior import CurvePosterior
 
 SAMPLE_ROWS = 20_000
 """Accounts that a question is solved on, at most."""
+BELIEVED_ROWS = 4_000
+"""Accounts of a side that the error of the curves is estimated on, at most: two solves for each axis."""
 SHARES = tuple(float(share) for share in np.round(np.linspace(0.5, 2.0, 16), 2))
 """Budgets of a curve, as shares of the campaign's own."""
 
@@ -104,6 +108,25 @@ class Answer:
         return replace(self, **scaled, prices={name: factor * price for name, price in self.prices.items()})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """Answer with the errors of the model's curves, by the posterior that its held-out rows give, and of the sample.
+
+    added  value above the lowest level for every request; the expected one differs from that of the curves where the
+           held-out rows do not bear them out
+    price  λ of the budget
+    pays   probability that one more unit of money returns more than it costs; None where value is not in money
+    """
+
+    added: Estimate
+    price: Estimate
+    pays: float | None
+
+    def times(self, factor: float) -> Belief:
+        """Return the same in a unit of which one old unit is ``factor``."""
+        return replace(self, added=self.added.times(factor), price=self.price.times(factor))
+
+
 @dataclass(frozen=True, eq=False)
 class Paid:
     """Expected cost of the accounts of a side that were solved on.
@@ -181,8 +204,10 @@ class WhatIf:
         rows: int = SAMPLE_ROWS,
         seed: int = 0,
         level: float = 0.95,
+        posterior: Mapping[Side, CurvePosterior] | None = None,
     ) -> None:
         self.campaign = campaign
+        self._posterior = {side: law for side, law in (posterior or {}).items() if side in curves}
         self.accounts = sum(mine.accounts for mine in curves.values())
         self._money, self._level = money or InHand(), level
         random, total = np.random.default_rng(seed), sum(ahead[side] for side in curves)
@@ -286,6 +311,66 @@ class WhatIf:
         limit = self.campaign.budget.limit
         whole = self.campaign.budget.form == "total"
         return [self.ask(Change(budget=round(limit * share) if whole else limit * share)) for share in shares]
+
+    def believe(self, answer: Answer, change: Change | None = None) -> Belief | None:
+        """Add the errors of the curves to an answer of :meth:`ask`; None without a posterior or an optimum.
+
+        Two more solves for each of the four axes of a side's posterior, on few accounts: first-order error propagation
+        with central differences.
+        """
+        if not self._posterior or answer.status != "optimal":
+            return None
+        asked = replace(change or Change(), budget=answer.budget)
+        thin = self._thinned()
+        center = {side: law.mean for side, law in self._posterior.items()}
+        axes = [(side, axis) for side, law in self._posterior.items() for axis in law.axes()]
+        places = [center, *({**center, side: center[side] + s * axis} for side, axis in axes for s in (1.0, -1.0))]
+        found = [thin._moved(place).ask(asked) for place in places]
+        now = thin.ask(asked)
+        if any(each.status != "optimal" for each in (now, *found)):
+            return None
+        z = NormalDist().inv_cdf((1 + self._level) / 2)
+
+        def around(name: str) -> tuple[float, float]:
+            """Expected value, and its standard deviation."""
+            base, at = getattr(now, name).value, np.array([getattr(each, name).value for each in found])
+            own: Estimate = getattr(answer, name)
+            sample = (own.high - own.low) / (2 * z) if np.isfinite(own.high) else 0.0
+            return own.value + at[0] - base, math.hypot(sample, *((at[1::2] - at[2::2]) / 2))
+
+        (added, wide), (price, error) = around("added"), around("price")
+        pays = None
+        if self.campaign.in_money:
+            pays = NormalDist(price, error).cdf(2 * price - 1) if error > 0 else float(price > 1)
+        return Belief(
+            added=Estimate(added, added - z * wide, added + z * wide, self._level),
+            price=Estimate(price, max(price - z * error, 0.0), price + z * error, self._level),
+            pays=pays,
+        )
+
+    def _thinned(self) -> WhatIf:
+        """Return the same questions on every so many accounts, which then stand for the others too."""
+        thin = copy.copy(self)
+        thin._drawn = {}
+        for side, drawn in self._drawn.items():
+            step = -(-drawn.index.size // BELIEVED_ROWS)
+            kept = slice(None, None, step)
+            requests = drawn.requests[kept] * (drawn.requests.sum() / drawn.requests[kept].sum())
+            # Marked exact: the error of the sample is that of all its accounts, and is known.
+            curves = replace(drawn.curves.between(kept), weight=requests)
+            thin._drawn[side] = _Drawn(curves, drawn.index[kept], requests, drawn.own[kept], exact=True)
+        return thin
+
+    def _moved(self, place: Mapping[Side, Real]) -> WhatIf:
+        """Return the same questions with the curves at one place of the posterior."""
+        moved = copy.copy(self)
+        moved._drawn = {
+            side: replace(drawn, curves=self._posterior[side].move(drawn.curves, place[side]))
+            if side in place
+            else drawn
+            for side, drawn in self._drawn.items()
+        }
+        return moved
 
     def _budget_for(self, change: Change) -> float:
         """Minor units, in the budget's own form, that are just spent where the last unit returns what is asked."""
