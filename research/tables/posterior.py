@@ -118,18 +118,14 @@ def _quiet(_epoch: dict[str, float]) -> None:
 
 def reading(found: Summary) -> str:
     """Return coverage, the correction of the curves' optimism, and the verdicts on the mean of several networks."""
-    few, many = WORLDS
-    told = [(found.cell(world, VALUE).value, found.cell(world, PRICE).value) for world in (few, many)]
+    few, many = ([f"{found.cell(world, column).value:.0f} %" for column in (VALUE, PRICE)] for world in WORLDS)
+    more = [f"{found.cell(list(WORLDS)[1], column).value:+.1f} %" for column in (POINT, EXPECTED)]
     shares = ", ".join(f"{row} {found.share(WRONG, row, ALIKE, BEST):.0%}" for row in METHODS)
-    rest = "; ".join(
-        found.sentence(*each) for each in ((WRONG, MEAN, ONE), (RIGHT, MEAN, ONE), (MANY, MEAN_RESIDUAL, ONE_RESIDUAL))
-    )
     return (
-        f"The 95 % band holds the true added value at {told[0][0]:.0f} % of the budgets with 1,000 rows and at "
-        f"{told[1][0]:.0f} % with 6,400, and the true return of the last unit at {told[0][1]:.0f} % and "
-        f"{told[1][1]:.0f} %: the band of the return is too narrow. With 6,400 rows the curves alone promise "
-        f"{found.cell(many, POINT).value:+.1f} % more than is true, the expected value of the posterior "
-        f"{found.cell(many, EXPECTED).value:+.1f} %. Shares of the attainable gain of {WRONG}: {shares}. {rest}."
+        f"The 95 % band holds the true added value at {few[0]} of the budgets with 1,000 rows and "
+        f"{many[0]} with 6,400, and the true return of the last unit at {few[1]} and {many[1]}. With 6,400 rows the "
+        f"added value of the curves differs from the true one by {more[0]}, the expected one by {more[1]}. Shares of "
+        f"the attainable gain of {WRONG}: {shares}; on more rows {found.sentence(MANY, MEAN_RESIDUAL, ONE_RESIDUAL)}."
     )
 
 

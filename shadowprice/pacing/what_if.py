@@ -25,6 +25,8 @@ from shadowprice.responses.posterior import CurvePosterior
 
 SAMPLE_ROWS = 20_000
 """Accounts that a question is solved on, at most."""
+QUANTILE = NormalDist().inv_cdf(0.975)
+"""Half width of an interval in standard errors."""
 BELIEVED_ROWS = 4_000
 """Accounts of a side that the error of the curves is estimated on, at most: two solves for each axis."""
 SHARES = tuple(float(share) for share in np.round(np.linspace(0.5, 2.0, 16), 2))
@@ -186,7 +188,7 @@ class WhatIf:
         account_of: side → (N,), the account of each curve, where an account has several; such as one for each partner.
         rows: accounts to solve on; 0 for all. They are drawn in proportion to their requests.
         seed: of the draw.
-        level: of the intervals.
+        posterior: side → law of the errors of its curves, for :meth:`believe`.
 
     The value of the dual at its minimum changes with the sample by the mean of each account's best score
     v − λ·c (envelope theorem), so its standard error is that of a mean of independent draws. The interval of λ holds
@@ -203,13 +205,12 @@ class WhatIf:
         account_of: Mapping[Side, NDArray[np.intp]] | None = None,
         rows: int = SAMPLE_ROWS,
         seed: int = 0,
-        level: float = 0.95,
         posterior: Mapping[Side, CurvePosterior] | None = None,
     ) -> None:
         self.campaign = campaign
         self._posterior = {side: law for side, law in (posterior or {}).items() if side in curves}
         self.accounts = sum(mine.accounts for mine in curves.values())
-        self._money, self._level = money or InHand(), level
+        self._money = money or InHand()
         random, total = np.random.default_rng(seed), sum(ahead[side] for side in curves)
         budgets = self._money.budgets
         self._parts, self._budgets = undivided(campaign, curves) if budgets is None else (self._money.parts, budgets)
@@ -248,7 +249,7 @@ class WhatIf:
         campaign, arrays, places = self._problem(asked)
         rows = self._rows(asked)
         solution = self._solve(campaign, arrays, asked, rows, 0.0, places)
-        none = Estimate(np.nan, np.nan, np.nan, self._level)
+        none = Estimate(np.nan, np.nan, np.nan)
         answer = Answer(
             status=solution.status,
             budget=float(campaign.budget.limit),
@@ -295,7 +296,7 @@ class WhatIf:
             value=self._around(value, self._error(score, places)),
             added=self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
             spend=self._around(spend, 0.0 if certain else self._error(paid, places)),
-            price=Estimate(float(price[0]), float(min(ends)), float(max(ends)), self._level),
+            price=Estimate(float(price[0]), float(min(ends)), float(max(ends))),
             prices={name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
             seconds=time.perf_counter() - started,
         )
@@ -329,13 +330,12 @@ class WhatIf:
         now = thin.ask(asked)
         if any(each.status != "optimal" for each in (now, *found)):
             return None
-        z = NormalDist().inv_cdf((1 + self._level) / 2)
 
         def around(name: str) -> tuple[float, float]:
             """Expected value, and its standard deviation."""
             base, at = getattr(now, name).value, np.array([getattr(each, name).value for each in found])
             own: Estimate = getattr(answer, name)
-            sample = (own.high - own.low) / (2 * z) if np.isfinite(own.high) else 0.0
+            sample = (own.high - own.low) / (2 * QUANTILE) if np.isfinite(own.high) else 0.0
             return own.value + at[0] - base, math.hypot(sample, *((at[1::2] - at[2::2]) / 2))
 
         (added, wide), (price, error) = around("added"), around("price")
@@ -343,8 +343,8 @@ class WhatIf:
         if self.campaign.in_money:
             pays = NormalDist(price, error).cdf(2 * price - 1) if error > 0 else float(price > 1)
         return Belief(
-            added=Estimate(added, added - z * wide, added + z * wide, self._level),
-            price=Estimate(price, max(price - z * error, 0.0), price + z * error, self._level),
+            added=Estimate(added, added - QUANTILE * wide, added + QUANTILE * wide),
+            price=Estimate(price, max(price - QUANTILE * error, 0.0), price + QUANTILE * error),
             pays=pays,
         )
 
@@ -504,10 +504,10 @@ class WhatIf:
             own = sum((values[place] for owner, place in places if owner == side), np.zeros(drawn.index.size))
             if not drawn.exact and own.size > 1:
                 variance += own.size * float(own.var(ddof=1))
-        return float(NormalDist().inv_cdf((1 + self._level) / 2) * np.sqrt(variance))
+        return float(QUANTILE * np.sqrt(variance))
 
     def _around(self, value: float, error: float) -> Estimate:
-        return Estimate(float(value), float(value - error), float(value + error), self._level)
+        return Estimate(float(value), float(value - error), float(value + error))
 
 
 def _total(name: str, cost: Real, limit: float, members: NDArray[np.bool_] | None = None) -> Resource:

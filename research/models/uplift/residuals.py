@@ -40,7 +40,7 @@ class ResidualSLearnerModel(OnResiduals, SLearnerModel):
 
 
 class ResidualSLearnerMeanModel(OnResiduals, SLearnerMeanModel):
-    """The same of several networks."""
+    """Mean of several two-stage fits of residual outcomes."""
 
 
 class RLearnerModel(OnResiduals, SLearnerModel):
