@@ -112,7 +112,7 @@ def show(found: Proposed, currency: Currency, console: Console) -> None:
     if ups and downs:
         best = max(ups, key=lambda name: found.of[name].moved)
         worst = min(downs, key=lambda name: found.of[name].moved)
-        returns = {name: currency.unit * factors[name] * found.of[name].now.price.value for name in (best, worst)}
+        returns = {name: currency.unit * factors[name] * found.of[name].returns.value for name in (best, worst)}
         line = f"{one} returns {returns[best]:.4g} in {best}, {returns[worst]:.4g} in {worst} today."
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     if not any(proposal.beyond_noise for proposal in found.of.values()):

@@ -30,13 +30,14 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 BUDGETS = (0.5, 0.75, 1.0, 1.5, 2.0)
 """Shares of the world's own 24 minor units a request."""
-VALUE, PRICE, WIDTH, POINT, EXPECTED = (
+VALUE, PRICE, WIDTH, POINT = (
     "added value covered, %",
     "return covered, %",
     "half width of added value, %",
     "added value of the curves − true, %",
-    "expected added value − true, %",
 )
+FRESH = 1000
+"""Added to the seed of a world: the band was settled on the worlds below."""
 ONE, MEAN = "two-stage", "two-stage, mean of 5"
 ONE_RESIDUAL, MEAN_RESIDUAL = "two-stage, residuals", "two-stage, residuals, mean of 5"
 METHODS = {
@@ -55,7 +56,7 @@ BEST, ALIKE = "best possible", "same mix for all"
 
 def run(seed: int, quick: bool) -> Rows:
     """Coverage on generated worlds, and true value of one network and of several on simulated trials."""
-    rows = {name: covered(seed, options) for name, options in WORLDS.items()}
+    rows = {name: covered(seed + FRESH, options) for name, options in WORLDS.items()}
     rows |= {name: {} for name in (BEST, ALIKE, *METHODS)}
     for column, (size, nuisance) in TRIALS.items():
         world = World(seed, nuisance=nuisance)
@@ -106,7 +107,6 @@ def covered(seed: int, options: dict[str, Any]) -> dict[str, float]:
                 PRICE: 100.0 * (found.price.low <= slope <= found.price.high),
                 WIDTH: 50 * (found.added.high - found.added.low) / true,
                 POINT: 100 * (answer.added.value / true - 1),
-                EXPECTED: 100 * (found.added.value / true - 1),
             }
         )
     return {name: float(np.mean([each[name] for each in figures])) for name in figures[0]}
@@ -119,13 +119,11 @@ def _quiet(_epoch: dict[str, float]) -> None:
 def reading(found: Summary) -> str:
     """Return coverage, the correction of the curves' optimism, and the verdicts on the mean of several networks."""
     few, many = ([f"{found.cell(world, column).value:.0f} %" for column in (VALUE, PRICE)] for world in WORLDS)
-    more = [f"{found.cell(list(WORLDS)[1], column).value:+.1f} %" for column in (POINT, EXPECTED)]
     shares = ", ".join(f"{row} {found.share(WRONG, row, ALIKE, BEST):.0%}" for row in METHODS)
     return (
-        f"The 95 % band holds the true added value at {few[0]} of the budgets with 1,000 rows and "
-        f"{many[0]} with 6,400, and the true return of the last unit at {few[1]} and {many[1]}. With 6,400 rows the "
-        f"added value of the curves differs from the true one by {more[0]}, the expected one by {more[1]}. Shares of "
-        f"the attainable gain of {WRONG}: {shares}; on more rows {found.sentence(MANY, MEAN_RESIDUAL, ONE_RESIDUAL)}."
+        f"The 95 % band holds the true added value at {few[0]} of the budgets with 1,000 rows and {many[0]} with "
+        f"6,400, and the true return of the last unit at {few[1]} and {many[1]}. Shares of the attainable gain of "
+        f"{WRONG}: {shares}. On more rows {found.sentence(MANY, MEAN_RESIDUAL, ONE_RESIDUAL)}."
     )
 
 
@@ -135,7 +133,9 @@ TABLE = Table(
     data="band: generated data set `world` of 250 and 800 accounts, the default recipe, budgets of 50 to 200 % of 24 "
     "minor units a request, the truth of the same decisions at equal true cost. Values: simulated trials of four "
     "levels as in [end_to_end](end_to_end.md), per account at equal true cost, mean of five budgets; networks of "
-    f"width {HIDDEN}. All is simulated; the design was settled on seeds 0 to 59",
+    f"width {HIDDEN}. All is simulated; the design was settled on seeds 0 to 59. A first band, around the expected "
+    "value under the posterior, held the true value at 69 % of the budgets of worlds 100 to 106 with 6,400 rows. The "
+    "band of this page lies around the value of the curves and is measured on worlds 1100 to 1109",
     run=run,
     reading=reading,
     primary=Primary(WRONG, MEAN_RESIDUAL, ONE_RESIDUAL, effect=0.1, spread=0.07),

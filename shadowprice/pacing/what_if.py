@@ -112,10 +112,12 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """Answer with the errors of the model's curves, by the posterior that its held-out rows give, and of the sample.
+    """Errors of an answer: of the model's curves, by the posterior that its held-out rows give, and of the sample.
 
-    added  value above the lowest level for every request; the expected one differs from that of the curves where the
-           held-out rows do not bear them out
+    Intervals lie around the answer, which the price is solved for. Their width is its root mean square error under the
+    posterior, so an answer that held-out rows do not bear out has a wider one.
+
+    added  value above the lowest level for every request
     price  λ of the budget
     pays   probability that one more unit of money returns more than it costs; None where value is not in money
     """
@@ -332,16 +334,16 @@ class WhatIf:
             return None
 
         def around(name: str) -> tuple[float, float]:
-            """Expected value, and its standard deviation."""
+            """Value of the curves, and its root mean square error under the law."""
             base, at = getattr(now, name).value, np.array([getattr(each, name).value for each in found])
             own: Estimate = getattr(answer, name)
             sample = (own.high - own.low) / (2 * QUANTILE) if np.isfinite(own.high) else 0.0
-            return own.value + at[0] - base, math.hypot(sample, *((at[1::2] - at[2::2]) / 2))
+            return own.value, math.hypot(sample, at[0] - base, *((at[1::2] - at[2::2]) / 2))
 
         (added, wide), (price, error) = around("added"), around("price")
         pays = None
         if self.campaign.in_money:
-            pays = NormalDist(price, error).cdf(2 * price - 1) if error > 0 else float(price > 1)
+            pays = 1.0 - NormalDist(price, error).cdf(1.0) if error > 0 else float(price > 1)
         return Belief(
             added=Estimate(added, added - QUANTILE * wide, added + QUANTILE * wide),
             price=Estimate(price, max(price - QUANTILE * error, 0.0), price + QUANTILE * error),
