@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -156,6 +157,26 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     price = found["asked"]["price"]["value"]
     if campaign.in_money and price is not None:
         console.print(f"{return_sentence(campaign, price)} at the budget asked for.", soft_wrap=True, markup=False)
+    if (believed := found["asked"].get("believed")) is not None:
+        for line in _doubts(believed, campaign, currency):
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _doubts(believed: dict[str, Any], campaign: Campaign, currency: Currency) -> Iterator[str]:
+    """Sentences about the errors of the curves at the terms asked for."""
+    factor = campaign.told_in
+    added, price = (
+        "{value:,.4g} [{low:,.4g}, {high:,.4g}]".format(
+            **{bound: unit * believed[name][bound] for bound in ("value", "low", "high")}
+        )
+        for name, unit in (("added", factor), ("price", factor * currency.unit))
+    )
+    yield (
+        f"With the errors of the curves, by rows that the model was not fitted on: added value {added}, "
+        f"λ per {currency.one} {price}."
+    )
+    if believed["pays"] is not None:
+        yield f"Probability that one more {currency.one} pays: {believed['pays']:.0%}."
 
 
 def show_places(found: dict[str, Any], currency: Currency, console: Console) -> None:

@@ -27,7 +27,7 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.logged_policy import PolicyEstimate
 from shadowprice.files import write_whole
-from shadowprice.learning.bundle import read_meta
+from shadowprice.learning.bundle import POSTERIOR, read_meta
 from shadowprice.limits.attributes import read_attributes
 from shadowprice.limits.conditions import Condition, Reading, columns_of
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
@@ -41,9 +41,10 @@ from shadowprice.pacing.budgets.periods import parts_of
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import SideAccounts, read_population
 from shadowprice.pacing.state import PricingState
-from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, InHand, WhatIf
+from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Belief, Change, GroupLimit, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.layers.heads import curves_of, load_heads
+from shadowprice.responses.posterior import CurvePosterior
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,8 +52,9 @@ class WhatifJob(Job):
     """Solve a campaign under other terms and write the answer as JSON.
 
     The file holds ``current`` (the campaign's own terms), ``asked`` (the terms of this job) and ``curve`` (50 to 200 %
-    of the budget), each with intervals for the sample of accounts. With a log, ``logged`` has for each of them what
-    the served requests tell about the policy at its price, without trust in the curves' level.
+    of the budget), each with intervals for the sample of accounts, and ``believed`` with the errors of the curves
+    besides. With a log, ``logged`` has for each of them what the served requests tell about the policy at its price,
+    without trust in the curves' level.
     """
 
     answer: Path = writes("JSON file of the answers")
@@ -106,16 +108,23 @@ def run(job: WhatifJob) -> dict[str, Any]:
     )
     answer = {
         "campaign": asked.campaign.name,
-        "current": plain(asked.solver.ask()),
-        "asked": plain(asked.solver.ask(change)),
+        "current": _believed(asked.solver, asked.solver.ask()),
+        "asked": _believed(asked.solver, asked.solver.ask(change), change),
         "curve": [
-            {"share": share} | plain(budget) for share, budget in zip(SHARES, asked.solver.budgets(), strict=True)
+            {"share": share} | _believed(asked.solver, found)
+            for share, found in zip(SHARES, asked.solver.budgets(), strict=True)
         ],
     }
     if job.log is not None:
         answer["logged"] = _logged(job, asked.campaign, answer)
     write_whole(job.answer, json.dumps(answer, indent=1))
     return answer
+
+
+def _believed(solver: WhatIf, answer: Answer, change: Change | None = None) -> dict[str, Any]:
+    """An answer in JSON types, and what the model's held-out rows make of it, where they are known."""
+    belief = solver.believe(answer, change)
+    return plain(answer) | ({} if belief is None else {"believed": plain(belief)})
 
 
 def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
@@ -244,8 +253,8 @@ def open_what_if(
     if any(terms.segments for terms in campaign.sides.values()):
         raise InvalidInput("is a delivery: it has segments of exact sizes and no budget to ask about", field="campaign")
     model = (workspace / MODEL).resolve()
-    version = str(read_meta(model)["model_version"])
-    heads = load_heads(model)
+    meta = read_meta(model)
+    version, heads = str(meta["model_version"]), load_heads(model)
     population = read_population(workspace / POPULATION / version, heads)
     now = before_start(campaign, Traffic.load(workspace)) if state is None else PricingState.load(state)
     if asked_for is not None and state is None and asked_for.expected_requests is not None:
@@ -301,11 +310,12 @@ def open_what_if(
         InHand(parts=parts, budgets=budgets, shares=own, spent=spent),
         account_of={side: name.dictionary_encode().indices.to_numpy() for side, name in names.items()},
         rows=rows,
+        posterior={side: CurvePosterior.from_dict(law) for side, law in meta.get(POSTERIOR, {}).items()},
     )
     return Question(campaign, asked, solver, workspace)
 
 
-def plain(answer: Answer) -> dict[str, Any]:
+def plain(answer: Answer | Belief) -> dict[str, Any]:
     """An answer in JSON types; what is not finite is None."""
     return {name: _finite(value) for name, value in dataclasses.asdict(answer).items()}
 

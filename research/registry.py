@@ -9,6 +9,7 @@ TABLES: dict[str, str] = {
     "several_budgets": "research.tables.several_budgets",
     "curve_repair": "research.tables.curve_repair",
     "off_policy": "research.tables.off_policy",
+    "posterior": "research.tables.posterior",
     "headline": "research.tables.headline",
     "interference": "research.tables.interference",
     "closed_loop": "research.tables.closed_loop",

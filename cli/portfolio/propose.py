@@ -73,7 +73,7 @@ def _plain(found: Proposed) -> dict[str, object]:
                 "proposed": int(proposal.then.budget),
                 "floor": proposal.floor,
                 "cap": proposal.cap,
-                "price": [proposal.now.price.value, proposal.now.price.low, proposal.now.price.high],
+                "price": [proposal.returns.value, proposal.returns.low, proposal.returns.high],
                 "price_proposed": proposal.then.price.value,
                 "gained": proposal.gained,
                 "beyond_noise": proposal.beyond_noise,
@@ -90,7 +90,7 @@ def show(found: Proposed, currency: Currency, console: Console) -> None:
     table = Table("campaign", "budget", "proposed", f"returns per {one} now", "as proposed", "value it gains")
     for name, proposal in found.of.items():
         unit = currency.unit * factors[name]
-        now = proposal.now.price
+        now = proposal.returns
         band = f"{unit * now.value:.4g} [{unit * now.low:.4g}, {unit * now.high:.4g}]"
         table.add_row(
             name,
@@ -112,11 +112,11 @@ def show(found: Proposed, currency: Currency, console: Console) -> None:
     if ups and downs:
         best = max(ups, key=lambda name: found.of[name].moved)
         worst = min(downs, key=lambda name: found.of[name].moved)
-        returns = {name: currency.unit * factors[name] * found.of[name].now.price.value for name in (best, worst)}
+        returns = {name: currency.unit * factors[name] * found.of[name].returns.value for name in (best, worst)}
         line = f"{one} returns {returns[best]:.4g} in {best}, {returns[worst]:.4g} in {worst} today."
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     if not any(proposal.beyond_noise for proposal in found.of.values()):
-        console.print("The returns do not differ beyond the error of the sample: leave the budgets.", soft_wrap=True)
+        console.print("The returns do not differ beyond their error: leave the budgets.", soft_wrap=True)
 
 
 app = application(portfolio)

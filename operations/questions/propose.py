@@ -11,6 +11,7 @@ from shadowprice.allocation.portfolio.curve import ValueCurve
 from shadowprice.allocation.portfolio.solve import Portfolio, solve_portfolio
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.what_if import SAMPLE_ROWS, Answer, Change, WhatIf
 from shadowprice.progress import Stages
 
@@ -22,15 +23,17 @@ STEPS = 4
 class Proposal:
     """Proposal for one campaign; values are in the unit that all campaigns have together.
 
-    now, then         the campaign solved at its present and at the proposed budget
-    price_now, price_then  value of its last unit of money there
-    beyond_noise      the common price lies outside the interval of the present price
-    floor, cap        least and largest budget in minor units
+    now, then     the campaign solved at its present and at the proposed budget
+    returns       value of its last unit of money now, with the errors of its curves where its model knows them, and of
+                  the sample of accounts
+    beyond_noise  the common price lies outside the interval of ``returns``
+    floor, cap    least and largest budget in minor units
     """
 
     campaign: Campaign
     now: Answer
     then: Answer
+    returns: Estimate
     beyond_noise: bool
     floor: int
     cap: int
@@ -147,10 +150,19 @@ def divide(
         proposals = {}
         for name, solver in solvers.items():
             now, then = ask(name, own[name]), ask(name, portfolio.budget[name])
-            noise = now.price.low <= portfolio.price <= now.price.high
-            bounds = {"floor": floors.get(name, 0), "cap": min(caps.get(name, whole), whole)}
-            made = Proposal(campaign=solver.campaign, now=now, then=then, beyond_noise=not noise, **bounds)
-            proposals[name] = made
+            returns = now.price
+            if belief := solver.believe(solver.ask()):
+                returns = belief.price.times(weights.get(name, 1.0))
+            noise = returns.low <= portfolio.price <= returns.high
+            proposals[name] = Proposal(
+                campaign=solver.campaign,
+                now=now,
+                then=then,
+                returns=returns,
+                beyond_noise=not noise,
+                floor=floors.get(name, 0),
+                cap=min(caps.get(name, whole), whole),
+            )
     return Proposed(total=whole, portfolio=portfolio, of=proposals)
 
 

@@ -19,6 +19,7 @@ MODELS: Mapping[str, str] = {
     "lattice": "lattice:LatticeModel",
     "r_learner": "uplift.residuals:RLearnerModel",
     "residual_s_learner": "uplift.residuals:ResidualSLearnerModel",
+    "residual_s_learner_mean": "uplift.residuals:ResidualSLearnerMeanModel",
     "residual_end_to_end": "uplift.residuals:ResidualEndToEndModel",
     "residual_dfcl_policy": "uplift.residuals:ResidualDfclPolicyModel",
     "residual_dfcl_entropy": "uplift.residuals:ResidualDfclEntropyModel",

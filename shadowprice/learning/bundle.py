@@ -31,12 +31,15 @@ from shadowprice.responses.sided import SidedModel
 if TYPE_CHECKING:
     # A server, which reads bundles, has no scipy.
     from shadowprice.evaluation.statistics.intervals import Estimate
+    from shadowprice.responses.posterior import CurvePosterior
 
 EMBEDDINGS = "embeddings.parquet"
 META = "model.json"
+"""Manifest: version, files with their digests, figures of training and, once registered, the gate's verdict."""
 LONG_TERM = "long_term"
 """Key in it: figures of the surrogate index that amounts are."""
-"""Manifest: version, files with their digests, figures of training and, once registered, the gate's verdict."""
+POSTERIOR = "posterior"
+"""Field of the manifest with the :class:`~shadowprice.responses.posterior.CurvePosterior` of each side."""
 ROWS = 1 << 16
 """Embeddings of one row group, which never holds two sides."""
 
@@ -63,10 +66,12 @@ class OfSides(NamedTuple):
 
     amounts  side → :func:`shadowprice.learning.amounts.fitted_amounts`, for sides whose heads know none
     guards   side → :func:`shadowprice.learning.guards.fitted_guards`
+    posterior  side → law of the errors of its curves
     """
 
     amounts: Mapping[Side, NDArray[np.float32]]
     guards: Mapping[Side, Mapping[str, Sequence[Estimate]]]
+    posterior: Mapping[Side, CurvePosterior] = {}
 
 
 def write_bundle(
@@ -91,14 +96,14 @@ def write_bundle(
                                                 and with towers ``own``, that of the account alone
 
     ``label_rates`` are those of :func:`shadowprice.learning.fit.label_rates`, or None; ``of_sides`` is in the heads,
-    and the intervals of its second outcomes in the manifest.
+    and the intervals of its second outcomes and the laws of its curves in the manifest.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed_parts(data.inputs, data.serving)
     heads = model.heads({side: entry.request for side, entry in embedded.items()})
-    amounts, guards = of_sides or OfSides({}, {})
+    amounts, guards, posterior = of_sides or OfSides({}, {})
     heads = {side: _knowing(head, amounts.get(side), guards.get(side, {})) for side, head in heads.items()}
     served = {
         side: Served(
@@ -119,6 +124,7 @@ def write_bundle(
         }
         describe["outcomes"] = bounds
     describe |= {LONG_TERM: dict(data.long_term)} if data.long_term else {}
+    describe |= {POSTERIOR: {side: law.to_dict() for side, law in posterior.items()}} if posterior else {}
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}
     return write_served(
         served,

@@ -25,6 +25,7 @@ from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.on_ray.parts import on_actors
 from shadowprice.responses.base import labels
 from shadowprice.responses.inputs import about_in
+from shadowprice.responses.posterior import CurvePosterior
 from shadowprice.responses.registry import model_class
 from shadowprice.responses.repair.model import NONE, RepairedModel, RepairSteps, SideRepair
 from shadowprice.responses.separate import SeparateModels
@@ -120,7 +121,11 @@ def fit_bundle(
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
         rates = label_rates(data.part("train"), data.levels)
         figures = training_figures(model, data, result)
-        of_sides = OfSides(fitted_amounts(data, "train", "validation"), fitted_guards(data, "train", "validation"))
+        of_sides = OfSides(
+            fitted_amounts(data, "train", "validation"),
+            fitted_guards(data, "train", "validation"),
+            posteriors(model, data, how),
+        )
         # Embeddings of all accounts take the memory of the labeled rows, which are not read again.
         data = replace(data, rows={})
         version = write_bundle(
@@ -171,6 +176,22 @@ def fit_model(
     corrections = calibrate_by_weeks(separate, data, of_week)
     loss = sum(losses) / len(losses)
     return repair(separate, data, how.curve_repair), FitResult(0, 0, loss, []), corrections
+
+
+def posteriors(model: SidedModel, data: TrainingSet, how: Training) -> dict[Side, CurvePosterior]:
+    """Side → law of the errors of its curves, by the validation rows, which a model is only stopped and calibrated by.
+
+    Empty where a model was fitted on these rows too, and for sessions and segments, which have no such rows.
+    """
+    rows = data.part("validation")
+    if data.inputs.about or how.calibration == ROLLING or not all(map(len, rows.values())):
+        return {}
+    found = {}
+    for side, curves in model.curves(data.inputs, rows).items():
+        level, y = labels(rows[side])
+        weight, account = row_weights(rows[side], len(data.levels[side])), rows[side]["account_id"]
+        found[side] = CurvePosterior.fit(curves, level, y, account, weight, probability=side == "customer")
+    return found
 
 
 def training_figures(model: SidedModel, data: TrainingSet, result: FitResult) -> dict[str, float]:

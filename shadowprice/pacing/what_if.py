@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -20,9 +21,14 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.window import able_accounts, possible_rows, undivided, without_a_price
+from shadowprice.responses.posterior import CurvePosterior
 
 SAMPLE_ROWS = 20_000
 """Accounts that a question is solved on, at most."""
+QUANTILE = NormalDist().inv_cdf(0.975)
+"""Half width of an interval in standard errors."""
+BELIEVED_ROWS = 4_000
+"""Accounts of a side that the error of the curves is estimated on, at most: two solves for each axis."""
 SHARES = tuple(float(share) for share in np.round(np.linspace(0.5, 2.0, 16), 2))
 """Budgets of a curve, as shares of the campaign's own."""
 
@@ -104,6 +110,27 @@ class Answer:
         return replace(self, **scaled, prices={name: factor * price for name, price in self.prices.items()})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """Errors of an answer: of the model's curves, by the posterior that its held-out rows give, and of the sample.
+
+    Intervals lie around the answer, which the price is solved for. Their width is its root mean square error under the
+    posterior, so an answer that held-out rows do not bear out has a wider one.
+
+    added  value above the lowest level for every request
+    price  λ of the budget
+    pays   probability that one more unit of money returns more than it costs; None where value is not in money
+    """
+
+    added: Estimate
+    price: Estimate
+    pays: float | None
+
+    def times(self, factor: float) -> Belief:
+        """Return the same in a unit of which one old unit is ``factor``."""
+        return replace(self, added=self.added.times(factor), price=self.price.times(factor))
+
+
 @dataclass(frozen=True, eq=False)
 class Paid:
     """Expected cost of the accounts of a side that were solved on.
@@ -163,7 +190,7 @@ class WhatIf:
         account_of: side → (N,), the account of each curve, where an account has several; such as one for each partner.
         rows: accounts to solve on; 0 for all. They are drawn in proportion to their requests.
         seed: of the draw.
-        level: of the intervals.
+        posterior: side → law of the errors of its curves, for :meth:`believe`.
 
     The value of the dual at its minimum changes with the sample by the mean of each account's best score
     v − λ·c (envelope theorem), so its standard error is that of a mean of independent draws. The interval of λ holds
@@ -180,11 +207,12 @@ class WhatIf:
         account_of: Mapping[Side, NDArray[np.intp]] | None = None,
         rows: int = SAMPLE_ROWS,
         seed: int = 0,
-        level: float = 0.95,
+        posterior: Mapping[Side, CurvePosterior] | None = None,
     ) -> None:
         self.campaign = campaign
+        self._posterior = {side: law for side, law in (posterior or {}).items() if side in curves}
         self.accounts = sum(mine.accounts for mine in curves.values())
-        self._money, self._level = money or InHand(), level
+        self._money = money or InHand()
         random, total = np.random.default_rng(seed), sum(ahead[side] for side in curves)
         budgets = self._money.budgets
         self._parts, self._budgets = undivided(campaign, curves) if budgets is None else (self._money.parts, budgets)
@@ -223,7 +251,7 @@ class WhatIf:
         campaign, arrays, places = self._problem(asked)
         rows = self._rows(asked)
         solution = self._solve(campaign, arrays, asked, rows, 0.0, places)
-        none = Estimate(np.nan, np.nan, np.nan, self._level)
+        none = Estimate(np.nan, np.nan, np.nan)
         answer = Answer(
             status=solution.status,
             budget=float(campaign.budget.limit),
@@ -270,7 +298,7 @@ class WhatIf:
             value=self._around(value, self._error(score, places)),
             added=self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
             spend=self._around(spend, 0.0 if certain else self._error(paid, places)),
-            price=Estimate(float(price[0]), float(min(ends)), float(max(ends)), self._level),
+            price=Estimate(float(price[0]), float(min(ends)), float(max(ends))),
             prices={name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
             seconds=time.perf_counter() - started,
         )
@@ -286,6 +314,65 @@ class WhatIf:
         limit = self.campaign.budget.limit
         whole = self.campaign.budget.form == "total"
         return [self.ask(Change(budget=round(limit * share) if whole else limit * share)) for share in shares]
+
+    def believe(self, answer: Answer, change: Change | None = None) -> Belief | None:
+        """Add the errors of the curves to an answer of :meth:`ask`; None without a posterior or an optimum.
+
+        Two more solves for each of the four axes of a side's posterior, on few accounts: first-order error propagation
+        with central differences.
+        """
+        if not self._posterior or answer.status != "optimal":
+            return None
+        asked = replace(change or Change(), budget=answer.budget)
+        thin = self._thinned()
+        center = {side: law.mean for side, law in self._posterior.items()}
+        axes = [(side, axis) for side, law in self._posterior.items() for axis in law.axes()]
+        places = [center, *({**center, side: center[side] + s * axis} for side, axis in axes for s in (1.0, -1.0))]
+        found = [thin._moved(place).ask(asked) for place in places]
+        now = thin.ask(asked)
+        if any(each.status != "optimal" for each in (now, *found)):
+            return None
+
+        def around(name: str) -> tuple[float, float]:
+            """Value of the curves, and its root mean square error under the law."""
+            base, at = getattr(now, name).value, np.array([getattr(each, name).value for each in found])
+            own: Estimate = getattr(answer, name)
+            sample = (own.high - own.low) / (2 * QUANTILE) if np.isfinite(own.high) else 0.0
+            return own.value, math.hypot(sample, at[0] - base, *((at[1::2] - at[2::2]) / 2))
+
+        (added, wide), (price, error) = around("added"), around("price")
+        pays = None
+        if self.campaign.in_money:
+            pays = 1.0 - NormalDist(price, error).cdf(1.0) if error > 0 else float(price > 1)
+        return Belief(
+            added=Estimate(added, added - QUANTILE * wide, added + QUANTILE * wide),
+            price=Estimate(price, max(price - QUANTILE * error, 0.0), price + QUANTILE * error),
+            pays=pays,
+        )
+
+    def _thinned(self) -> WhatIf:
+        """Return the same questions on every so many accounts, which then stand for the others too."""
+        thin = copy.copy(self)
+        thin._drawn = {}
+        for side, drawn in self._drawn.items():
+            step = -(-drawn.index.size // BELIEVED_ROWS)
+            kept = slice(None, None, step)
+            requests = drawn.requests[kept] * (drawn.requests.sum() / drawn.requests[kept].sum())
+            # Marked exact: the error of the sample is that of all its accounts, and is known.
+            curves = replace(drawn.curves.between(kept), weight=requests)
+            thin._drawn[side] = _Drawn(curves, drawn.index[kept], requests, drawn.own[kept], exact=True)
+        return thin
+
+    def _moved(self, place: Mapping[Side, Real]) -> WhatIf:
+        """Return the same questions with the curves at one place of the posterior."""
+        moved = copy.copy(self)
+        moved._drawn = {
+            side: replace(drawn, curves=self._posterior[side].move(drawn.curves, place[side]))
+            if side in place
+            else drawn
+            for side, drawn in self._drawn.items()
+        }
+        return moved
 
     def _budget_for(self, change: Change) -> float:
         """Minor units, in the budget's own form, that are just spent where the last unit returns what is asked."""
@@ -419,10 +506,10 @@ class WhatIf:
             own = sum((values[place] for owner, place in places if owner == side), np.zeros(drawn.index.size))
             if not drawn.exact and own.size > 1:
                 variance += own.size * float(own.var(ddof=1))
-        return float(NormalDist().inv_cdf((1 + self._level) / 2) * np.sqrt(variance))
+        return float(QUANTILE * np.sqrt(variance))
 
     def _around(self, value: float, error: float) -> Estimate:
-        return Estimate(float(value), float(value - error), float(value + error), self._level)
+        return Estimate(float(value), float(value - error), float(value + error))
 
 
 def _total(name: str, cost: Real, limit: float, members: NDArray[np.bool_] | None = None) -> Resource:

@@ -56,6 +56,7 @@ MODELS: Mapping[str, Entry] = {
     "dnn_offer": Entry("tabular.wdl", "OfferDnnModel"),
     "dnn_level": Entry("tabular.wdl", "DnnLevelModel"),
     "s_learner": Entry("uplift.two_outcome", "SLearnerModel"),
+    "s_learner_mean": Entry("uplift.members", "SLearnerMeanModel"),
     "t_learner": Entry("uplift.two_outcome", "TLearnerModel"),
     "end_to_end": Entry("goal.end_to_end", "EndToEndModel"),
     "dfcl_policy": Entry("goal.dfcl", "DfclPolicyModel"),

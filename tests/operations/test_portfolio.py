@@ -29,11 +29,13 @@ from serving.portfolio.look import Member, stand
 from shadowprice.allocation.portfolio.moves import plan_moves
 from shadowprice.campaign import Budget, PortfolioTerms
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.learning.bundle import POSTERIOR
 from shadowprice.pacing.budgets.in_hand import remaining_budget
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import Change
 from shadowprice.price import PriceRecord
+from shadowprice.responses.posterior import CurvePosterior
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,19 @@ def test_floors_and_caps_hold_and_alike_campaigns_are_left_alone(
     change(twin, name="twin")
     assert command.main(["portfolio", str(runs[0]), str(twin), "--rows", "300"]) == 0
     assert "leave the budgets" in capsys.readouterr().out
+
+
+def test_returns_differ_only_beyond_the_errors_of_the_curves(runs: list[Path], tmp_path: Path) -> None:
+    copies = [Path(shutil.copytree(folder, tmp_path / folder.parent.name / folder.name)) for folder in runs]
+    law = CurvePosterior(np.zeros(4), np.diag([0.01, 0.3, 0.3, 0.3])).to_dict()
+    for folder in copies:
+        meta = json.loads((folder / MODEL / "model.json").read_text()) | {POSTERIOR: {"customer": law}}
+        (folder / MODEL / "model.json").write_text(json.dumps(meta))
+    sure, unsure = (propose(folders, rows=0).of["merchants"] for folders in (runs, copies))
+    assert sure.beyond_noise
+    assert sure.returns == sure.now.price
+    assert unsure.returns.high - unsure.returns.low > sure.returns.high - sure.returns.low
+    assert not unsure.beyond_noise
 
 
 @pytest.mark.parametrize(

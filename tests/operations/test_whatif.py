@@ -13,18 +13,21 @@ import pandas as pd
 import pytest
 from asked import LEVELS, make_head, make_workspace
 
+from cli.main import main as cli
 from operations.__main__ import main
-from operations.common.workspace import CAMPAIGN, POPULATION
+from operations.common.workspace import CAMPAIGN, MODEL, POPULATION
 from operations.measure import before_start
 from operations.solve import Solver
 from operations.whatif import WhatifJob, open_what_if, run
 from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.learning.bundle import POSTERIOR
 from shadowprice.pacing.history import Traffic, pairs_file
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.resolve import CampaignState
 from shadowprice.pacing.what_if import Change
 from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.posterior import CurvePosterior
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +163,35 @@ def test_a_question_on_the_command_line_has_limits_on_sides_and_groups_and_caps(
     assert "neither a side nor in a table of groups" in capsys.readouterr().err
     assert main(["whatif", *asked[:8], "--limits", '{"nowhere": 5}']) == 1
     assert "no account of the model is in group" in capsys.readouterr().err
+
+
+def test_a_model_that_knows_its_errors_answers_with_them_and_says_whether_money_pays(
+    workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubtful = tmp_path / "doubtful"
+    shutil.copytree(workspace, doubtful)
+    law = CurvePosterior(np.array([0.0, -0.1, 0.0, -0.3]), np.diag([1e-5, 0.02, 0.02, 0.05])).to_dict()
+    meta = json.loads((doubtful / MODEL / "model.json").read_text()) | {POSTERIOR: dict.fromkeys(LEVELS, law)}
+    (doubtful / MODEL / "model.json").write_text(json.dumps(meta))
+    terms = json.loads((doubtful / CAMPAIGN).read_text()) | {"objective": "margin"}
+    for side in terms["sides"].values():
+        side["weight"] = 400.0
+    (doubtful / CAMPAIGN).write_text(json.dumps(terms))
+    found = run(WhatifJob(workspace=doubtful, answer=tmp_path / "answer.json", budget=40_000, rows=500))
+    assert found == json.loads((tmp_path / "answer.json").read_text())
+    for answer in (found["current"], found["asked"], *found["curve"]):
+        believed = answer["believed"]
+        assert believed["added"]["value"] == answer["added"]["value"]
+        # The sample's error is a part of the whole one.
+        assert believed["added"]["high"] - believed["added"]["low"] > answer["added"]["high"] - answer["added"]["low"]
+    pays = [point["believed"]["pays"] for point in found["curve"]]
+    assert 0 <= min(pays) < max(pays) <= 1
+    assert cli(["whatif", str(doubtful), "--rows", "500"]) == 0
+    shown = capsys.readouterr().out
+    assert "With the errors of the curves" in shown
+    assert "Probability that one more $1 pays: " in shown
+    # Without the law only the error of the sample is known.
+    assert "believed" not in run(WhatifJob(workspace=workspace, answer=tmp_path / "plain.json", rows=500))["current"]
 
 
 def test_a_delivery_has_no_budget_to_ask_about(workspace: Path, tmp_path: Path) -> None:

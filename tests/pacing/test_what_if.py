@@ -18,6 +18,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.what_if import Answer, Change, GroupLimit, InHand, WhatIf
 from shadowprice.pacing.window import solve_window
+from shadowprice.responses.posterior import CurvePosterior
 
 LEVELS: dict[Side, tuple[int, ...]] = {"customer": (0, 50, 80, 100, 200), "merchant": (0, 20, 100)}
 FIVE = (0.5, 0.75, 1.0, 1.4, 2.0)
@@ -242,3 +243,50 @@ def test_a_mean_budget_is_asked_in_its_own_form(form: str) -> None:
         found = solve_window(asked, curves, ahead, 0.0)
         assert answer.value.value == pytest.approx(found.primal, rel=1e-9)
         assert answer.price.value == pytest.approx(float(found.allocation.prices[0]), rel=1e-9)
+
+
+def test_the_errors_of_the_curves_widen_value_and_price_as_draws_of_the_posterior_do() -> None:
+    campaign, curves, ahead = market(1500)
+    rng = np.random.default_rng(5)
+    laws: dict[Side, CurvePosterior] = {}
+    for side in curves:
+        root = 0.08 * rng.normal(size=(4, 4)) * np.array([0.1, 1.0, 1.0, 1.0])[:, None]
+        laws[side] = CurvePosterior(np.array([0.0, -0.1, 0.0, -0.2]), root @ root.T, side == "customer")
+    asked = WhatIf(campaign, curves, ahead, rows=0, posterior=laws)
+    answer = asked.ask()
+    found = asked.believe(answer)
+    assert found is not None
+    assert found.pays is None
+    drawn = []
+    for _ in range(150):
+        moved = {
+            side: law.move(curves[side], rng.multivariate_normal(law.mean, law.covariance))
+            for side, law in laws.items()
+        }
+        each = WhatIf(campaign, moved, ahead, rows=0).ask()
+        drawn.append((each.added.value, each.price.value))
+    for name, values in (("added", np.array(drawn)[:, 0]), ("price", np.array(drawn)[:, 1])):
+        estimate, own = getattr(found, name), getattr(answer, name).value
+        assert estimate.value == own
+        assert (estimate.high - own) / 1.96 == pytest.approx(np.sqrt(np.mean((values - own) ** 2)), rel=0.25)
+    assert WhatIf(campaign, curves, ahead, rows=0).believe(answer) is None
+
+
+def test_the_probability_that_money_pays_falls_with_the_budget_and_knows_the_unit() -> None:
+    campaign, curves, ahead = market(800)
+    sides = {side: replace(terms, weight=300.0) for side, terms in campaign.sides.items()}
+    campaign = replace(campaign, sides=sides, objective="margin")
+    wide = np.diag([1e-4, 0.03, 0.03, 0.03])
+    laws: dict[Side, CurvePosterior] = {side: CurvePosterior(np.zeros(4), wide, side == "customer") for side in curves}
+    asked = WhatIf(campaign, curves, ahead, posterior=laws)
+    pays = []
+    for answer in asked.budgets((0.3, 0.6, 1.0, 1.5, 2.0)):
+        belief = asked.believe(answer)
+        assert belief is not None
+        assert belief.pays is not None
+        assert (belief.pays > 0.5) == (belief.price.value > 1.0)
+        assert belief.times(0.01).pays == belief.pays
+        pays.append(belief.pays)
+    assert pays[0] > 0.9
+    assert pays[-1] < 0.1
+    assert (np.diff(pays) <= 0.02).all()

@@ -178,6 +178,7 @@ OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     "dnn_h": lambda side: {"inputs": Inputs(snapshots=[snapshot(side)])},
     **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
     "bi_dfcl": lambda side: short(4),
+    "s_learner_mean": lambda _: {"members": 2},
     **dict.fromkeys(
         ("din", "dmbgn", "dmbgn_pretrained"),
         lambda side: {

@@ -17,6 +17,7 @@ from torch import Tensor
 from shadowprice.responses.goal.baseline import row_baselines
 from shadowprice.responses.goal.dfcl import DfclDifferenceModel, DfclEntropyModel, DfclPolicyModel
 from shadowprice.responses.goal.end_to_end import EndToEndModel
+from shadowprice.responses.uplift.members import SLearnerMeanModel
 from shadowprice.responses.uplift.outcomes import OutcomeScale
 from shadowprice.responses.uplift.two_outcome import LabeledRows, SLearnerModel, TwoOutcomeModel
 
@@ -36,6 +37,10 @@ class OnResiduals(TwoOutcomeModel):
 
 class ResidualSLearnerModel(OnResiduals, SLearnerModel):
     """Two-stage fit of residual outcomes."""
+
+
+class ResidualSLearnerMeanModel(OnResiduals, SLearnerMeanModel):
+    """Mean of several two-stage fits of residual outcomes."""
 
 
 class RLearnerModel(OnResiduals, SLearnerModel):

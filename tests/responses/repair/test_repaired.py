@@ -15,13 +15,16 @@ from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle, repair
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.base import labels
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.posterior import CurvePosterior
 from shadowprice.responses.repair.model import RepairedModel, RepairSteps
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.weights import row_weights
 
 LEVELS = (100, 500, 1000)
 EFFECT = np.array([0.0, 1.0, 1.5])
@@ -119,6 +122,13 @@ def test_what_is_saved_stored_and_served_is_the_repaired_curve(data, tmp_path, n
     meta = json.loads((tmp_path / "model" / "model.json").read_text())
     assert meta["sides"]["customer"]["repair"]["monotone"]
     assert meta["model_version"] == version
+    # The law of the errors of the curves is that of the validation rows, on the curves that are served.
+    law, rows = meta["posterior"]["customer"], data.part("validation")
+    curves, (level, y) = model.curves(data.inputs, rows)["customer"], labels(rows["customer"])
+    weight = row_weights(rows["customer"], len(data.levels["customer"]))
+    found = CurvePosterior.fit(curves, level, y, rows["customer"]["account_id"], weight)
+    np.testing.assert_allclose(law["mean"], found.mean, atol=1e-6)
+    assert np.diag(law["covariance"]).min() > 0
     inner = model.unrepaired().curves(data.inputs, data.serving)["customer"]
     again = model.repairs["customer"].apply(inner, data.serving["customer"])
     np.testing.assert_array_equal(again.response, wanted)

@@ -41,6 +41,18 @@ def test_both_outcomes_are_learned_at_every_level(name: str, drawn) -> None:
         assert error < 0.2
 
 
+def test_the_mean_of_networks_is_that_of_its_members_which_differ(drawn) -> None:
+    few = drawn.frame.head(300)
+    model = make("s_learner_mean", levels=drawn.levels, hidden=4, members=3, training=QUICK).fit(few)
+    outputs = []
+    for member in model.network.members:
+        one = make("s_learner", levels=drawn.levels, hidden=4)
+        one.inputs, one.network, one.kinds = model.inputs, member, model.kinds
+        outputs.append(one.curve(few).response)
+    np.testing.assert_allclose(np.mean(outputs, axis=0), model.curve(few).response, atol=1e-4)
+    assert min(np.abs(outputs[0] - other).max() for other in outputs[1:]) > 0.05
+
+
 def test_without_a_cost_the_cost_of_a_level_is_the_level(drawn) -> None:
     few = drawn.frame.drop(columns="cost").head(300)
     model = make("t_learner", levels=drawn.levels, hidden=4, training=QUICK).fit(few)
