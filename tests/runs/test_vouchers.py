@@ -376,13 +376,13 @@ def test_a_company_is_paced_for_a_week_from_its_files_on(tmp_path: Path, look_at
     """Files by a mapping, seven days through the services, pages in a browser, and the value by the known truth."""
     pages = ("", *(f"campaigns/fruehling{page}" for page in ("", "/mix", "/curves", "/budget?budget=1300", "/changes")))
     look = look_at(*pages, "campaigns/fruehling/requests?request_id=week-0-customer-00-000000")
-    week = play_vouchers(tmp_path, sessions=2000, requests=1500, epochs=8, every=4.0, look=look)
+    week = play_vouchers(tmp_path, sessions=4000, requests=1500, epochs=8, every=6.0, look=look)
     outcomes, limit, totals = week.played.outcomes, week.campaign.budget.limit, week.totals
     # To the unit: the ledger's sums are those of the outcomes, nothing is held, and the hard stop was not passed.
     assert totals["spent"] == outcomes.cost.sum() <= limit
     assert (totals["outstanding"], totals["money_left"]) == (0, limit - totals["spent"])
     assert totals["spent"] > 0.97 * limit
-    assert len(week.played.prices) > 35
+    assert len(week.played.prices) > 20
     days = np.bincount((outcomes.at // 24).astype(int), outcomes.cost, 7)
     assert (days > 0.5 * limit / 7).all()
     rivals = voucher_rivals(week)
