@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 from numpy.typing import NDArray
 
 from benchmarks.companies.week import HOURS, OVERRIDE, Week, arrivals, named, play
-from pipelines.local import run
+from pipelines.quickstart import main as quickstart
 from serving.local.launch import Services
 from shadowprice.datasets import load
 from shadowprice.tables import Tables
@@ -24,21 +25,24 @@ FORM = "%d.%m.%Y %H:%M:%S"
 def play_funds(
     folder: Path, *, epochs: int, every: float, look: Callable[[Services], None] | None = None, **options: Any
 ) -> tuple[Week, NDArray[np.bool_]]:
-    """Write the files of a platform, learn from them by their mapping, and play a week with the generator's truth.
+    """Write the files of a platform, run them by their mapping, and play a week with the generator's truth.
 
-    Return the first request of each account, and bool (J, n), the funds that each may be given.
+    Return the first request of each account, and bool (J, n), the funds that each may be given. The run is
+    ``runs/latest`` in the folder.
     """
-    dataset, workspace = load("funds", seed=0, **options), folder / "run"
-    assert dataset.truth is not None
+    dataset, workspace = load("funds", seed=0, **options), folder / "runs/latest"
+    assert isinstance(dataset.truth, pd.DataFrame)
     mapping = write_company(folder / "company", dataset.tables)
-    given = {"workspace": str(workspace), "dataset": "mapping", "data": str(mapping)}
-    run("delivery", workspace / "pipeline", given | {"epochs": epochs, "override": OVERRIDE})
+    given = ["--dataset", "mapping", "--data", str(mapping), "--runs", str(workspace.parent), "--epochs", str(epochs)]
+    if status := quickstart([*given, "--override", json.dumps(OVERRIDE)]):
+        raise RuntimeError(f"the run ended with status {status}")
     levels = range(len(dataset.tables.offer))
-    accounts = dataset.truth.loc[dataset.truth["level"] == 0, "account_id"].to_numpy(dtype=str)
+    accounts = dataset.truth["account_id"].to_numpy(dtype=str)[: len(dataset.truth) // len(levels)]
     response, value = (dataset.truth[name].to_numpy().reshape(len(levels), -1) for name in ("response", "value"))
     day, moments = arrivals(accounts, HOURS, seed=0), [every * number for number in range(int(HOURS / every))]
     week = play(workspace, day, named(accounts, levels, response), value, moments=moments, look=look).once()
-    tolerance = dataset.tables.account.set_index("account_id").loc[week.day.account_id, "risk_tolerance"]
+    account = dataset.tables.account.set_index("account_id")
+    tolerance = account["risk_tolerance"].reindex(week.day.account_id.tolist())
     risk = dataset.tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=float)
     return week, risk[:, None] <= tolerance.to_numpy(dtype=float)
 
@@ -46,7 +50,7 @@ def play_funds(
 def write_company(folder: Path, tables: Tables) -> Path:
     """Write the tables as CSV files with names, amounts and times of their own, and return the mapping."""
 
-    def local(times: pd.Series) -> pd.Series:
+    def local(times: Any) -> Any:
         return times.dt.tz_convert(ZONE).dt.strftime(FORM)
 
     account, offer = tables.account, tables.offer

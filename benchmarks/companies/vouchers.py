@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -56,7 +57,7 @@ def write_company(folder: Path, tables: SessionTables, **campaign: str) -> Path:
     """
     session, behaviour = tables.session, tables.behaviour
 
-    def local(times: pd.Series) -> pd.Series:
+    def local(times: Any) -> Any:
         return times.dt.tz_convert(ZONE).dt.strftime(FORM)
 
     def euros(cents: pd.Series) -> pd.Series:

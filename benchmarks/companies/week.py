@@ -18,7 +18,7 @@ from serving.client.client import LedgerClient
 from serving.local.launch import Deployment, Services, free_port, launch
 from serving.local.replay import ServiceDay
 from shadowprice.allocation import Problem, Resource, on_response, solve, solve_demands
-from shadowprice.campaign import Campaign, demands
+from shadowprice.campaign import Campaign, Side, demands
 from shadowprice.curves import Curves
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
@@ -28,7 +28,7 @@ from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.replay.run import Replay, System, replay
 from shadowprice.pacing.spend import MetricsSpend
 
-SIDE = "customer"
+SIDE: Side = "customer"
 HOURS = 7 * 24
 OVERRIDE = {"reason": "a company of few rows", "by": "benchmarks"}
 """Whether a model of so few rows passes the gate is not the matter here."""
@@ -118,7 +118,8 @@ def voucher_rivals(week: Week) -> dict[str, NDArray[np.float64]]:
     ``lp`` is the linear program that knows the truth and all requests; ``random`` gives any voucher until the budget
     is spent.
     """
-    levels, limit = np.array(week.campaign.terms(SIDE).levels), week.campaign.budget.limit
+    levels = np.array(week.campaign.terms(SIDE).levels, dtype=np.int64)
+    limit = week.campaign.budget.limit
     best = solve(Problem(week.response.astype(np.float32), [Resource.total("b", on_response(levels), limit)]))
     cost = float((levels[:, None] * week.response).mean(axis=0).sum())
     return {

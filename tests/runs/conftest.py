@@ -56,16 +56,17 @@ def world(quickstart: Callable[..., Run]) -> Run:
 
 @pytest.fixture(scope="session")
 def look_at(tool: Callable[[str], str]) -> Callable[..., Callable[[Services], None]]:
-    """Gives what looks at pages of a console in a browser, on a phone and on a desk, and fails at a fault."""
+    """Gives what looks at pages of a console, and at files, in a browser on a phone and a desk; a fault fails."""
 
     def pages(*paths: str) -> Callable[[Services], None]:
         def look(services: Services) -> None:
             with browser(tool("chromium")) as opened:
                 page = opened.new_page()
                 for path in paths:
-                    answer = page.goto(f"{services.console_url}/{path}")
+                    file = path.startswith("file:")
+                    answer = page.goto(path if file else f"{services.console_url}/{path}")
                     assert answer is not None
-                    assert answer.status == 200, path
+                    assert file or answer.status == 200, path
                     for width, medium in (LOOKS[0], LOOKS[3]):
                         show(page, width, medium)
                         assert faults(page) == [], (path, width, medium)
