@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from benchmarks.companies.week import HOURS, OVERRIDE, Week, arrivals, named, play
-from pipelines.quickstart import main as quickstart
+from benchmarks.companies.week import HOURS, OVERRIDE, Week, arrivals, command, named, play
 from serving.local.launch import Services
 from shadowprice.datasets import load
 from shadowprice.tables import Tables
@@ -33,9 +31,8 @@ def play_funds(
     dataset, workspace = load("funds", seed=0, **options), folder / "runs/latest"
     assert isinstance(dataset.truth, pd.DataFrame)
     mapping = write_company(folder / "company", dataset.tables)
-    given = ["--dataset", "mapping", "--data", str(mapping), "--runs", str(workspace.parent), "--epochs", str(epochs)]
-    if status := quickstart([*given, "--override", json.dumps(OVERRIDE)]):
-        raise RuntimeError(f"the run ended with status {status}")
+    given = ("--runs", str(workspace.parent), "--epochs", str(epochs), "--override", OVERRIDE)
+    command("shadowprice", "run", str(mapping), *given)
     levels = range(len(dataset.tables.offer))
     accounts = dataset.truth["account_id"].to_numpy(dtype=str)[: len(dataset.truth) // len(levels)]
     response, value = (dataset.truth[name].to_numpy().reshape(len(levels), -1) for name in ("response", "value"))

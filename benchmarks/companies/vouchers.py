@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks.companies.week import HOURS, OVERRIDE, SIDE, Week, named, play
+from benchmarks.companies.week import HOURS, OVERRIDE, SIDE, Week, command, named, play
 from operations.common.workspace import read_campaign
-from pipelines.local import run
 from serving.local.launch import Services
 from shadowprice.datasets import load
 from shadowprice.datasets.truth import true_curves
@@ -40,8 +39,11 @@ def play_vouchers(
     assert dataset.sessions is not None
     assert dataset.truth is not None
     own = {"hours": str(HOURS), "expected_requests": str(requests), "budget_limit": f"{requests}.00"}
-    given = {"workspace": str(workspace), "data": str(write_company(folder / "company", dataset.sessions, **own))}
-    run("vouchers", workspace / "pipeline", given | {"epochs": epochs, "override": OVERRIDE})
+    mapping = write_company(folder / "company", dataset.sessions, **own)
+    given = {"workspace": workspace, "data": mapping, "epochs": epochs, "override": OVERRIDE}
+    command(
+        "pipelines", "run", "vouchers", *(word for pair in given.items() for word in ("--set", "{}={}".format(*pair)))
+    )
     campaign, traffic = read_campaign(workspace), Traffic.load(workspace)
     accounts, levels = traffic.accounts[SIDE].account_id, campaign.terms(SIDE).levels
     truth = true_curves(dataset.truth, SIDE, accounts, len(levels))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -30,7 +33,7 @@ from shadowprice.pacing.spend import MetricsSpend
 
 SIDE: Side = "customer"
 HOURS = 7 * 24
-OVERRIDE = {"reason": "a company of few rows", "by": "benchmarks"}
+OVERRIDE = json.dumps({"reason": "a company of few rows", "by": "benchmarks"})
 """Whether a model of so few rows passes the gate is not the matter here."""
 DRAWS = 20
 """Random placings of a delivery, whose mean is compared."""
@@ -74,6 +77,13 @@ class Week:
     def over(self, other: NDArray[np.float64]) -> Estimate:
         """Total true value above another policy's (n,), with its interval over accounts."""
         return mean(self.own - other, cluster=self.day.account_id).times(other.size)
+
+
+def command(module: str, *words: str) -> None:
+    """Run a command of the project in a process of its own; its output is shown where it fails."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-m", module, *words], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{module} {' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def play(
