@@ -50,6 +50,7 @@ NOT_FOLLOWED = {
     "divide-a-budget-between-campaigns": "names two runs of the reader",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
     "hand-out-codes": "names a list and an export of the reader; test_tutorial.py does the same with its own",
+    "hold-out-accounts": "names two runs of the reader",
     "install-on-a-cluster": CLUSTER,
     "offer-a-percentage": "names a file of the reader; test_percent.py has one",
     "offer-without-an-amount": "names a file of the reader; test_offers.py has one",
