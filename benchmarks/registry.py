@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, str] = {
     "vouchers": "benchmarks.vouchers",
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
+    "weeks": "benchmarks.companies.weeks",
     "sample": "benchmarks.pacing.sample",
     "portfolio": "benchmarks.pacing.portfolio",
     "hostile": "benchmarks.service.hostile",
@@ -25,5 +26,5 @@ BENCHMARKS: dict[str, str] = {
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"check", "list", "portfolio", "scale", "ledger_replicas", "latency"})
+ON_REQUEST = frozenset({"check", "list", "portfolio", "scale", "ledger_replicas", "latency", "weeks"})
 """Benchmarks that run only when they are named."""

@@ -75,6 +75,8 @@ def check(
         if side in facts["offers"]:
             costs = (f"{name} {currency.write(cost)}" for name, cost in facts["offers"][side])
             line = f"offers of {side}s, with costs: {', '.join(costs)}"
+        if places := campaign.sides[side].segments:
+            line = f"segments of {side}s: {', '.join(f'{entry.name} {entry.demand:,}' for entry in places)} accounts"
         if side in facts["unordered"]:
             control = campaign.sides[side].control
             line += "; they have no order, and " + ("the first is the control" if control else "none is a control")

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from operations.common.accounts import read_accounts
-from operations.common.delivery_whatif import ask_delivery
+from operations.common.delivery_whatif import PlaceQuestion
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.to_come import requests_to_come
@@ -87,7 +87,7 @@ def run(job: WhatifJob) -> dict[str, Any]:
     """
     campaign = read_campaign(job.workspace)
     if campaign.segments:
-        answer = _delivery(job, campaign)
+        answer = _delivery(job)
         write_whole(job.answer, json.dumps(answer, indent=1))
         return answer
     if job.sizes or job.fees:
@@ -127,7 +127,7 @@ def _believed(solver: WhatIf, answer: Answer, change: Change | None = None) -> d
     return plain(answer) | ({} if belief is None else {"believed": plain(belief)})
 
 
-def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
+def _delivery(job: WhatifJob) -> dict[str, Any]:
     """Answer about a delivery, which has sizes and fees and no budget."""
     if (
         job.budget > 0
@@ -144,10 +144,7 @@ def _delivery(job: WhatifJob, campaign: Campaign) -> dict[str, Any]:
     if wrong := [name for name, size in sizes.items() if size != int(size) or size < 0]:
         raise InvalidInput("must be a number of accounts", field=f"sizes.{wrong[0]}")
     shares = {name: _amount(name, fee) for name, fee in job.fees.items()}
-    answer: dict[str, Any] = ask_delivery(
-        job.workspace, campaign, {name: int(size) for name, size in sizes.items()}, shares
-    )
-    return answer
+    return PlaceQuestion.open(job.workspace).ask({name: int(size) for name, size in sizes.items()}, shares)
 
 
 def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from operations.common.workspace import (
     REPLAY_LEDGER,
     REPLAY_PRICES,
     SERVED,
+    read_campaign,
     read_columns,
     read_groups,
 )
@@ -36,6 +37,7 @@ from shadowprice.learning.outcome_model import populations, truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic, read_pairs
+from shadowprice.pacing.places import REPORT as PLAN_REPORT
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
 from shadowprice.pacing.replay.day import Day, draw_day
@@ -53,6 +55,8 @@ from shadowprice.reports.stored import store_report
 from shadowprice.storage import from_json
 
 NOON = 12
+TRAINING = ("shadowprice-train-", "shadowprice-vouchers-", "shadowprice-delivery-")
+"""Begins of the folders of pipelines that train."""
 LEDGER = "replay-ledger"
 """Ledger of the replayed day."""
 
@@ -160,6 +164,28 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
     write_whole(folder / "summary.json", json.dumps(played_day.summary(), indent=1))
 
 
+def show_plan(run: RunFolder, started: float) -> None:
+    """Write summary.json, price.json and the report of a delivery, whose last step is its plan."""
+    folder, campaign = run.folder, read_campaign(run.folder)
+    price = PriceStore(folder / PRICES).latest(campaign.name)
+    assert price is not None
+    with run.timed("report"):
+        store_report(_evaluation(_training_run(folder)), folder)
+    write_whole(folder / PRICE, price.to_json())
+    plan = json.loads((folder / PLAN_REPORT).read_text())
+    solve = {name: getattr(price, name) for name in ("status", "primal", "dual", "gap", "violation", "prices")}
+    summary = {
+        "dataset": run.arguments["dataset"],
+        "accounts": plan["accounts"],
+        "currency": campaign.currency,
+        "solve": solve,
+        "plan": plan["segments"],
+        "seconds": run.seconds | {"total": max(time.perf_counter() - started, sum(run.seconds.values()))},
+        "peak_memory_mb": run.peak_memory_mb,
+    }
+    write_whole(folder / "summary.json", json.dumps(summary, indent=1))
+
+
 def _outcomes(dataset: Dataset, training: TrainingSet, seed: int, epochs: int, folder: Path) -> None:
     """Write the curves that outcomes are drawn from."""
     for side, curves in truth_of(dataset, training, seed, epochs).items():
@@ -198,7 +224,7 @@ def warnings(folder: Path) -> tuple[str, ...]:
 def _training_run(folder: Path) -> Path:
     """Artifacts of the newest run of a pipeline that trained."""
     runs = (folder / "pipeline").glob("shadowprice-*")
-    return sorted(run for run in runs if run.name.startswith(("shadowprice-train-", "shadowprice-vouchers-")))[-1]
+    return sorted(run for run in runs if run.name.startswith(TRAINING))[-1]
 
 
 def _evaluation(training_run: Path) -> ReportData:

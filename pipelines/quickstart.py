@@ -1,4 +1,4 @@
-"""The whole main job on one machine: learn, price, serve, replay a day, report.
+"""The whole main job on one machine: learn, price, serve, replay a day, report. Of a delivery: learn, plan, report.
 
 python -m pipelines.quickstart --dataset world
 """
@@ -21,7 +21,7 @@ from operations.evaluate import EvaluateJob
 from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
-from pipelines.campaign_day import play, refused, warnings
+from pipelines.campaign_day import play, refused, show_plan, warnings
 from pipelines.days.instead import refusal
 from pipelines.days.week import check_days, play_days
 from pipelines.local import PipelineFailed
@@ -31,7 +31,7 @@ from pipelines.run_folder import RunFolder, interrupted, point_to, recorded
 from shadowprice.command.failures import INTERRUPTED
 from shadowprice.command.options import application, given_in, main_of, option, options_of, takes
 from shadowprice.currency import Currency
-from shadowprice.datasets.inputs import accounts_in, input_files
+from shadowprice.datasets.inputs import accounts_in, input_files, is_delivery
 from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.recipes import Training
@@ -68,7 +68,7 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
     started = time.perf_counter()
     usual = _seconds_of(runs / "latest", arguments["dataset"])
     do = partial(run_pipeline, root=run.folder / "pipeline", usual=usual, resume=run.resumed)
-    workspace, pipeline = {"workspace": str(run.folder)}, _pipeline(arguments["dataset"])
+    workspace, pipeline = {"workspace": str(run.folder)}, _pipeline(arguments)
     own = {name: value for name, value in run.arguments.items() if name != DAYS}
     try:
         run.took.update(do(pipeline, arguments=own | workspace))
@@ -81,6 +81,11 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], *, resume: Path | None 
         reason = refusal(run.folder, *refused_run, int(run.arguments["seed"]))
         run.end()
         raise Conflict(reason) from error
+    if pipeline == "delivery":
+        show_plan(run, started)
+        run.end()
+        point_to(runs / "latest", run.folder.name)
+        return run.folder
     for warning in warnings(run.folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     if pipeline != "vouchers":  # its last step is the price
@@ -112,8 +117,9 @@ def check(arguments: Mapping[str, Any]) -> None:
         job(**places | {name: value for name, value in arguments.items() if name in fields})
 
 
-def _pipeline(dataset: str) -> str:
-    return "vouchers" if dataset == "vouchers" else "train"
+def _pipeline(arguments: Mapping[str, Any]) -> str:
+    dataset = arguments["dataset"]
+    return "vouchers" if dataset == "vouchers" else "delivery" if is_delivery(dataset, arguments["data"]) else "train"
 
 
 def _days(run: RunFolder) -> list[LoopDay]:
@@ -173,10 +179,10 @@ def start(context: typer.Context, given: dict[str, Any], named: Mapping[str, str
     if resume is not None:
         given = {**recorded(resume)["arguments"], **{name: given[name] for name in given_in(context) & given.keys()}}
     given |= named
-    if resume is None:
-        own = PARAMETERS[_pipeline(given["dataset"])].jobs["train"]
-        given |= {name: value for name, value in own.items() if name not in given_in(context)}
     given["data"] = str(Path(given["data"]).resolve()) if given["data"] else ""
+    if resume is None:
+        own = PARAMETERS[_pipeline(given)].jobs["train"]
+        given |= {name: value for name, value in own.items() if name not in given_in(context)}
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         try:
             folder = quickstart(runs, given, resume=resume)

@@ -12,13 +12,14 @@ from typing import Any
 from fastapi import FastAPI
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
 from serving.console.arms import arm_rows, read_lift
 from serving.console.audit import level_rows, why_of, worth_at
-from serving.console.budget import Questions, change_of
+from serving.console.budget import Questions, change_of, sizes_and_fees
 from serving.console.curves import side_curves
 from serving.console.figures import Drawer, pace
 from serving.console.figures import curves as figures_of_curves
@@ -174,6 +175,8 @@ class Console:
         self._check(request)
         if self._questions is None:
             raise NotFound("this console has no model to ask; start it with --workspace")
+        if self._campaign.segments:
+            return self._places(self._questions, request.query_params)
         opened, query = self._questions.open(), request.query_params
         factor = self._campaign.told_in
         current, answers, problem = opened.current.times(factor), {}, ""
@@ -199,6 +202,32 @@ class Console:
             "figure": Markup(drawn),
         }
 
+    def _places(self, questions: Questions, query: QueryParams) -> Page:
+        """Page of a delivery planned with other sizes and fees, and its value by the number of places."""
+        opened, asked, change, problem = questions.places(), None, None, ""
+        try:
+            with questions.asking():
+                sizes, shares = sizes_and_fees(query, opened.question.campaign)
+                if sizes or shares:
+                    found = opened.question.ask(sizes, shares)
+                    asked, change = found["asked"], found["change"]
+        except InvalidInput as error:
+            problem = str(error)
+        places = sum(entry.demand for entry in opened.question.campaign.segments if not entry.gives_nothing)
+        drawn = self._drawer.draw(
+            ("places", opened.question.current),
+            partial(money_figures.places_curve, opened.curve, places, self._currency),
+        )
+        return "places.html.jinja", {
+            "answers": {"Today's": opened.current} | ({} if asked is None else {"As asked": asked}),
+            "change": change,
+            "accounts": opened.question.account_id.size,
+            "segments": [segment for segment in opened.question.campaign.segments if not segment.gives_nothing],
+            "given": query,
+            "problem": problem,
+            "figure": Markup(drawn),
+        }
+
     def arms(self, request: Request) -> Page:
         """GET /campaigns/{name}/arms: the arms of the experiment, and the lift that was written last."""
         self._check(request)
@@ -213,6 +242,8 @@ class Console:
         self._check(request)
         if self._questions is None:
             raise NotFound("this console has no model to show; start it with --workspace")
+        if self._campaign.segments:
+            raise NotFound("a delivery has no curves by incentive; its prices of places are on the first page")
         opened = self._questions.open()
         explored = None if self._log is None else self._log.explored()
         panels = [
@@ -288,6 +319,7 @@ class Console:
                 campaign=self._campaign,
                 has_model=self._questions is not None,
                 has_portfolio=self._portfolio is not None,
+                has_places=bool(self._campaign.segments),
                 has_arms=self._campaign.experiment is not None,
                 caller=request.scope["caller"],
                 signs_out=COOKIE in request.cookies,

@@ -1,4 +1,4 @@
-"""Questions about another budget, levels, limits and caps, answered by a solve on a sample."""
+"""Questions about another budget, levels, limits and caps, or about other sizes and fees of a delivery."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from starlette.datastructures import QueryParams
 
+from operations.common.delivery_whatif import PlaceQuestion
 from operations.common.workspace import MODEL
 from operations.whatif import Question, open_what_if
 from serving.http.limits import MAX_MINOR_UNITS
+from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidRequest, Unavailable
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.pacing.what_if import Answer, Change, GroupLimit
 
 AMOUNT = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
@@ -29,6 +33,7 @@ TURN_SECONDS = 5.0
 SHARES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Budgets of the curve, as shares of the campaign's own."""
 Opener = Callable[[], Question]
+_Opened = TypeVar("_Opened")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,25 +44,50 @@ class Opened:
     current: Answer
     curve: tuple[Answer, ...]
 
+    @classmethod
+    def of(cls, question: Question) -> Opened:
+        """Solve the curve."""
+        curve = tuple(question.solver.budgets(SHARES))
+        return cls(question, curve[SHARES.index(1.0)], curve)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedPlaces:
+    """Opened delivery, its answer under the present terms, and its curve of places and predicted value."""
+
+    question: PlaceQuestion
+    current: dict[str, Any]
+    curve: list[tuple[int, Estimate]]
+
+    @classmethod
+    def of(cls, question: PlaceQuestion) -> OpenedPlaces:
+        """Solve the curve."""
+        return cls(question, question.ask()["current"], question.curve())
+
 
 class Questions:
     """Opens a population, and opens it again when another model is the newest.
 
     opener  opens the population
     newest  returns what names the newest model
+    places  opens the population of a delivery
     """
 
-    def __init__(self, opener: Opener, newest: Callable[[], object]) -> None:
+    def __init__(
+        self, opener: Opener, newest: Callable[[], object], places: Callable[[], PlaceQuestion] | None = None
+    ) -> None:
         self._opener = opener
+        self._places = places
         self._newest = newest
         self._lock = threading.Lock()
-        self._opened: tuple[object, Opened] | None = None
+        self._opened: tuple[object, Any] | None = None
         self._asking = threading.Lock()
 
     @classmethod
     def of(cls, workspace: Path) -> Questions:
         """Return the questions about the newest model of a workspace."""
-        return cls(partial(open_what_if, workspace), (workspace / MODEL).resolve)
+        newest = (workspace / MODEL).resolve
+        return cls(partial(open_what_if, workspace), newest, partial(PlaceQuestion.open, workspace))
 
     def open(self) -> Opened:
         """Return the opened population. O(accounts) the first time, and a solve for each budget of the curve.
@@ -65,13 +95,25 @@ class Questions:
         Raises:
             NotFound, InvalidInput: the workspace cannot be asked about.
         """
+        return self._open(lambda: Opened.of(self._opener()))
+
+    def places(self) -> OpenedPlaces:
+        """Return the opened delivery. O(accounts) the first time, and a plan for each point of the curve.
+
+        Raises:
+            NotFound, InvalidInput: the workspace cannot be asked about.
+        """
+        opener = self._places
+        assert opener is not None
+        return self._open(lambda: OpenedPlaces.of(opener()))
+
+    def _open(self, make: Callable[[], _Opened]) -> _Opened:
         with self._lock:
             model = self._newest()
             if self._opened is None or self._opened[0] != model:
-                question = self._opener()
-                curve = tuple(question.solver.budgets(SHARES))
-                self._opened = model, Opened(question, curve[SHARES.index(1.0)], curve)
-            return self._opened[1]
+                self._opened = model, make()
+            opened: _Opened = self._opened[1]
+            return opened
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -125,6 +167,22 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
     return Change(budget=budget, least_return=least, limits=limits, groups=tuple(groups), caps=caps, levels=levels)
 
 
+def sizes_and_fees(given: QueryParams, campaign: Campaign) -> tuple[dict[str, int], dict[str, float]]:
+    """Return the sizes and fees of a delivery that a form asks for, by segment; both empty where no field is filled.
+
+    Raises:
+        InvalidRequest: names the field that is no number of accounts, or no share.
+    """
+    sizes, shares = {}, {}
+    for segment in campaign.segments:
+        size, fee = (f"{noun}_{segment.name}" for noun in ("size", "fee"))
+        if given.get(size, "").strip():
+            sizes[segment.name] = _level(given[size].strip().replace(",", ""), size, "a number of accounts")
+        if (share := _number(given, fee)) is not None:
+            shares[segment.name] = share
+    return sizes, shares
+
+
 def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:
     text = given.get(field, "").strip().replace(",", "")
     if not text:
@@ -144,7 +202,7 @@ def _number(given: QueryParams, field: str) -> float | None:
     return float(text) if text else None
 
 
-def _level(text: str, field: str) -> int:
+def _level(text: str, field: str, what: str = "levels of the campaign in minor units") -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise InvalidRequest("must be levels of the campaign in minor units", field=field)
+        raise InvalidRequest(f"must be {what}", field=field)
     return int(text)

@@ -143,9 +143,11 @@ def curves(found: SideCurves, currency: Currency, terms: Terms) -> str:
                     if np.isfinite(y):
                         svg.tell(panel, x, y, f"{group.name}, {named[level]}: {number(float(y))}")
                 _explored(panel, levels, seen, unit, named)
-            panels[0].set_title(f"{group.name}: {percent(group.requests)} of requests")
+            panels[0].set_title(f"{group.name}:\n{percent(group.requests)} of requests")
             if terms.amounts:
-                panels[-1].set_xticks(levels, [clipped(name, 14) for name in named.values()], rotation=30, ha="right")
+                panels[-1].set_xticks(
+                    levels, [clipped(name, 14) for name in terms.offers or named.values()], rotation=30, ha="right"
+                )
             else:
                 panels[-1].set_xlabel(f"Incentive, {currency.major}")
         for row, name in zip(axes, ("Expected response", RATE[found.side].format(currency.one))[:rows], strict=True):

@@ -60,6 +60,11 @@ class ServiceDay:
         self._decisions = DecisionClient(self.services.predictor_url, self.services.campaign)
         self._ledger = LedgerClient(self.services.ledger_url, self.services.campaign)
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._decisions.close()
+        self._ledger.close()
+
     def decide(self, batch: Day) -> Answers:
         """Answer a batch: its first request in a call of its own, which is timed, the others in one call."""
         parts = [batch.take(slice(0, 1)), batch.take(slice(1, None))]

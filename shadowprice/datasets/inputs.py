@@ -7,12 +7,13 @@ from glob import iglob
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 
 from shadowprice.datasets.registry import loader_of
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.mapping import read_mapping
-from shadowprice.mapping.description import Source
+from shadowprice.mapping.description import DEMAND, Source
 
 HEAD = 1 << 16
 GENERATED = ("funds", "vouchers")
@@ -31,6 +32,24 @@ def dataset_of(path: Path) -> str:
     if path.is_dir():
         return "vouchers" if any(path.glob("session.*")) else "tables"
     return "vouchers" if "session" in read_mapping(path).tables else "mapping"
+
+
+def is_delivery(name: str, data: str) -> bool:
+    """Return whether the offers of a user's files are places in segments, of which the column ``demand`` is known.
+
+    Raises:
+        NotFound, InvalidInput: as :func:`input_files`.
+    """
+    if name == "mapping":
+        return any(DEMAND in part.columns for part in read_mapping(data).tables.get("offer", ()))
+    if name != "tables":
+        return name == "funds"
+    for file in input_files(name, data, {}):
+        if file.stem == "offer":
+            offers = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
+            if DEMAND in offers and offers[DEMAND].notna().any():
+                return True
+    return False
 
 
 def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:

@@ -58,7 +58,7 @@ class PlanValue:
         return {
             "value of the plan, measured": written(self.value, currency),
             "value of the plan, predicted": currency.write(self.predicted),
-            **{f"plan less {name}, measured": written(gain, currency) for name, gain in self.gain.items()},
+            **{f"plan less {name}": written(gain, currency) for name, gain in self.gain.items()},
             "held-out deliveries": self.rows,
         }
 

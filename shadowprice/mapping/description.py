@@ -28,7 +28,7 @@ RESULTS = frozenset(
 """Columns of ``outcome`` that the mapping of ``exposure`` may have, where one file holds offers and their results."""
 KEYS = ("currency", "money", "timezone", "repeated_hour", "sources", "campaign", "tables", "split")
 """Keys of a mapping."""
-FACE_VALUE, COST = "face_value", "cost"
+FACE_VALUE, COST, DEMAND = "face_value", "cost", "demand"
 PERCENT, MIN_SPEND = "percent", "min_spend"
 OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND, "valid_hours")
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""

@@ -13,6 +13,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import (
     COST,
+    DEMAND,
     FACE_VALUE,
     MIN_SPEND,
     OFFERED,
@@ -149,7 +150,7 @@ def _results(part: Part, mapping: Mapping) -> Part:
     """Results that are columns of the offers that were made; a row without any has none yet.
 
     Without a column for it, the cost of the offer was paid: always where the campaign pays on grant, else for each
-    redemption. Of an offer in percent that is its part of the order's amount.
+    redemption. Of an offer in percent that is its part of the order's amount. A place of a delivery costs nothing.
     """
     names = [name for name in part.columns if name in RESULTS]
     if "observed_at" not in names:
@@ -159,6 +160,8 @@ def _results(part: Part, mapping: Mapping) -> Part:
         selected += ", 'true' AS mature"
     if "cost_paid" not in names:
         priced = [name for name in (COST, FACE_VALUE) if name in part.columns]
+        if any(DEMAND in offers.columns for offers in mapping.tables.get("offer", ())):
+            priced = ["'0'"]
         if "redeemed" not in part.columns or not priced:
             raise InvalidInput("is missing: what was paid", field="tables.exposure.columns.cost_paid")
         granted = "false"

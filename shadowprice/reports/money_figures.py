@@ -90,6 +90,23 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
         return svg.to_svg(drawn, "budget-curve", "Extra responses and price of money against the budget")
 
 
+def places_curve(points: Sequence[tuple[int, Estimate]], current: int, currency: Currency) -> str:
+    """Predicted value of a delivery against its number of places, with intervals and the current number, as SVG."""
+    x = np.array([places for places, _ in points], dtype=np.float64)
+    with svg.figure(10.6, 3.4) as (drawn, axes):
+        _banded(axes, x, [value for _, value in points])
+        axes.axvline(current, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
+        for at, (places, value) in zip(x, points, strict=True):
+            svg.tell(axes, at, value.value, f"{places:,} places: {money(value.value, currency)}")
+            if places == current:
+                axes.plot(at, value.value, "o", color=svg.BUDGET, markersize=6)
+        axes.set_ylim(0, 1.12 * max((value.value for _, value in points), default=0.0) or 1.0)
+        axes.set(xlabel="Places of all segments", title="Predicted value of the plan; the line is today's number")
+        svg.ticks(axes, "x", lambda places: f"{places:,.0f}", most=5)
+        svg.ticks(axes, "y", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits))
+        return svg.to_svg(drawn, "places-curve", "Predicted value against the number of places")
+
+
 def worth_curve(found: Worth, unit: str, currency: Currency, least: str = LOWEST) -> str:
     """Worth of a policy against the budget, as SVG: above the lowest level, ``least``, and the best flat mixture.
 

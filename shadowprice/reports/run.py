@@ -125,8 +125,13 @@ def pacing_summary(
 
 
 def closing_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Outcome of a run in words, from its summary: first the evidence, then the rehearsal."""
-    pacing, currency = summary["pacing"], Currency.of(summary["currency"])
+    """Outcome of a run in words, from its summary: first the evidence, then the rehearsal or the plan of a delivery."""
+    currency = Currency.of(summary["currency"])
+    if "plan" in summary:
+        value = currency.write(summary["solve"]["primal"])
+        sizes = ", ".join(f"{segment['name']} {segment['accounts']:,}" for segment in summary["plan"])
+        return [f"a plan of {summary['accounts']:,} accounts, predicted value {value}", f"accounts: {sizes}"]
+    pacing = summary["pacing"]
     sentence = (
         f"rehearsal: paid {money(pacing['spend'], currency)} of {money(pacing['allowance'], currency)} in "
         f"{pacing['hours']} hours"

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from voucher_company import write_company
 
+from benchmarks.companies.vouchers import write_company
 from cli.main import main
 from shadowprice.datasets.folder import write_tables
 from shadowprice.datasets.inputs import accounts_in, dataset_of, input_files

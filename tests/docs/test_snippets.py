@@ -19,7 +19,6 @@ from served_log import CAMPAIGN, write_log
 from snippets import ROOT, blocks, pages
 
 from serving.http.tokens import Tokens
-from serving.ledger.api.corrections import read_corrections
 from shadowprice.arms import Experiment, Holdout
 from shadowprice.limits import Limits
 from shadowprice.limits.rules import Rule, check_rules
@@ -141,9 +140,6 @@ def read(data: Any, folder: Path) -> str:
     if "arms" in data:
         assert Experiment.from_dict(data).to_dict()
         return "experiment"
-    if "specversion" in data:
-        assert read_corrections(json.dumps(data).encode(), {})[0].event.request_id
-        return "correction"
     if "decide" in data:
         number = itertools.count(10)
         text = re.sub("…", lambda _: f"{next(number)}" * 16, json.dumps(data, ensure_ascii=False))
@@ -178,7 +174,6 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
     assert sorted(found) == [
         "answer",
         "campaigns",
-        "correction",
         "experiment",
         "export",
         "holdout",

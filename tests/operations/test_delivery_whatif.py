@@ -18,6 +18,8 @@ from operations.whatif import WhatifJob, run
 from shadowprice.allocation import solve_demands
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.pacing.history import Accounts, Traffic
+from shadowprice.pacing.population import write_population
 from shadowprice.responses.funds.delivered import SIDE
 from shadowprice.responses.layers.heads import DeliveryHead, save_heads
 
@@ -56,8 +58,12 @@ def workspace(tmp_path: Path, value: np.ndarray, tolerance: np.ndarray) -> Path:
     stored = np.vstack([value, tolerance, np.zeros((60, COUNT))]).T.astype(np.float32)
     head = DeliveryHead(levels=np.arange(3), default_embedding=stored[0], risk_level=np.array(RISK))
     save_heads({SIDE: head}, model)
-    frame = pd.DataFrame({"account_id": [f"a{i}" for i in range(COUNT)], "embedding": list(stored)})
+    (model / "model.json").write_text(json.dumps({"model_version": "m1"}))
+    names = np.array([f"a{i}" for i in range(COUNT)])
+    frame = pd.DataFrame({"account_id": names, "side": SIDE, "embedding": list(stored)})
     frame.to_parquet(model / "embeddings.parquet", index=False)
+    traffic = Traffic({}, {SIDE: Accounts(names, np.ones(COUNT))})
+    write_population(tmp_path / "population" / "m1", {SIDE: head}, model / "embeddings.parquet", traffic)
     return tmp_path
 
 
@@ -114,6 +120,8 @@ def test_what_a_delivery_does_not_have_is_refused(workspace: Path) -> None:
         run(WhatifJob(answer=answer, workspace=workspace, sizes={"gold": 3}))
     with pytest.raises(InvalidInput, match=r"sizes: there is no plan: \['fund-1', 'fund-2'\]"):
         run(WhatifJob(answer=answer, workspace=workspace, sizes={"fund-0": 5, "fund-2": 25}))
+    with pytest.raises(InvalidInput, match="sizes: are 65 places for 60 accounts"):
+        run(WhatifJob(answer=answer, workspace=workspace, sizes={"fund-0": 35}))
     with pytest.raises(InvalidInput, match="is a delivery: ask about sizes and fees"):
         run(WhatifJob(answer=answer, workspace=workspace, budget=10.0))
     assert not answer.exists()

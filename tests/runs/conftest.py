@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import LOOKS, browser, faults, show
+
+from serving.local.launch import Services
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,3 +52,25 @@ def world(quickstart: Callable[..., Run]) -> Run:
         return quickstart("--dataset", "world")
     folder = Path(made).resolve()
     return folder, json.loads((folder / "summary.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def look_at(tool: Callable[[str], str]) -> Callable[..., Callable[[Services], None]]:
+    """Gives what looks at pages of a console, and at files, in a browser on a phone and a desk; a fault fails."""
+
+    def pages(*paths: str) -> Callable[[Services], None]:
+        def look(services: Services) -> None:
+            with browser(tool("chromium")) as opened:
+                page = opened.new_page()
+                for path in paths:
+                    file = path.startswith("file:")
+                    answer = page.goto(path if file else f"{services.console_url}/{path}")
+                    assert answer is not None
+                    assert file or answer.status == 200, path
+                    for width, medium in (LOOKS[0], LOOKS[3]):
+                        show(page, width, medium)
+                        assert faults(page) == [], (path, width, medium)
+
+        return look
+
+    return pages

@@ -13,12 +13,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from prometheus_client import CollectorRegistry
 
+from benchmarks.companies.funds import play_funds
+from benchmarks.companies.week import place_rivals
 from feature_repo.online import OnlineReader
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
@@ -280,3 +283,23 @@ def test_the_hourly_job_prices_the_places_that_are_left_until_all_are_filled(wor
     moved = np.array(early.reason) == "budget_exhausted"
     assert 0 < moved.sum() < half
     assert set(np.array(early.limited_by)[moved]) <= set(campaign.priced)
+
+
+@pytest.mark.timeout(900)
+def test_a_platform_fills_its_funds_in_a_week_from_its_files_on(tmp_path: Path, look_at: Any) -> None:
+    """Files by a mapping, seven days through the services, pages in a browser, and the value by the known truth."""
+    pages = ("", *(f"campaigns/fonds{page}" for page in ("", "/mix", "/budget?size_fund-1=60", "/changes")))
+    files = [(tmp_path / "runs/latest" / name).as_uri() for name in ("report.html", "summary.html")]
+    look = look_at(*pages, "campaigns/fonds/requests?request_id=week-000000", *files)
+    options = {"users": 400, "merchants": 40, "funds": 4}
+    week, allowed = play_funds(tmp_path, epochs=8, every=6.0, look=look, **options)
+    sizes = [segment.demand for segment in week.campaign.segments]
+    # To the unit: every account has one place, every fund its number, and nobody a fund above their tolerance.
+    assert np.bincount(week.level).tolist() == list(week.totals["places"].values()) == sizes
+    assert allowed[week.level, np.arange(week.level.size)].all()
+    assert len(week.played.prices) > 20
+    summary = json.loads((tmp_path / "runs/latest/summary.json").read_text())
+    assert [each["accounts"] for each in summary["plan"]] == sizes
+    rivals = place_rivals(week, allowed)
+    assert week.over(rivals["lp"]).high < 0 < week.over(rivals["random"]).low
+    assert week.over(rivals["random"]).value > 0.5 * float((rivals["lp"] - rivals["random"]).sum())

@@ -1,4 +1,4 @@
-"""Guides that need one machine and no service, followed from their first line to their last in a fresh folder."""
+"""Guides that need one machine, followed from their first line to their last in a fresh folder."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from snippets import ROOT, blocks, masked, printed, shell_of
+from snippets import ROOT, Block, blocks, masked, printed, shell_of
+
+from serving.local.launch import free_port
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -21,11 +25,14 @@ AFTER = re.compile(r"after\s+(?:`([^`]+)`|the run of \[[^]]+\]\(([\w-]+\.md)\))"
 FOLLOWED = (
     "ask-what-another-budget-brings",
     "check-what-a-log-identifies",
+    "compare-the-ledger",
+    "correct-an-outcome",
     "decide-a-list",
     "erase-an-account",
     "estimate-another-policy",
     "fill-segments-of-exact-sizes",
     "find-a-fault",
+    "run-a-voucher-campaign",
     "run-an-experiment",
     "see-what-a-change-does",
     "serve-the-flat-policy",
@@ -34,10 +41,42 @@ FOLLOWED = (
     "your-own-files",
     "your-own-tables",
 )
-"""Guides whose commands run here; the others need a cluster, a service, an image or a file of the reader."""
+"""Guides whose commands run here."""
+CLUSTER = "needs a cluster"
+NOT_FOLLOWED = {
+    "a-list-and-back": "followed by test_tutorial.py",
+    "build-images": "needs buildah and an hour",
+    "check-on-a-cluster": CLUSTER,
+    "decide-for-long-term-value": "names a file of the reader",
+    "divide-a-budget-between-campaigns": "names two runs of the reader",
+    "first-run": "its first line installs the project; test_quickstart.py has its run",
+    "hand-out-codes": "names a list and an export of the reader; test_tutorial.py does the same with its own",
+    "hold-out-accounts": "names two runs of the reader",
+    "install-on-a-cluster": CLUSTER,
+    "move-budget-between-campaigns": "names several served campaigns of the reader",
+    "offer-a-percentage": "names a file of the reader; test_percent.py has one",
+    "offer-without-an-amount": "names a file of the reader; test_offers.py has one",
+    "open-the-console": "is read in a browser; the tests of the console draw each page in one",
+    "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
+    "release": "needs a registry of images and a signing key",
+    "restore": CLUSTER,
+    "retrain": "needs Kubeflow Pipelines",
+    "rotate-tokens": CLUSTER,
+    "run-a-re-solve": CLUSTER,
+    "run-pipelines": "needs Kubeflow Pipelines",
+    "run-steps-as-ray-jobs": CLUSTER,
+    "serve-several-campaigns": "shows parts of files and a layout of the reader's campaigns",
+    "set-several-budgets": "shows parts of a campaign's file",
+    "stream-decisions": "needs a sink of events",
+    "upgrade": CLUSTER,
+    "use-public-trials": "reads files that the reader downloads",
+}
+"""Guides that nothing follows here, and the reason."""
+PORT = re.compile(r"127\.0\.0\.1:80(8[0-2])\b")
+"""Addresses of the services of a run that is served here."""
 ELSEWHERE = re.compile(
-    r"/workspace|/ledger/|http://|localhost|address=\"auto\"|path/to|shadowprice (serve|explain)"
-    r"|mapping\.yaml --workers"
+    r"/workspace|/ledger/|http://(?!127)|localhost|address=\"auto\"|path/to|shadowprice (serve|explain)"
+    r"|mapping\.yaml --workers|collected\.csv|that/folder"
 )
 """Marks blocks that need a service or a cluster, and those that tests/runs/test_tutorial.py compares."""
 
@@ -90,6 +129,26 @@ def made(
     return make
 
 
+@contextmanager
+def served(run: Path) -> Iterator[int]:
+    """Serve a run as the guides do, and give the port of its predictor; ledger and console have the next two."""
+    port = free_port()
+    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", "serve", str(run), "--port", str(port)]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as services:
+        assert services.stdout is not None
+        try:
+            assert any(b"Ctrl-C" in line for line in services.stdout), "the services did not start"
+            yield port
+        finally:
+            services.send_signal(signal.SIGINT)
+            services.wait(60)
+
+
+def test_every_guide_is_followed_or_named_with_a_reason() -> None:
+    guides = [guide.stem for part in ("how-to", "tutorials") for guide in (ROOT / "docs" / part).glob("*.md")]
+    assert sorted((*FOLLOWED, *NOT_FOLLOWED)) == sorted(guides)
+
+
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_guide_runs_as_printed_and_prints_what_it_shows(
     name: str,
@@ -104,17 +163,33 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
         shutil.copytree(made(command), tmp_path / "runs/guide", symlinks=True)
         (tmp_path / "runs/latest").symlink_to("guide")
     monkeypatch.chdir(tmp_path)
+    if any(PORT.search(block.text) for block in here(guide)):
+        with served(tmp_path / "runs/latest") as port:
+            follow(guide, tmp_path, machine, port)
+    else:
+        follow(guide, tmp_path, machine)
+
+
+def here(guide: Path) -> list[Block]:
+    """Blocks of a guide that can be run here, in order."""
+    mine = [block for block in blocks() if block.page == str(guide.relative_to(ROOT))]
+    return [block for block in sorted(mine, key=lambda each: each.line) if not ELSEWHERE.search(block.text)]
+
+
+def follow(
+    guide: Path, folder: Path, machine: Callable[[Path, str], subprocess.CompletedProcess[str]], port: int = 0
+) -> None:
+    """Run the blocks of a guide in order, with the services of a run at ``port`` where there are any."""
     names: dict[str, object] = {}
-    mine = [each for each in blocks() if each.page == str(guide.relative_to(ROOT))]
     followed = 0
-    for block in sorted(mine, key=lambda each: each.line):
-        commands = "" if ELSEWHERE.search(block.text) else shell_of(block)
+    for block in here(guide):
+        commands = PORT.sub(lambda found: f"127.0.0.1:{port + int(found[1]) - 80}", shell_of(block))
         if commands:
-            done = machine(tmp_path, commands)
+            done = machine(folder, commands)
             assert done.returncode == 0, f"{block}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
             if block.language == "console" and (shown := printed(block.text)):
                 assert masked(done.stdout) == masked(shown), str(block)
-        elif block.language == "python" and not ELSEWHERE.search(block.text):
+        elif block.language == "python":
             exec(compile(block.text, str(block), "exec"), names)
         else:
             continue

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_vouchers import cart_of, with_carts
-from voucher_company import write_company
 
+from benchmarks.companies.vouchers import play_vouchers, write_company
+from benchmarks.companies.week import voucher_rivals
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.featurize import FeaturizeJob
@@ -30,7 +31,7 @@ from operations.whatif import WhatifJob
 from pipelines.local import run
 from serving.client.client import DecisionClient
 from serving.console.workspace import Workspace
-from serving.local.launch import Deployment, launch
+from serving.local.launch import Deployment, Services, launch
 from serving.predictor.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
@@ -368,3 +369,28 @@ def test_a_companys_own_files_give_the_price_of_the_same_sessions_as_tables(tmp_
     least = int(str(refused.value).split("least feasible budget is ")[1].split()[0])
     assert 10 < least < 80_000
     assert first_price(tmp_path / "least", mapping, budget=least).status == "optimal"
+
+
+@pytest.mark.timeout(900)
+def test_a_company_is_paced_for_a_week_from_its_files_on(tmp_path: Path, look_at: Any) -> None:
+    """Files by a mapping, seven days through the services, pages in a browser, and the value by the known truth."""
+    pages = ("", *(f"campaigns/fruehling{page}" for page in ("", "/mix", "/curves", "/budget?budget=1300", "/changes")))
+
+    def look(services: Services) -> None:
+        (page,) = tmp_path.glob("run/pipeline/*/evaluate/page")
+        file = shutil.copy(page, tmp_path / "page.html").as_uri()
+        look_at(*pages, "campaigns/fruehling/requests?request_id=week-0-customer-00-000000", file)(services)
+
+    week = play_vouchers(tmp_path, sessions=4000, requests=1500, epochs=8, every=6.0, look=look)
+    outcomes, limit, totals = week.played.outcomes, week.campaign.budget.limit, week.totals
+    # To the unit: the ledger's sums are those of the outcomes, nothing is held, and the hard stop was not passed.
+    assert totals["spent"] == outcomes.cost.sum() <= limit
+    assert (totals["outstanding"], totals["money_left"]) == (0, limit - totals["spent"])
+    assert totals["spent"] > 0.97 * limit
+    assert len(week.played.prices) > 20
+    days = np.bincount((outcomes.at // 24).astype(int), outcomes.cost, 7)
+    assert (days > 0.5 * limit / 7).all()
+    rivals = voucher_rivals(week)
+    assert week.over(rivals["random"]).low > 0
+    assert week.over(rivals["lp"]).low > -0.2 * rivals["lp"].sum()
+    assert week.over(rivals["random"]).value > 0.7 * float((rivals["lp"] - rivals["random"]).sum())
