@@ -35,6 +35,7 @@ TABLES: dict[str, str] = {
     "s1_table3": "research.tables.s1.table3",
     "s1_figure3": "research.tables.s1.figure3",
     "s3_table3": "research.tables.s3.table3",
+    "s3_order": "research.tables.s3.order",
     "s3_figure4": "research.tables.s3.figure4",
     "s2_table1": "research.tables.s2.table1",
     "s2_table3": "research.tables.s2.table3",
