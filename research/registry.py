@@ -33,6 +33,7 @@ TABLES: dict[str, str] = {
     "bi_level": "research.tables.s4.bi_level",
     "s1_table2": "research.tables.s1.table2",
     "s1_table3": "research.tables.s1.table3",
+    "s1_cause": "research.tables.s1.cause",
     "s1_figure3": "research.tables.s1.figure3",
     "s3_table3": "research.tables.s3.table3",
     "s3_order": "research.tables.s3.order",
