@@ -407,7 +407,8 @@ def order_of_carts(session: NDArray[np.int64], category: NDArray[np.int64], sess
     rank = np.arange(session.size) - np.repeat(np.cumsum(count) - count, count)
 
     def table(of: NDArray[np.int64], kind: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(of * CATEGORIES + kind, weight, sessions * CATEGORIES).reshape(sessions, CATEGORIES)
+        total = np.bincount(of * CATEGORIES + kind, weight, sessions * CATEGORIES).astype(np.float64)
+        return total.reshape(sessions, CATEGORIES)
 
     near, alike = (table(session, category, each) for each in (0.5 ** (rank / HALF_LIFE), np.ones(rank.size)))
     recency = near / np.maximum(near.sum(axis=1, keepdims=True), 1e-9) - alike / np.maximum(count, 1)[:, None]

@@ -18,7 +18,6 @@ from research.models.dipn import START
 from research.primary import Primary
 from research.summary import Summary
 from research.table import Rows, Table
-from research.tables.s1.figure3 import ONE_PHASE
 from research.tables.s1.posterior import posterior_mean
 from research.tables.s1.promotion import LOWEST, MODELS, NETWORK, Model, bought, fit_all, flat_mixture
 from shadowprice.datasets.promotion import PromotionOptions, draw
@@ -59,7 +58,7 @@ ALONE: dict[str, Model] = {
     LONGER: _dipn(longer=True),
     RATE: _dipn(FAST),
     BOTH: _dipn(FAST, freeze_bias=False),
-    NO_PHASE: _dipn(**ONE_PHASE),
+    NO_PHASE: _dipn(freeze_bias=False, bias_epochs=0),
 }
 """Changes of one part, or of two."""
 EVERYWHERE: dict[str, Model] = {

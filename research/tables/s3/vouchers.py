@@ -121,7 +121,7 @@ def crossed_order(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
     behaviour = log.tables.behaviour
     carts = behaviour[(behaviour["phase"] == PHASES[0]) & (behaviour["action"] == "cart")]
     carts = carts[carts["session_id"].isin(frame["session_id"])]
-    session = pd.Index(frame["session_id"]).get_indexer(carts["session_id"])
+    session = pd.Index(frame["session_id"]).get_indexer(carts["session_id"]).astype(np.int64)
     latest = np.lexsort((-nanoseconds(carts["ts"]), session))
     category = carts["category"].str.removeprefix("category-").astype(np.int64).to_numpy()
     term = order_of_carts(session[latest], category[latest], len(frame))
