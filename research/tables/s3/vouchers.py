@@ -123,7 +123,7 @@ def crossed_order(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
     carts = carts[carts["session_id"].isin(frame["session_id"])]
     session = pd.Index(frame["session_id"]).get_indexer(carts["session_id"]).astype(np.int64)
     latest = np.lexsort((-nanoseconds(carts["ts"]), session))
-    category = carts["category"].str.removeprefix("category-").astype(np.int64).to_numpy()
+    category = np.asarray(carts["category"].str.removeprefix("category-").astype(np.int64), dtype=np.int64)
     term = order_of_carts(session[latest], category[latest], len(frame))
     own = frame["level"].to_numpy()[:, None] == np.arange(len(log.offered))
     columns = {
