@@ -1,4 +1,4 @@
-"""Why DIPN loses to a plain network on its own generator: its start, the levels, its rates and initial values.
+"""Cause of the loss of DIPN to a plain network on its own generator: start, levels, rates or initial values.
 
 Chosen on seeds 0 to 3, before the seeds of this page were measured. Primary comparison: DIPN whose bias net learns the
 true responses at the lowest level, against the DNN, on the share of the attainable gain. If the uplift net, the
