@@ -161,6 +161,14 @@ EXHIBITS: Sequence[Exhibit] = (
     ),
     Exhibit(
         "S3",
+        "table 3",
+        "the same, where the order of behavior matters",
+        "s3_order",
+        SIMULATED,
+        needs=tuple((f"AUC, {region}", "DMBGN", other) for region in "ABC" for other in ("DIN", "AvgPooling")),
+    ),
+    Exhibit(
+        "S3",
         "table 4",
         "behavior after collection adds to that before it",
         "s3_table3",

@@ -15,6 +15,14 @@ so that the match is seen in the graph of the session alone. The habit is seen i
 weakly, in the graph, because what a person is after now is drawn from the same tastes; the profile shows neither. After
 the collection, those who redeem put items of the voucher's category into the cart: behavior that reveals the label.
 
+With ``order`` the order of the carts before the collection counts too, which no count of items shows. The logit then
+has another term, ``order`` times the sum, for the category k of the voucher, of
+
+    recency     Σ_r 2^(−r/3)·[cart r is of k] / Σ_r 2^(−r/3) − share of k,   r = 0 for the last cart
+    succession  share of the pairs of successive carts from category k − 1 to k, less that of k to k − 1
+
+Carts are in random order, so that both have mean 0 whatever the items are.
+
 ``history="destroyed"`` gives every session a user drawn at random, its own profile and items kept: the history of a
 user is then that of other people. Everything here is simulated; the regions are S3's in proportion (sessions a
 user, vouchers, share of sessions with a redeemed one before), scaled down to ``sessions``.
@@ -52,6 +60,8 @@ TEST_DAYS = 12
 TEST_SHARE = 0.2
 """Share of the newest sessions that test, where no time is named."""
 CATEGORIES = 4
+HALF_LIFE = 3.0
+"""Number of carts over which recency halves."""
 BRANDS_PER_CATEGORY = 3
 
 
@@ -83,6 +93,7 @@ class VoucherOptions:
     sessions  how many
     match     strength of the match of voucher and items of the session, 0 for none
     habit     strength of the match of voucher and lasting taste, 0 for none
+    order     strength of the order of the carts, 0 for none
     history   ``kept``, or ``destroyed``: users of the sessions drawn at random
     test_days  days at the end of the 60 that the test takes
     """
@@ -91,6 +102,7 @@ class VoucherOptions:
     sessions: int = 12_000
     match: float = 4.0
     habit: float = 4.0
+    order: float = 0.0
     history: History = "kept"
     test_days: float = TEST_DAYS
 
@@ -105,8 +117,9 @@ class VoucherOptions:
         object.__setattr__(self, "sessions", int(self.sessions))
         if not 0 < self.test_days < DAYS:
             raise InvalidInput(f"must be above 0 and below {DAYS}, got {self.test_days}", field="test_days")
-        if min(self.match, self.habit) < 0:
-            raise InvalidInput("must not be negative", field="match" if self.match < 0 else "habit")
+        for name in ("match", "habit", "order"):
+            if getattr(self, name) < 0:
+                raise InvalidInput("must not be negative", field=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +249,10 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
         + chosen.match * (share[:, voucher.category] - 1 / CATEGORIES)
         + chosen.habit * (taste[user][:, voucher.category] - 1 / CATEGORIES)
     )
+    if chosen.order:
+        cart = ~before.order
+        term = order_of_carts(before.session[cart], before.category[cart], chosen.sessions)
+        score += chosen.order * term[:, voucher.category]
     truth = 1 / (1 + np.exp(-(score + _intercept(score, region.rate))))
     label = (random.random(chosen.sessions) < truth[np.arange(chosen.sessions), which]).astype(np.int64)
     # Those who redeem go on to what the voucher is good for.
@@ -262,14 +279,14 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     )
     catalog = _Catalog.draw(max(CATEGORIES * 2, round(chosen.sessions / region.sessions_per_item)), random)
     parts = [
-        catalog.table(before, "before", ids, collected, random),
+        catalog.table(before, "before", ids, collected, random, in_order=chosen.order > 0),
         catalog.table(after, "after", ids, collected, random),
     ]
     tables = validate_sessions({"session": session, "behaviour": pd.concat(parts, ignore_index=True)})
     notes = {
         "source": f"simulated: generated after S3, region {chosen.region}, with known truth",
         "history": chosen.history,
-        "strength": f"match {chosen.match:g}, habit {chosen.habit:g}",
+        "strength": f"match {chosen.match:g}, habit {chosen.habit:g}, order {chosen.order:g}",
     }
     order = np.lexsort((voucher.ids, voucher.discount))
     test_from = STARTS + timedelta(days=DAYS - chosen.test_days)
@@ -378,6 +395,30 @@ def _shares(events: _Behaviours, sessions: int) -> NDArray[np.float64]:
     return np.asarray(table / np.maximum(table.sum(axis=1, keepdims=True), 1))
 
 
+def order_of_carts(session: NDArray[np.int64], category: NDArray[np.int64], sessions: int) -> NDArray[np.float64]:
+    """Return recency plus succession of every category, (S, categories); the module has the formulas.
+
+    Args:
+        session: of each cart, ascending; of one session the latest cart comes first.
+        category: of each cart.
+        sessions: S.
+    """
+    count = np.bincount(session, minlength=sessions)
+    rank = np.arange(session.size) - np.repeat(np.cumsum(count) - count, count)
+
+    def table(of: NDArray[np.int64], kind: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        total = np.bincount(of * CATEGORIES + kind, weight, sessions * CATEGORIES).astype(np.float64)
+        return total.reshape(sessions, CATEGORIES)
+
+    near, alike = (table(session, category, each) for each in (0.5 ** (rank / HALF_LIFE), np.ones(rank.size)))
+    recency = near / np.maximum(near.sum(axis=1, keepdims=True), 1e-9) - alike / np.maximum(count, 1)[:, None]
+    same = session[1:] == session[:-1]
+    pair, later, earlier = session[1:][same], category[:-1][same], category[1:][same]
+    forward, back = ((one + 1) % CATEGORIES == other for one, other in ((earlier, later), (later, earlier)))
+    moves = table(pair, later, forward.astype(np.float64)) - table(pair, earlier, back.astype(np.float64))
+    return np.asarray(recency + moves / np.maximum(count - 1, 1)[:, None])
+
+
 @dataclass(frozen=True, eq=False)
 class _Catalog:
     """Items sorted by category; popular ones first within it."""
@@ -405,11 +446,16 @@ class _Catalog:
         ids: NDArray[np.str_],
         collected: NDArray[np.float64],
         random: np.random.Generator,
+        *,
+        in_order: bool = False,
     ) -> pd.DataFrame:
+        """Return the rows of the events at random times, or ``in_order``, the latest of a session first."""
         size = events.session.size
         # The square makes some items much more popular than others.
         item = self.first[events.category] + (random.random(size) ** 2 * self.count[events.category]).astype(np.int64)
         away = random.exponential(86_400.0, size).clip(1, 5 * 86_400)
+        if in_order:
+            away = away[np.lexsort((away, events.session))]
         category = np.array([f"category-{k}" for k in range(CATEGORIES)])
         brand = np.array([f"brand-{k}" for k in range(CATEGORIES * BRANDS_PER_CATEGORY)])
         return pd.DataFrame(

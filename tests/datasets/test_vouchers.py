@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.datasets.folder import write_tables
-from shadowprice.datasets.vouchers import DAYS, generate, read
+from shadowprice.datasets.vouchers import CATEGORIES, DAYS, HALF_LIFE, generate, read
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.tables import SessionTables
@@ -36,6 +37,40 @@ def test_the_test_takes_the_last_days() -> None:
     for wrong in (0, DAYS):
         with pytest.raises(InvalidInput, match="test_days"):
             generate(sessions=40, test_days=wrong)
+
+
+def order_by_hand(carts: pd.DataFrame) -> list[float]:
+    """Recency and succession of every category, of one session's carts."""
+    late = [int(str(name)[-1]) for name in carts.sort_values("ts", ascending=False)["category"]]
+    weight = [2 ** (-rank / HALF_LIFE) for rank in range(len(late))]
+    found = []
+    for k in range(CATEGORIES):
+        recency = sum(w for w, c in zip(weight, late, strict=True) if c == k) / sum(weight) - late.count(k) / len(late)
+        pairs = [(before, after) for after, before in pairwise(late)]
+        other = (k - 1) % CATEGORIES
+        found.append(recency + (pairs.count((other, k)) - pairs.count((k, other))) / max(len(pairs), 1))
+    return found
+
+
+def test_order_adds_recency_and_succession_of_the_carts_to_the_logit_and_leaves_counts_alone() -> None:
+    plain, ordered = (generate(seed=3, sessions=400, order=order) for order in (0.0, 12.0))
+    tables = ordered.tables.behaviour, plain.tables.behaviour
+    before, counted = (each[each["phase"] == "before"] for each in tables)
+    pd.testing.assert_series_equal(*(each.groupby(["session_id", "item_id"]).size() for each in (before, counted)))
+    assert plain.truth is not None
+    assert ordered.truth is not None
+    added = np.log(ordered.truth / (1 - ordered.truth)) - np.log(plain.truth / (1 - plain.truth))
+    session = {name: at for at, name in enumerate(ordered.tables.session["session_id"])}
+    carts = before[before["action"] == "cart"].groupby("session_id")
+    untied = {session[str(name)]: order_by_hand(own) for name, own in carts if not own["ts"].duplicated().any()}
+    term, rows = 12.0 * np.array(list(untied.values())), added[list(untied)]
+    assert len(untied) > 250
+    for offer in range(rows.shape[1]):
+        shift = rows[:, [offer]] - term
+        fits = np.abs(shift - np.median(shift, axis=0)).max(axis=0) < 1e-6
+        assert fits.sum() == 1, offer
+    with pytest.raises(InvalidInput, match="order: must not be negative"):
+        generate(sessions=40, order=-1.0)
 
 
 def test_sessions_from_a_folder_expire_when_they_say_so_or_after_label_days(tmp_path: Path) -> None:

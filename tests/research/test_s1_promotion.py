@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
+from research.models import make
+from research.models.dipn import START
 from research.tables.s1.figure3 import DISTANCE, RISE
 from research.tables.s1.figure3 import TABLE as FIGURE3
 from research.tables.s1.posterior import posterior_mean
@@ -12,6 +14,7 @@ from research.tables.s1.promotion import BUDGET, FLAT, LEAST, flat_mixture, judg
 from research.tables.s1.table2 import TABLE as TABLE2
 from research.tables.s1.table3 import TABLE as TABLE3
 from shadowprice.datasets.promotion import PromotionOptions, draw, draw_curves
+from shadowprice.responses.training import TrainingConfig
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +105,20 @@ def test_the_figure_of_the_biased_assignment_has_every_fit_and_inverse_propensit
     assert all(found[row][DISTANCE] == 0 for row in found if row.startswith("random"))
     # Without IPS the additive form explains part of the assignment by a curve that hardly rises.
     assert found["biased: additive, one phase"][RISE] < found["biased, IPS: additive, one phase"][RISE] - 0.02
+
+
+def test_a_start_that_is_given_is_learned_and_one_that_is_not_comes_from_the_lowest_level() -> None:
+    drawn = draw(PromotionOptions(features=(2, 3), rows=600, levels=(0, 50, 100)), seed=2)
+    frame = drawn.frame.drop(columns="propensity")
+    training = TrainingConfig(learning_rate=3e-2, epochs=40, patience=20)
+    told, alone, plain = (
+        make(name, levels=drawn.levels, training=training, bias_epochs=60).fit(rows).curve(frame).response[0]
+        for name, rows in (
+            ("dipn_started", frame.assign(**{START: drawn.response[0]})),
+            ("dipn_started", frame),
+            ("dipn", frame),
+        )
+    )
+    np.testing.assert_array_equal(alone, plain)
+    wrong, right = (np.abs(found - drawn.response[0]).mean() for found in (plain, told))
+    assert right < 0.01 < wrong

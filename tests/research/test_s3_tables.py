@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from research.tables.s3.table3 import TABLE, improvement
-from research.tables.s3.vouchers import SESSIONS, TEST_DAYS, crossed, draw
+from research.tables.s3.vouchers import SESSIONS, TEST_DAYS, crossed, crossed_order, draw
 from shadowprice.datasets.vouchers import DAYS
 
 
@@ -27,6 +27,26 @@ def test_crossed_counts_are_the_items_before_the_collection_under_the_own_vouche
                 expected = (count, count / max(len(before), 1)) if offer == own["voucher_id"] else (0, 0)
                 columns = [f"x_{kind}_{category}_{offer}" for kind in ("count", "share")]
                 assert found.iloc[at][columns].tolist() == pytest.approx(expected)
+
+
+def test_the_order_that_a_flat_model_is_given_is_what_the_generator_added() -> None:
+    plain, _, _, _ = draw(0, quick=True)
+    data, log, train, _ = draw(0, quick=True, order=12.0)
+    rows = train.iloc[:300]
+    place = log.locate(rows)[0], rows["level"].to_numpy()
+    assert plain.truth is not None
+    assert data.truth is not None
+    added = np.subtract(*(np.log(p / (1 - p)) for p in (data.truth[place], plain.truth[place])))
+    found = crossed_order(log, rows)
+    columns = [name for name in found if str(name).startswith("x_order_")]
+    assert len(columns) == 4 * len(log.offered)
+    for offer in range(len(log.offered)):
+        own = place[1] == offer
+        given = found.loc[own, [name for name in columns if name.endswith(log.offered[offer])]].to_numpy()
+        # Few carts stand at one second, so that a table does not tell their order.
+        spread = np.abs(added[own][:, None] - 12 * given - np.median(added[own][:, None] - 12 * given, axis=0))
+        assert np.median(spread, axis=0).min() < 1e-6
+        assert (spread < 1e-6).mean(axis=0).max() > 0.9
 
 
 def test_every_cell_is_judged_by_ten_thousand_sessions() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from research.models import make
-from shadowprice.datasets.vouchers import DAYS, Region, VoucherData, generate
+from shadowprice.datasets.vouchers import DAYS, Region, VoucherData, generate, order_of_carts
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.leaks import check_known, check_split
-from shadowprice.graphs.sessions import SessionLog
+from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.vouchers.sessions import SessionModel
@@ -24,6 +24,7 @@ TEST_DAYS = 21
 STRENGTH = 4.0
 """Of the match of voucher and items, and of the habit."""
 CROSSED = "crossed counts"
+CROSSED_ORDER = "crossed counts and order"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "LR": ("lr", {}),
     "GBDT": ("gbdt", {"level": "free"}),
@@ -38,6 +39,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "pre-collection only": ("dmbgn_before_only", {}),
 }
 """Row → registered model and options. GBDT sees of a voucher its discount alone, the others its id too."""
+IN_ORDER = f"LR, {CROSSED_ORDER}"
+CONTROLS: dict[str, tuple[str, dict[str, Any]]] = {IN_ORDER: ("lr", {})}
+"""Rows where the order of the carts counts."""
 
 
 def describe(*regions: Region) -> str:
@@ -59,10 +63,11 @@ def draw(
     history: str = "kept",
     match: float = STRENGTH,
     habit: float = STRENGTH,
+    order: float = 0.0,
 ) -> tuple[VoucherData, SessionLog, pd.DataFrame, pd.DataFrame]:
     """Data, log, and the requests to learn from and to be judged by; refused where anything leaks."""
     sessions = QUICK_SESSIONS if quick else SESSIONS[region]
-    strength = {"match": match, "habit": habit}
+    strength = {"match": match, "habit": habit, "order": order}
     data = generate(seed=seed, region=region, sessions=sessions, test_days=TEST_DAYS, history=history, **strength)
     log, part = SessionLog.build(data.tables), data.part()
     check_split(log, part)
@@ -72,7 +77,7 @@ def draw(
 
 def fit(row: str, log: SessionLog, train: pd.DataFrame, seed: int) -> ResponseModel:
     """The model of a row of the table."""
-    name, options = MODELS[row]
+    name, options = (MODELS | CONTROLS)[row]
     return make(name, levels=log.levels, seed=seed, inputs=Inputs(sessions=log), **options).fit(shown(row, log, train))
 
 
@@ -85,6 +90,8 @@ def respond(row: str, log: SessionLog, model: ResponseModel, frame: pd.DataFrame
 
 def shown(row: str, log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
     """``frame`` with the columns that only a row of the table reads."""
+    if row.endswith(CROSSED_ORDER):
+        return crossed_order(log, frame)
     return crossed(log, frame) if row.endswith(CROSSED) else frame
 
 
@@ -107,6 +114,24 @@ def crossed(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
         for place, offer in enumerate(log.offered)
     }
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+
+
+def crossed_order(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
+    """:func:`crossed` and, for every category and voucher, the order of the carts as the generator's logit reads it."""
+    behaviour = log.tables.behaviour
+    carts = behaviour[(behaviour["phase"] == PHASES[0]) & (behaviour["action"] == "cart")]
+    carts = carts[carts["session_id"].isin(frame["session_id"])]
+    session = pd.Index(frame["session_id"]).get_indexer(carts["session_id"]).astype(np.int64)
+    latest = np.lexsort((-nanoseconds(carts["ts"]), session))
+    category = np.asarray(carts["category"].str.removeprefix("category-").astype(np.int64), dtype=np.int64)
+    term = order_of_carts(session[latest], category[latest], len(frame))
+    own = frame["level"].to_numpy()[:, None] == np.arange(len(log.offered))
+    columns = {
+        f"x_order_{number}_{offer}": np.where(own[:, place], values, 0.0)
+        for number, values in enumerate(term.T)
+        for place, offer in enumerate(log.offered)
+    }
+    return pd.concat([crossed(log, frame), pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
 def judge(frame: pd.DataFrame, response: np.ndarray) -> dict[str, float]:
