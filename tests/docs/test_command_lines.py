@@ -135,7 +135,9 @@ def test_every_value_that_helm_is_told_to_set_is_one_of_the_chart() -> None:
 def test_every_body_that_curl_sends_is_taken_by_the_service() -> None:
     from serving.protocol import decode_v1
 
-    bodies = [words[words.index("-d") + 1] for _, words in COMMANDS if words[0] == "curl" and "-d" in words]
+    sent = [words[words.index("-d") + 1] for _, words in COMMANDS if words[0] == "curl" and "-d" in words]
+    # What comes from a file is written by the shell; tests/runs/test_guides.py sends it.
+    bodies = [body for body in sent if not body.startswith("@")]
     assert len(bodies) > 3
     for body in bodies:
         assert decode_v1(json.loads(body), max_items=10).request_id

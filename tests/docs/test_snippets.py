@@ -20,6 +20,7 @@ from snippets import ROOT, blocks, pages
 
 from serving.http.tokens import Tokens
 from shadowprice.arms import Experiment, Holdout
+from shadowprice.campaign import PortfolioTerms
 from shadowprice.limits import Limits
 from shadowprice.limits.rules import Rule, check_rules
 from shadowprice.mapping import read_mapping
@@ -137,6 +138,9 @@ def read(data: Any, folder: Path) -> str:
     if "holdout" in data:
         assert Holdout.from_dict(data["holdout"]).share
         return "holdout"
+    if "portfolio" in data:
+        assert PortfolioTerms.from_dict(data["portfolio"]).name
+        return "portfolio"
     if "arms" in data:
         assert Experiment.from_dict(data).to_dict()
         return "experiment"
@@ -179,6 +183,7 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "holdout",
         *3 * ["limits"],
         "mapping",
+        "portfolio",
         "rules",
         "tokens",
     ]
