@@ -21,6 +21,8 @@ ALTER TABLE tally RENAME COLUMN authorized TO authorised;
 ALTER TABLE outcome DROP COLUMN amount;
 ALTER TABLE correction DROP COLUMN amount;
 ALTER TABLE decision DROP COLUMN basis;
+DROP TABLE move;
+DROP TABLE moved;
 UPDATE about SET value = '10' WHERE key = 'schema';
 """
 """The changes since schema 10, backwards."""
