@@ -9,17 +9,21 @@ from pathlib import Path
 
 from feature_repo.online import publish_price
 from feature_repo.store import open_store
-from operations.common.job import Job, reads, required
+from operations.common.job import Job, option, reads, required
 from operations.common.journal import actor
-from operations.common.workspace import CANARY_PRICE, FEATURES, PRICE, PRICES, read_campaign
+from operations.common.workspace import CANARY_PRICE, FEATURES, LOG_TREE, PRICE, PRICES, SERVED, log_of, read_campaign
 from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
+from shadowprice.pacing.decision_log.tree import LogTree
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.price import PriceRecord
+from shadowprice.price import LOG, PriceRecord
 
 PLANS = ("plan.parquet", "plan.csv", "plan.json")
 """Files of a plan, which go to the workspace with their prices."""
+
+SEALED_ROWS = 1 << 22
+"""Most decisions that one price seals beyond the last: a minute. The next price goes on in a long log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,10 @@ class PublishJob(Job):
 
     price: Path = reads("folder that a solve wrote")
     workspace: Path = required("folder with price store and features")
+    log: Path | None = option(
+        None,
+        "folder of the decision log, whose head is sealed in the price; that of a run on one machine if left out",
+    )
 
 
 def run(job: PublishJob) -> int:
@@ -45,7 +53,7 @@ def run(job: PublishJob) -> int:
         raise NotFound(f"price: there is no {file}; name the folder that a solve wrote")
     record = PriceRecord.read(file)
     try:
-        active = publish(record, job.workspace)
+        active = publish(record, job.workspace, job.log)
     except Conflict as settled:
         newest = PriceStore(job.workspace / PRICES).latest(record.campaign, verified_only=True)
         if newest is None:
@@ -72,21 +80,34 @@ def _publish_canary(record: PriceRecord, workspace: Path) -> None:
         print(f"no new price of the canary: {error}", flush=True)
 
 
-def publish(record: PriceRecord, workspace: Path) -> PriceRecord:
+def publish(record: PriceRecord, workspace: Path, log: Path | None = None) -> PriceRecord:
     """Add a record to the price store, which settles who was first, and point the feature store at it."""
-    newest = add(record, workspace, PriceStore(workspace / PRICES))
+    newest = add(record, workspace, PriceStore(workspace / PRICES), log)
     publish_price(open_store(workspace / FEATURES), newest)
     return newest
 
 
-def add(record: PriceRecord, workspace: Path, prices: PriceStore) -> PriceRecord:
+def add(record: PriceRecord, workspace: Path, prices: PriceStore, log: Path | None = None) -> PriceRecord:
     """Add a record to a price store of a workspace's campaign; one that is the newest already stays."""
     check_price(record, read_campaign(workspace), datetime.now(UTC))
     newest = prices.latest(record.campaign, verified_only=True)
-    # One that was published before an interruption stays, with the name of who published it.
-    if newest is None or replace(newest, by=record.by).sealed() != record:
-        newest = prices.publish(_signed(record))
+    # One that was published before an interruption stays, with what its publication added.
+    added = {name: getattr(record, name) for name in ("by", *LOG)}
+    if newest is None or replace(newest, **added).sealed() != record:
+        newest = prices.publish(_signed(_headed(record, workspace, log)))
     return newest
+
+
+def _headed(record: PriceRecord, workspace: Path, log: Path | None) -> PriceRecord:
+    """Return a record with the head of the decision log; a log that cannot be read keeps no price from being used."""
+    if log is None and not any((workspace / SERVED).glob("*/")):
+        return record
+    try:
+        head = LogTree(log or log_of(workspace), workspace / LOG_TREE).head(SEALED_ROWS)
+    except (ShadowpriceError, OSError) as error:
+        print(f"the price has no head of the decision log: {error}", flush=True)
+        return record
+    return replace(record.verify(), log_rows=head.rows, log_head=head.root).sealed()
 
 
 def _signed(record: PriceRecord) -> PriceRecord:

@@ -22,6 +22,7 @@ CHECKED_BY_NAME = {
     "partner_id": "Partner",
     "context": "Context",
     "groups": "Context",
+    "basis": "Basis",
     "features_at": "Seconds",
 }
 """Fields of a decision whose values are checked for more than the limits of their type."""
@@ -39,6 +40,7 @@ ITEMS = f'''"""Decisions to authorize, as columns. {WRITTEN}"""
 from __future__ import annotations
 
 from serving.ledger.api.fields import (
+    Basis,
     Column,
     Columns,
     Context,
@@ -70,6 +72,7 @@ class Items(Columns):
     partner_id       partner of each request; empty where it has none
     context          context values of each request as a JSON object; empty where it has none
     groups           names of the budgets with a condition that count each request, joined by commas
+    basis            curve, charges and rules behind each decision; empty: there is no receipt of it
     model_version, price_version   those that each was decided with; those of the message where absent
     further_levels   of a delivery, levels to give in turn where the segment of the level is full
     further_responses  expected response of each of these

@@ -25,6 +25,11 @@ class ResolveSettings(Settings, program="serving.resolve"):
     prometheus_token_file: str = setting_of(measure.MeasureJob, "prometheus_token_file")
     prometheus_ca_file: str = setting_of(measure.MeasureJob, "prometheus_ca_file")
     on_alarm: str = setting_of(solve.SolveJob, "on_alarm")
+    log_dir: Path | None = setting(
+        "folder of the decision log, whose head is sealed in the price; that of a run on one machine if left out",
+        None,
+        variable="LEDGER_LOG_DIR",
+    )
     json: bool = setting("print the result as JSON", False)
 
 
@@ -33,12 +38,13 @@ def _resolve(settings: ResolveSettings) -> int:
     quiet_logs()
     options = asdict(settings)
     workspace, on_alarm, as_json = options["workspace"], options.pop("on_alarm"), options.pop("json")
+    log = options.pop("log_dir")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price"
         try:
             measure.run(measure.MeasureJob(state=state, **options))
             record = solve.run(solve.SolveJob(state=state, price=price, workspace=workspace, on_alarm=on_alarm))
-            version = publish.run(publish.PublishJob(price=price, workspace=workspace))
+            version = publish.run(publish.PublishJob(price=price, workspace=workspace, log=log))
         except Conflict as error:
             print(json.dumps({"version": None}) if as_json else f"another solver was first: {error}")
             return 0

@@ -31,11 +31,13 @@ class Eligible(NamedTuple):
     rows      intp (n,), positions among the requests that were asked about
     requests  n of them
     allowed   bool (J, n), levels that model and rules allow; None: all
+    by_rule   int16 (J, n), number of the rule that forbids a level, as :meth:`Coverage.forbidden`; None without rules
     """
 
     rows: NDArray[np.intp]
     requests: SideRequests
     allowed: NDArray[np.bool_] | None
+    by_rule: NDArray[np.int16] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,7 @@ class Decided:
     treated   arms of the requests
     reasons   (n,), holdout, else stale_price, cold_start, explored, tie or optimal
     groups    names of the budgets with a condition that count each request, joined by commas
-    unpaid    bool (n,), whether model and rules allow the lowest level, whatever the arm
+    asked     the requests, with the levels that model and rules allow, whatever the arm
     """
 
     choices: Choices
@@ -125,7 +127,13 @@ class Decided:
     treated: Treatment
     reasons: NDArray[np.str_]
     groups: list[str]
-    unpaid: NDArray[np.bool_]
+    asked: Eligible
+
+    @property
+    def unpaid(self) -> NDArray[np.bool_]:
+        """Bool (n,): whether model and rules allow the lowest level, whatever the arm."""
+        allowed = self.asked.allowed
+        return np.ones(self.decision.level.size, dtype=np.bool_) if allowed is None else allowed[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,13 +153,14 @@ class Policy:
 
     def eligible(self, requests: SideRequests, by_model: NDArray[np.bool_] | None = None) -> Eligible:
         """Return the requests that rules and ``by_model``, bool (J, N), allow some level. O(N · rules · J)."""
-        masks = [mask for mask in (self.coverage.allowed(requests), by_model) if mask is not None]
+        by_rule = self.coverage.forbidden(requests)
+        masks = [mask for mask in (None if by_rule is None else by_rule == 0, by_model) if mask is not None]
         allowed = np.logical_and.reduce(masks) if masks else None
         if allowed is None or (able := allowed.any(axis=0)).all():
-            return Eligible(np.arange(len(requests.account_id)), requests, allowed)
+            return Eligible(np.arange(len(requests.account_id)), requests, allowed, by_rule)
         # No score overrules a condition: what may be given nothing is not decided.
         rows = np.flatnonzero(able)
-        return Eligible(rows, requests.take(rows), allowed[:, rows])
+        return Eligible(rows, requests.take(rows), allowed[:, rows], None if by_rule is None else by_rule[:, rows])
 
     def choices(self, asked: Eligible, curves: Curves, treated: Treatment | None = None) -> Choices:
         """Return the levels of requests with these curves (J, n), by their arms. O(n · (budgets + K·J))."""
@@ -176,12 +185,11 @@ class Policy:
         holdout, whose answer depends neither on curve nor on price. Errors are those of the rule.
         """
         choices, n = self.choices(asked, curves, treated), len(request_ids)
-        unpaid = np.ones(n, dtype=np.bool_) if asked.allowed is None else asked.allowed[0]
         groups = [""] * n if choices.bits is None else self.coverage.named(choices.bits)
         decision = choices.decide(self.prices, self.tie_share, request_ids, treated.exploration)
         plain = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
         reason = "stale_price" if stale else np.where(known, plain, "cold_start")
-        return Decided(choices, decision, treated, np.where(treated.held, HOLDOUT, reason), groups, unpaid)
+        return Decided(choices, decision, treated, np.where(treated.held, HOLDOUT, reason), groups, asked)
 
 
 def treated_in(

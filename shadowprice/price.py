@@ -19,6 +19,8 @@ from shadowprice.documents import parse_json, read_document
 from shadowprice.errors import PriceRejected
 
 SCHEMA_VERSION = 6
+LOG = ("log_rows", "log_head")
+"""Fields that a record without a log leaves out, as records of earlier releases do."""
 TIMES = ("solved_at", "expires_at", "window")
 LAST_VERSION = 10**10 - 1
 """Largest version: files of prices are named by ten digits."""
@@ -52,6 +54,8 @@ class PriceRecord:
     pacing_errors further budget → the same as ``pacing_error``
     arrivals      requests decided: when it was solved, and as expected at the end of its slot and of each later one
     by            user, machine and release that published it; empty of a record that was not published by a job
+    log_rows      decisions in the served log when it was published, and log_head the root of their hash tree
+                  (:mod:`shadowprice.pacing.decision_log.tree`); both are left out where no log was read
     """
 
     campaign: str
@@ -83,6 +87,8 @@ class PriceRecord:
     pacing_errors: Mapping[str, float] = field(default_factory=dict)
     arrivals: tuple[float, ...] = ()
     by: str = ""
+    log_rows: int = 0
+    log_head: str = ""
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
 
@@ -113,12 +119,14 @@ class PriceRecord:
             raise PriceRejected("price record: at, expected, plans, arrivals, pacing errors and seconds must be finite")
         if len(self.arrivals) != len(self.plan):
             raise PriceRejected("price record: arrivals must have as many entries as the plan")
+        if bool(self.log_rows) != bool(self.log_head) or self.log_rows < 0:
+            raise PriceRejected("price record: log_rows and log_head belong together")
         if not 0 < self.spend_ratio < math.inf:
             raise PriceRejected("price record: spend_ratio must be positive and finite")
 
     def checksum(self) -> str:
         """SHA-256 over the canonical JSON of everything but the checksum itself."""
-        body = {key: value for key, value in self._plain().items() if key != "sha256"}
+        body = {key: value for key, value in self.to_dict().items() if key != "sha256"}
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def sealed(self) -> PriceRecord:
@@ -170,7 +178,7 @@ class PriceRecord:
 
     def to_json(self) -> str:
         """JSON text of the record, keys sorted."""
-        return json.dumps(self._plain(), sort_keys=True, indent=2)
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PriceRecord:
@@ -178,6 +186,7 @@ class PriceRecord:
         try:
             data = parse_json(text)
             names = {f.name for f in fields(cls)}
+            names -= set(LOG) - set(data)
             if set(data) != names:
                 raise PriceRejected(f"price record: fields differ from the schema: {sorted(set(data) ^ names)}")
             for key in TIMES:
@@ -201,7 +210,8 @@ class PriceRecord:
         except ValueError as error:
             raise PriceRejected(f"price record: {error}") from error
 
-    def _plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
         data = asdict(self)
         data["prices"] = dict(self.prices)
         data["plan"] = list(self.plan)
@@ -211,4 +221,6 @@ class PriceRecord:
         for key in TIMES:
             if data.get(key) is not None:
                 data[key] = data[key].astimezone(UTC).isoformat()
+        for key in () if self.log_head else LOG:
+            del data[key]
         return data

@@ -64,7 +64,7 @@ MANY_PARAMETERS = {
     "shadowprice/responses/tabular/gbdt.py: __init__",
     # Arguments of a command.
     "cli/decide.py: decide",
-    "cli/explain.py: explain",
+    "cli/explain/decision.py: explain",
     "cli/init.py: init",
     "cli/plan.py: plan",
     "cli/whatif.py: whatif",

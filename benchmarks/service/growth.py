@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import uuid
+from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -67,6 +68,8 @@ def _serve(store: Store, random: Random) -> None:
         propensities=[[float(other == each) for other in range(len(LEVELS))] for each in level],
         reason=["optimal"] * BATCH,
         features_at=[now.timestamp() - random.randrange(86_400) for _ in names],
+        # As long as that of ten levels and one budget.
+        basis=[b64encode(random.randbytes(66)).decode() for _ in names],
     )
     asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
     store.authorize([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()

@@ -223,6 +223,7 @@ class Callers:
             "response": 0.25,
             "expected_cost": 12.5,
             "propensity": 0.5,
+            "basis": f"{self._serial:016d}AAAA",
             "propensities": shares,
             "reason": "tie",
             "features_at": None,

@@ -14,7 +14,8 @@ from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
-from shadowprice.errors import Unavailable
+from shadowprice.errors import Conflict, Unavailable
+from shadowprice.pacing.decision_log.tree import leaf
 
 SWEEP_SECONDS = 300.0
 Answer = TypeVar("Answer")
@@ -28,6 +29,7 @@ class Surroundings(World, Protocol):
     loop: VirtualLoop
     folder: Path
     url: str
+    logged: list[bytes]
 
     def wall(self, machine: int) -> int:
         """Time that the clock of a machine shows, microseconds since 1970."""
@@ -134,7 +136,9 @@ class Process:
             try:
                 await asyncio.wrap_future(store.expire(store.date()))
                 store.check()
-            except Unavailable:
+                logged = self._world.logged
+                logged += map(leaf, store.decisions_after(len(logged), 10**9))
+            except (Conflict, Unavailable):
                 continue
 
     def _run(self, step: Any) -> None:

@@ -19,11 +19,12 @@ from benchmarks.faults.redis_server import RedisServer
 from benchmarks.simulation.callers import Callers, check_told, connect
 from benchmarks.simulation.compare import compare
 from benchmarks.simulation.faults import Faults
-from benchmarks.simulation.reference import Violation
+from benchmarks.simulation.reference import Violation, check
 from benchmarks.simulation.stores import simulated
 from benchmarks.simulation.world import TTL_HOURS, World
 from serving.ledger.api import ledger as ledger_api
 from serving.predictor.ledger import client
+from shadowprice.pacing.decision_log.tree import heads_of, leaf
 
 StoreKind = Literal["sqlite", "redis"]
 ROUND = 10_000
@@ -149,6 +150,10 @@ async def _end(world: World, faults: Faults, callers: Callers) -> None:
     await asyncio.sleep(3600.0 * (TTL_HOURS + 3))
     for store in stores:
         assert store is not None
+        # Sweeps logged the decisions, whichever process was alive: each head that a price may have had still holds.
+        leaves = list(map(leaf, store.decisions_after(0, 10**9)))
+        heads = {*range(1, len(world.logged), 500), len(world.logged)}
+        check(list(heads_of(leaves, heads)), list(heads_of(world.logged, heads)), "heads of the log")
         while await asyncio.wrap_future(store.expire(store.date())):
             pass
         compare(world.reference, store)

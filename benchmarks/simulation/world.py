@@ -63,6 +63,7 @@ class World:
         self.url = "" if server is None else server.url
         self.trace = sha256()
         self.lines: list[str] | None = None
+        self.logged: list[bytes] = []
         self.counts: Counter[str] = Counter()
         self.operations = 0
         self.storm = 1

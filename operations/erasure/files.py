@@ -21,11 +21,12 @@ from shadowprice.campaign import SIDES
 from shadowprice.files import whole_file
 from shadowprice.graphs.snapshot import META, rename
 from shadowprice.groups import Groups
+from shadowprice.pacing.decision_log.basis import erased
 from shadowprice.pacing.decision_log.segments import SCHEMAS
 
 IDENTIFIERS = ("account_id", "partner_id", "src", "dst", "user_id", *map(entity_key, SIDES))
 """Columns that name accounts, in tables, logs, features and sessions."""
-REQUESTS, DECIDED = ("request_id", "session_id"), "decided_at"
+REQUESTS, DECIDED, BASIS = ("request_id", "session_id"), "decided_at", "basis"
 """Columns that name requests; a session of vouchers is one."""
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 PARQUET, ARRAY = b"PAR1", b"\x93NUMPY"
@@ -93,6 +94,7 @@ class Parquet(Source):
         with whole_file(self._path, durable=True) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as out:
             for table in self._tables():
                 due = np.zeros(len(table), dtype=bool)
+                before: dict[str, Any] = {}
                 for name in (*self._own, *self._asked):
                     plain = changed = _plain(table[name])
                     if name in REQUESTS:
@@ -103,11 +105,12 @@ class Parquet(Source):
                         own = pc.and_(place.is_valid(), _before(table, place, names, erasures))
                         changed = pc.if_else(own, new.take(place), plain)
                     due |= np.asarray(pc.fill_null(pc.not_equal(changed, plain), False))
+                    before.setdefault(name, plain)
                     field = schema.field(name)
                     coded = changed.dictionary_encode() if pa.types.is_dictionary(field.type) else changed
                     table = table.set_column(table.schema.get_field_index(name), field, coded)
                 rows += int(due.sum())
-                out.write_table(table)
+                out.write_table(_without_salts(table, due, before))
         return rows
 
     def mentions(self, account: str) -> int:
@@ -122,6 +125,19 @@ class Parquet(Source):
 
     def _columns(self, names: list[str]) -> Iterator[Any]:
         return (_plain(column) for table in self._tables(names) for column in table.columns) if names else iter(())
+
+
+def _without_salts(table: pa.Table, due: Any, before: Mapping[str, Any]) -> pa.Table:
+    """Return rows of a log whose due ones have no salt of account and partner, which are given as they were."""
+    if BASIS not in table.schema.names or not due.any():
+        return table
+    values = (table[BASIS].to_pylist(), *(before[name].to_pylist() for name in ("account_id", "partner_id")))
+    kept = [
+        erased(basis, *owners) if changed else basis
+        for changed, basis, *owners in zip(due.tolist(), *values, strict=True)
+    ]
+    place = table.schema.get_field_index(BASIS)
+    return table.set_column(place, table.schema.field(place), pa.array(kept, pa.string()))
 
 
 class Names(Source):

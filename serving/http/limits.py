@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, is_identifier
+from shadowprice.pacing.decision_log.records import LONGEST_BASIS
 
 __all__ = ["IDENTIFIER_RULE", "is_identifier"]
 
@@ -14,6 +15,8 @@ MAX_ID_LENGTH = MOST_CHARACTERS
 """Characters of a request, account or event identifier."""
 MAX_CONTEXT_LENGTH = 32 * 1024
 """Characters of one request's context values, as JSON."""
+MAX_BASIS_LENGTH = LONGEST_BASIS
+"""Characters that one decision keeps for its receipt; where it needs more, it has none."""
 MAX_BEHAVIORS = 100
 """Behaviors in one request's session; models read the newest 45 carts and 20 orders."""
 MAX_SESSION_LENGTH = 12 * 1024

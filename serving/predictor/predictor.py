@@ -34,7 +34,11 @@ from shadowprice.errors import InvalidContext, ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.decision_log.basis import Bases
 from shadowprice.policy import treated_in
+
+MOST_BASES = 16
+"""Writers of bases in memory: two sides, at the active price and the canary's, and those before."""
 
 
 class Current(Protocol):
@@ -76,6 +80,11 @@ class Predictor:
     def coverage(self) -> Coverage:
         """Tells which budgets count a request, and what rules allow."""
         return self.campaign.coverage(self.attributes)
+
+    @cached_property
+    def _bases(self) -> dict[tuple[Side, str], Bases]:
+        """Writers of the bases of each side at a price."""
+        return {}
 
     async def answer(self, requests: Requests) -> Answers:
         """Answer one call, as :meth:`answer_all` does.
@@ -298,10 +307,19 @@ class Predictor:
             partner_id=[requests.partner_id[row] for row in rows],
             context=logged_context(requests, rows),
             groups=decided.groups,
+            basis=self._basis(side, group.pair.price.sha256).of(decided, response),
             unpaid_allowed=(decided.unpaid | (not free)).tolist(),
             **further,
         )
         return rows, proposals, read.failed
+
+    def _basis(self, side: Side, price: str) -> Bases:
+        """Return the writer of the bases of a side at a price, by its checksum."""
+        if (side, price) not in self._bases:
+            if len(self._bases) >= MOST_BASES:
+                self._bases.clear()
+            self._bases[side, price] = Bases(self.campaign, side, price)
+        return self._bases[side, price]
 
 
 def _groups(

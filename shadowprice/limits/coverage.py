@@ -250,13 +250,18 @@ class Coverage:
 
     def allowed(self, asked: SideRequests) -> NDArray[np.bool_] | None:
         """bool (J, n): the levels that no rule forbids; None where no rule concerns the side. O(n · rules · J)."""
-        rules = [candidate for candidate in self.rules if candidate.side in (None, asked.side)]
+        forbidden = self.forbidden(asked)
+        return None if forbidden is None else forbidden == 0
+
+    def forbidden(self, asked: SideRequests) -> NDArray[np.int16] | None:
+        """int16 (J, n): number of the first of ``rules`` that forbids a level, from 1, or 0; None without a rule."""
+        rules = [(place, rule) for place, rule in enumerate(self.rules, 1) if rule.side in (None, asked.side)]
         if not rules:
             return None
         requests, offers = len(asked.account_id), self.offers[asked.side]
-        values = self._values([candidate.condition for candidate in rules], asked)
-        permitted = np.ones((len(offers), requests), dtype=np.bool_)
-        for rule in rules:
+        values = self._values([rule.condition for _, rule in rules], asked)
+        found = np.zeros((len(offers), requests), dtype=np.int16)
+        for place, rule in rules:
             of_offer = any(noun == "offer" for noun, _ in rule.condition.reads)
             same = None if of_offer else rule.condition.holds(values, requests)
             for level, (offer_id, incentive) in enumerate(offers):
@@ -264,8 +269,9 @@ class Coverage:
                     continue
                 own = dict(zip(OFFER, (offer_id, level, incentive), strict=True))
                 of = {("offer", name): [value] * requests for name, value in own.items()}
-                permitted[level] &= ~(rule.condition.holds(values | of, requests) if same is None else same)
-        return permitted
+                holds = rule.condition.holds(values | of, requests) if same is None else same
+                found[level, holds & (found[level] == 0)] = place
+        return found
 
     def _values(self, conditions: Sequence[Condition], asked: SideRequests) -> dict[Reading, Sequence[Any]]:
         """Values that the conditions read; each is looked up once."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helm_python import HelmError
 from rendering import CHART, merged, pods, render, rendered, values_of
 
 from operations.__main__ import main
@@ -17,6 +18,7 @@ from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import LedgerSettings
 from serving.ledger.durability import ONE_IF_ANY
 from serving.predictor.config import Config
+from serving.resolve import ResolveSettings
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, Unavailable
 
@@ -268,3 +270,15 @@ def test_large_whole_numbers_are_rendered_as_such() -> None:
         assert any(wanted in line for line in lines), wanted
     for path in (CHART / "templates").rglob("*.yaml"):
         assert path.read_text().startswith('{{- include "shadowprice.wholeNumbers" .Values -}}\n'), path
+
+
+def test_a_sealed_log_is_read_where_the_ledger_writes_it() -> None:
+    sealed = merged(MINIMAL, "resolve.sealLog", True)
+    spec, job = pod(sealed, "Deployment"), pod(sealed, "CronJob")
+    log = ResolveSettings.parse([], environment(job)).log_dir
+    assert log == ledger(sealed).log_dir
+    assert mounted(job, log) == mounted(spec, log)
+    assert job["affinity"]
+    assert ResolveSettings.parse([], environment(pod(MINIMAL, "CronJob"))).log_dir is None
+    with pytest.raises(HelmError, match=r"resolve\.sealLog: needs ledger\.decisionLog\.enabled"):
+        render(merged(sealed, "ledger.decisionLog.enabled", False))

@@ -197,7 +197,7 @@ def field(folder: Path, url: str) -> None:
     for name in ("ledger.db", "new.db"):
         with closing(sqlite3.connect(folder / name)) as database:
             shapes.append(database.execute("PRAGMA table_info(decision)").fetchall())
-            assert database.execute("SELECT value FROM about WHERE key = 'schema'").fetchall() == [("12",)]
+            assert database.execute("SELECT value FROM about WHERE key = 'schema'").fetchall() == [("13",)]
     assert shapes[0] == shapes[1]
     assert shapes[0][-1][1] == "host"
     for name, told in (("new", gethostname()), ("old", "not recorded")):

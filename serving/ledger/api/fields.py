@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from serving.http.limits import (
     IDENTIFIER_RULE,
+    MAX_BASIS_LENGTH,
     MAX_CONTEXT_LENGTH,
     MAX_ID_LENGTH,
     MAX_ITEMS,
@@ -35,6 +36,7 @@ Identifier = Annotated[
 ]
 Partner = Annotated[str, AfterValidator(_check_partner), WithJsonSchema({"type": "string", "maxLength": MAX_ID_LENGTH})]
 Context = Annotated[str, Field(max_length=MAX_CONTEXT_LENGTH)]
+Basis = Annotated[str, Field(max_length=MAX_BASIS_LENGTH)]
 MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Level = Annotated[int, Field(ge=0, le=10_000)]

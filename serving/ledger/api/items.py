@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from serving.ledger.api.fields import (
+    Basis,
     Column,
     Columns,
     Context,
@@ -34,6 +35,7 @@ class Items(Columns):
     partner_id       partner of each request; empty where it has none
     context          context values of each request as a JSON object; empty where it has none
     groups           names of the budgets with a condition that count each request, joined by commas
+    basis            curve, charges and rules behind each decision; empty: there is no receipt of it
     model_version, price_version   those that each was decided with; those of the message where absent
     further_levels   of a delivery, levels to give in turn where the segment of the level is full
     further_responses  expected response of each of these
@@ -55,6 +57,7 @@ class Items(Columns):
     partner_id: Column[Partner] | None = None
     context: Column[Context] | None = None
     groups: Column[Context] | None = None
+    basis: Column[Basis] | None = None
     response_unpaid: Column[Finite] | None = None
     unpaid_allowed: Column[bool] | None = None
     model_version: Column[Identifier] | None = None

@@ -20,6 +20,7 @@ from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.scripts import KEYS
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.limits.limits import owner_of, renamed
+from shadowprice.pacing.decision_log.basis import erased
 from shadowprice.pacing.decision_log.records import Decision
 
 NOTED = "erased_until"
@@ -35,6 +36,7 @@ end
 """
 """Add a sum to another and remove it; KEYS: amounts, counts; ARGV: both names."""
 OWNERS = tuple(map(Decision._fields.index, ("account_id", "partner_id")))
+BASIS = Decision._fields.index("basis")
 """Places in a decision."""
 BATCH = 1000
 SECONDS = 60.0
@@ -183,6 +185,9 @@ class _Changes:
             if not matched:
                 continue
             new = {before: erasure.pseudonym for before, erasure in matched.items()}
+            # A record from before the field has none.
+            own = slice(BASIS, BASIS + 1)
+            row[own] = [erased(basis, *(row[place] for place in OWNERS)) for basis in row[own]]
             row = [new.get(value, value) if place in OWNERS else value for place, value in enumerate(row)]
             self.decision[name] = rows.pack(row)
             if sums is not None:

@@ -17,6 +17,7 @@ from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.database import open_for_reading, open_for_writing
 from shadowprice.errors import Unavailable
 from shadowprice.limits.limits import owner_of, renamed
+from shadowprice.pacing.decision_log.basis import erased
 
 NOTED, BEGUN = "erased_until", "erasing_until"
 """Keys of the time of the newest erasure in the file, and of one whose traces may be left in its pages."""
@@ -129,6 +130,10 @@ def _rename(database: sqlite3.Connection, names: Mapping[str, Erasure], until: s
             " SET amount = amount + excluded.amount, count = count + excluded.count",
             (renamed(name, new), amount, count),
         )
+    salted = database.execute(query.replace("*", "request_id, basis, account_id, partner_id", 1), parameters).fetchall()
+    database.executemany(
+        "UPDATE decision SET basis = ? WHERE request_id = ?", [(erased(*basis), key) for key, *basis in salted]
+    )
     database.execute("CREATE TEMP TABLE erased (before TEXT PRIMARY KEY, after TEXT)")
     database.executemany("INSERT INTO erased VALUES (?, ?)", new.items())
     rows = sum(

@@ -171,6 +171,7 @@ ALTER TABLE tally RENAME COLUMN authorised TO authorized;
     "11": f"""
 ALTER TABLE outcome ADD COLUMN amount INTEGER CHECK (amount >= 0);
 ALTER TABLE correction ADD COLUMN amount INTEGER CHECK (amount >= 0);
+ALTER TABLE decision ADD COLUMN basis TEXT NOT NULL DEFAULT '';
 {MOVES}""",
 }
 """Schema → SQL that makes it the next, in one transaction and for good."""

@@ -34,6 +34,7 @@ class Proposals:
     partner_id: list[str] | None = None
     context: list[str] | None = None
     groups: list[str] | None = None
+    basis: list[str] | None = None
     model_version: list[str] | None = None
     price_version: list[int] | None = None
     unpaid_allowed: list[bool] | None = None

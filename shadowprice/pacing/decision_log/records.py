@@ -15,6 +15,8 @@ from shadowprice.campaign import Side
 
 CorrectionKind = Literal["reversal", "refund", "clawback"]
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
+LONGEST_BASIS = 3 * 1024
+"""Characters of the basis of a decision: some ten levels and thirty budgets."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Decision(NamedTuple):
     limited_by    limit that replaced the wanted level: a budget or cap by its name; empty where none did
     context       context values of the request as a JSON object, names in order; empty where it has none
     groups        names of the budgets with a condition that count the request, joined by commas
+    basis         curve, charges and rules behind the decision (:mod:`shadowprice.pacing.decision_log.basis`); empty in
+                  records from before it was kept
     """
 
     request_id: Annotated[str, Field(sql="UNIQUE", returned=True)]
@@ -117,6 +121,7 @@ class Decision(NamedTuple):
     limited_by: Annotated[str, Field(sent=False, returned=True)] = ""
     context: str = ""
     groups: str = ""
+    basis: str = ""
 
     @property
     def reserved(self) -> int:

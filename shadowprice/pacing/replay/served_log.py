@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
+from shadowprice.pacing.decision_log.records import REQUIRED, Decision, columns
 from shadowprice.pacing.decision_log.segments import SCHEMAS, RowKind, Segment, segments
 from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.run import Replay
@@ -41,8 +42,10 @@ def write_replay(
         predicted[rows], cost[rows] = curves.response[given], terms.cost(curves.response, curves.amounts)[given]
         most[side == name] = terms.most_units
     at = pd.Timestamp(campaign.starts_at) + pd.to_timedelta(np.round(outcomes.at * 3.6e9), unit="us")
+    usual = {column.name: column.earlier for column in columns(Decision) if column.earlier is not REQUIRED}
     decisions = pd.DataFrame(
         {
+            **usual,
             "request_id": outcomes.request_id,
             "account_id": outcomes.account_id,
             "side": side,
@@ -59,10 +62,6 @@ def write_replay(
             "decided_at": at,
             "most_units": most,
             "arm": answers.arm,
-            "partner_id": "",
-            "limited_by": "",
-            "context": "",
-            "groups": "",
         }
     )
     captured = pd.DataFrame(

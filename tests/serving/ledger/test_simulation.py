@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.simulation import process
 from benchmarks.simulation.reference import Violation
 from benchmarks.simulation.run import simulate
 from serving.ledger.api import corrections
@@ -11,6 +12,7 @@ from serving.ledger.clock import Calendar
 from serving.ledger.records import Recorded
 from serving.ledger.sqlite.authorizations import Authorize
 from serving.ledger.sqlite.store import SqliteStore
+from shadowprice.pacing.decision_log.tree import leaf
 
 KINDS = ["sqlite", "redis"]
 OPERATIONS = 20_000
@@ -94,6 +96,15 @@ def test_faults_that_are_planted_in_the_store_of_sqlite_are_found(plant, monkeyp
 def test_faults_that_are_planted_in_the_scripts_of_redis_are_found(planted, said):
     with pytest.raises(Violation, match=said):
         simulate(1, FOUND_WITHIN, "redis", planted)
+
+
+def test_a_decision_that_is_changed_after_it_was_logged_breaks_the_heads(monkeypatch):
+    def changed(row):
+        return leaf(row._replace(propensity=0.25) if row.request_id == "request-9" else row)
+
+    monkeypatch.setattr(process, "leaf", changed)
+    with pytest.raises(Violation, match="heads of the log"):
+        simulate(5, 1_000, "sqlite", size=1_000)
 
 
 @pytest.mark.parametrize("kind", KINDS)

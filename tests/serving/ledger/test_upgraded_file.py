@@ -20,6 +20,9 @@ CREATE INDEX promise_expiry ON promise (expires_at);
 ALTER TABLE tally RENAME COLUMN authorized TO authorised;
 ALTER TABLE outcome DROP COLUMN amount;
 ALTER TABLE correction DROP COLUMN amount;
+ALTER TABLE decision DROP COLUMN basis;
+DROP TABLE move;
+DROP TABLE moved;
 UPDATE about SET value = '10' WHERE key = 'schema';
 """
 """The changes since schema 10, backwards."""
