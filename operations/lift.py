@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,11 +25,19 @@ from shadowprice.evaluation.uplift.long_term import LongTermFigures
 from shadowprice.experiments.analysis import ALARM, Analysis, analyze
 from shadowprice.experiments.periods import in_periods
 from shadowprice.experiments.served import READ, check_holdout, served_requests, with_units
-from shadowprice.experiments.spillover import ForAll, effects_for_all
-from shadowprice.experiments.written import as_json, everybody_lines, outcome_lines, page
+from shadowprice.experiments.spillover import ForAll, PassedOn, effects_for_all, passed_on
+from shadowprice.experiments.written import (
+    as_json,
+    everybody_lines,
+    influence_json,
+    influence_lines,
+    outcome_lines,
+    page,
+)
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.bundle import LONG_TERM, read_meta
+from shadowprice.limits.attributes import INFLUENCE, write_influence
 from shadowprice.pacing.decision_log.served import final, read_log
 
 ASKED = "account that asked"
@@ -54,6 +63,11 @@ class LiftJob(Job):
     )
     graph: Path | None = reads(
         "folder of a graph snapshot, such as TRAINING/snapshot-000, for the effect if everybody is in an arm",
+        optional=True,
+    )
+    influence: Path | None = writes(
+        "parquet file that a campaign can name as influence of a side: the value for its partners of a minor unit that "
+        "an account is given, where the interval of the effect leaves 0 out; needs the graph",
         optional=True,
     )
     outcomes: Path | None = reads(
@@ -116,18 +130,30 @@ def run(job: LiftJob) -> Analysis:
         for name, own in second.items()
     }
     everybody: list[ForAll] = []
+    partners: list[PassedOn] = []
+    if job.influence is not None and job.graph is None:
+        raise InvalidInput("needs the graph", field="influence")
     if job.graph is not None:
         graph, rows = GraphSnapshot.load(job.graph), in_periods(asked, campaign.experiment, columns)[0][known]
         held = None if campaign.holdout is None else campaign.holdout.holds(graph.account_id.tolist())
         whom: dict[str, Any] = {"baseline": analysis.baseline, "groups": groups, "held": held}
         everybody = effects_for_all(rows, analysis.periods, graph, **whom)
+        if job.influence is not None:
+            treated = [arm for arm in campaign.experiment.arms if arm.name != analysis.baseline]
+            arm = min(treated, key=lambda each: each.kind != "policy").name
+            given = _given(rows, log.decisions, campaign)
+            own = rows.assign(value=rows["value"] / campaign.told_in, incentive=given)
+            partners = passed_on(own, analysis.periods, graph, arm=arm, **whom)
+            _write_influence(job.influence, graph, partners)
     index = _index(campaign, job.campaign)
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
     content |= {} if index is None else {LONG_TERM: index.to_dict()}
-    write_whole(job.result, json.dumps(content | as_json(analysis, per, everybody, outcomes), indent=1))
-    of_all = everybody_lines(everybody, Currency.of(campaign.currency))
+    content |= as_json(analysis, per, everybody, outcomes) | influence_json(partners)
+    write_whole(job.result, json.dumps(content, indent=1))
+    currency = Currency.of(campaign.currency)
+    of_all = chain(everybody_lines(everybody, currency), influence_lines(partners, campaign))
     lines = chain(page(campaign, analysis, per, young, index), outcome_lines(outcomes, per), of_all)
     write_whole(job.page, "\n".join(lines) + "\n")
     figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}
@@ -156,6 +182,26 @@ def _outcomes(path: Path, request_id: pd.Series) -> dict[str, NDArray[np.float64
     """Name of each second outcome of a file → its value (n,) of each request; 0 of one that the file lacks."""
     rows = read_outcomes(path, request_id).fillna(0.0)
     return {str(name): rows[name].to_numpy(dtype=np.float64) for name in rows}
+
+
+def _given(rows: pd.DataFrame, decisions: pd.DataFrame, campaign: Campaign) -> NDArray[np.float64]:
+    """Incentive (n,) of each request, minor units; 0 of one that was given nothing."""
+    level = decisions.set_index("request_id")["level"].loc[rows["request_id"]].to_numpy(dtype=np.int64)
+    given = np.zeros(len(rows))
+    for side, terms in campaign.sides.items():
+        own = (rows["side"] == side).to_numpy() & (level >= 0)
+        given[own] = np.asarray(terms.incentives)[level[own]]
+    return given
+
+
+def _write_influence(path: Path, graph: GraphSnapshot, found: Sequence[PassedOn]) -> None:
+    columns: dict[str, list[Any]] = {"account_id": [], "side": [], INFLUENCE: []}
+    for of in found:
+        there = np.flatnonzero(of.influence)
+        columns["account_id"] += graph.account_id[there].tolist()
+        columns["side"] += [of.side] * there.size
+        columns[INFLUENCE] += of.influence[there].tolist()
+    write_influence(path, columns)
 
 
 def _refuse(found: Analysis) -> None:

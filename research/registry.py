@@ -12,6 +12,7 @@ TABLES: dict[str, str] = {
     "posterior": "research.tables.posterior",
     "headline": "research.tables.headline",
     "interference": "research.tables.interference",
+    "influence": "research.tables.influence",
     "closed_loop": "research.tables.closed_loop",
     "lift": "research.tables.lift",
     "worth": "research.tables.worth",

@@ -14,6 +14,8 @@ from shadowprice.errors import InvalidInput
 
 AMOUNT = "amount"
 """Column with the amount of a row's response, and the worth of a response that is its expected amount."""
+COLUMNS = ("response", "weight", "bits", "allowed", "owners", "granted", "worth", "amounts", "influence")
+"""Arrays of :class:`Curves` whose last axis is that of the accounts."""
 
 
 def expected_amounts(amounts: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
@@ -71,6 +73,7 @@ class Curves:
     granted   float32 (J, N), share of the requests that caps let a level be given to; None: all of them
     worth     float64 (N,), worth of a unit of each account's response, or (J, N) where it differs by level; None: the
               same for all
+    influence  float64 (N,), value for the partners of each account of a minor unit that it is given; None: 0
     amounts   float32 (2, N) or (2, J, N), mean and standard deviation of the logarithm of the amount, in minor units,
               that a response of each account is about; None where amounts are not modeled
     guards    name → float64 (J,), expected second outcome of a request at each level, the same for all accounts
@@ -87,6 +90,7 @@ class Curves:
     worth: NDArray[np.float64] | None = None
     amounts: NDArray[np.float32] | None = None
     guards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    influence: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -97,7 +101,8 @@ class Curves:
             )
         if self.weight is not None and self.weight.shape != response.shape[1:]:
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.weight.shape}", field="weight")
-        of_columns = (("bits", response.shape[1:]), ("owners", (2, response.shape[1])))
+        one = response.shape[1:]
+        of_columns = (("bits", one), ("influence", one), ("owners", (2, *one)))
         for name, shape in (*of_columns, ("allowed", response.shape), ("granted", response.shape)):
             values = getattr(self, name)
             if values is not None and values.shape != shape:
@@ -132,13 +137,13 @@ class Curves:
             worth=None if self.worth is None else self.worth[..., chosen],
             amounts=None if self.amounts is None else self.amounts[..., chosen],
             guards=self.guards,
+            influence=None if self.influence is None else self.influence[chosen],
         )
 
     def between(self, rows: slice) -> Curves:
         """Return the curves of accounts beside each other; their responses alone are copied."""
         parts: dict[str, Any] = {
-            name: None if (values := getattr(self, name)) is None else values[..., rows]
-            for name in ("response", "weight", "bits", "allowed", "owners", "granted", "worth", "amounts")
+            name: None if (values := getattr(self, name)) is None else values[..., rows] for name in COLUMNS
         }
         return Curves(self.levels, **parts, guards=self.guards)
 
@@ -159,7 +164,8 @@ class Curves:
             mean = of_one(log)
             amounts = np.stack([mean, np.sqrt(of_one(deviation**2 + (log - mean) ** 2))]).astype(np.float32)
         worth = None if self.worth is None else of_one(self.worth)
-        return Curves(self.levels, response, worth=worth, amounts=amounts, guards=self.guards)
+        passed_on = None if self.influence is None else self.influence.mean(keepdims=True)
+        return Curves(self.levels, response, worth=worth, amounts=amounts, guards=self.guards, influence=passed_on)
 
     def shares(self) -> NDArray[np.float64]:
         """float64 (N,): share of the requests that comes from each account.
@@ -193,6 +199,7 @@ class Curves:
         owners = [part.owners for part in parts if part.owners is not None]
         worth = [part.worth for part in parts if part.worth is not None]
         amounts = [part.amounts for part in parts if part.amounts is not None]
+        influence = [part.influence for part in parts if part.influence is not None]
         return cls(
             parts[0].levels,
             response,
@@ -203,4 +210,5 @@ class Curves:
             worth=np.concatenate(worth, axis=-1) if worth else None,
             amounts=np.concatenate(amounts, axis=-1) if amounts else None,
             guards=parts[0].guards,
+            influence=np.concatenate(influence) if influence else None,
         )

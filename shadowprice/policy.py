@@ -7,7 +7,7 @@ else calls :func:`shadowprice.decision.decide`. Pure, vectorized, numpy only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -84,7 +84,14 @@ class Choices:
     def marked(cls, campaign: Campaign, side: Side, curves: Curves) -> Choices:
         """Return the levels of requests whose curves :meth:`Coverage.mark` returned."""
         more = (curves.worth, curves.amounts, curves.guards)
-        return cls.of(campaign, side, curves.response, curves.bits, curves.allowed, *more)
+        own = cls.of(campaign, side, curves.response, curves.bits, curves.allowed, *more)
+        return own.counting(campaign, side, curves.influence)
+
+    def counting(self, campaign: Campaign, side: Side, influence: NDArray[np.float64] | None) -> Choices:
+        """Return the levels with the value for partners, of a minor unit (n,); None: as they are."""
+        if influence is None:
+            return self
+        return replace(self, value=self.value + campaign.terms(side).for_partners(influence))
 
     def decide(self, prices: ArrayLike, tie_share: float, request_ids: Ids, exploration: ArrayLike = 0.0) -> Decision:
         """Choose a level of each request; arguments and errors of :func:`shadowprice.decision.decide`."""
@@ -167,7 +174,9 @@ class Policy:
         bits = self.coverage.bits(asked.requests) if self.coverage.budgets else None
         allowed = asked.allowed if treated is None else treated.allowed(len(curves.response), asked.allowed)
         more = (self.coverage.worth(asked.requests, curves.amounts), curves.amounts, curves.guards)
-        return Choices.of(self.campaign, asked.requests.side, curves.response, bits, allowed, *more)
+        side = asked.requests.side
+        own = Choices.of(self.campaign, side, curves.response, bits, allowed, *more)
+        return own.counting(self.campaign, side, self.coverage.influence(asked.requests))
 
     def answer(
         self,

@@ -124,7 +124,7 @@ def _marked(
     context: Context | None = None,
 ) -> SideAccounts:
     """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
-    named = coverage.rules or coverage.caps or side in coverage.worths or partners
+    named = coverage.rules or coverage.caps or side in {*coverage.worths, *coverage.influences} or partners
     if named or any(budget.condition for budget in coverage.budgets):
         listed = names.to_pylist() if isinstance(names, pa.ChunkedArray) else names
         curves = coverage.mark(SideRequests(side, listed, partners or (), context), curves)

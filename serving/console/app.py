@@ -293,7 +293,8 @@ class Console:
             if curve is not None and price is not None:
                 amounts = self._workspace.amounts(self._campaign, made["model_version"], made["side"])
                 guards = self._workspace.guards(self._campaign, made["model_version"], made["side"])
-                levels = level_rows(self._campaign, made, curve, price, worth, amounts, guards)
+                passed_on = self._workspace.influence(self._campaign, made["side"], made["account_id"])
+                levels = level_rows(self._campaign, made, curve, price, worth, amounts, guards, passed_on)
             values |= {
                 "found": audited,
                 "price": price,

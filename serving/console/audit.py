@@ -24,6 +24,7 @@ def level_rows(
     worth: NDArray[np.float64] | None = None,
     amounts: NDArray[np.floating[Any]] | None = None,
     guards: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
+    influence: NDArray[np.float64] | None = None,
 ) -> list[dict[str, float]]:
     """Return one row for each level: response, expected cost, score (value less prices times cost), propensity.
 
@@ -35,6 +36,7 @@ def level_rows(
         worth: (1,) or (J, 1), of a unit of the account's response, where its side has one.
         amounts: (2, J, 1), of the account's orders, where levels are in percent.
         guards: name → (J,), second outcomes, where they are limited.
+        influence: (1,), value for the account's partners of a minor unit, where the campaign counts it.
     """
     side = decision["side"]
     terms = campaign.sides.get(side)
@@ -42,7 +44,8 @@ def level_rows(
         return []
     response = curve[:, None]
     bits = campaign.coverage().recorded(side, str(decision["groups"] or ""), decision["partner_id"])
-    choices = Choices.of(campaign, side, response, bits, worth=worth, amounts=amounts, guards=guards)
+    own = Choices.of(campaign, side, response, bits, worth=worth, amounts=amounts, guards=guards)
+    choices = own.counting(campaign, side, influence)
     score = choices.scores(price.of(campaign.priced))[:, 0]
     shares = [*decision["propensities"], *[0.0] * curve.size]
     columns = zip(curve, terms.cost(response, amounts)[:, 0], score, shares, strict=False)

@@ -107,6 +107,18 @@ class Workspace:
             return None
         return read_worths(campaign, self._folder).worth(SideRequests(side, [account]))
 
+    def influence(self, campaign: Campaign, side: Side, account: str) -> NDArray[np.float64] | None:
+        """Value (1,) for an account's partners of a minor unit that it is given; None where none is counted.
+
+        Raises:
+            InvalidInput: the file of the campaign is missing or damaged.
+
+        O(accounts).
+        """
+        if not campaign.terms(side).influence:
+            return None
+        return read_worths(campaign, self._folder).influence(SideRequests(side, [account]))
+
     def amounts(self, campaign: Campaign, model_version: str, side: Side) -> NDArray[np.float32] | None:
         """Law (2, J, 1) of the amounts of a side by a model that was served; None where no level is in percent.
 

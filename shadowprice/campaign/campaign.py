@@ -226,6 +226,12 @@ class Campaign:
                 "must be 0: a budget per response earns money with responses; choose a total or a mean per account",
                 field="campaign.least_return",
             )
+        passing = [side for side, terms in self.sides.items() if terms.influence]
+        if passing and self.policy == FLAT:
+            raise InvalidInput(
+                "must be empty: a flat policy gives all accounts the same chances, whatever their partners",
+                field=f"campaign.sides.{passing[0]}.influence",
+            )
         if own and self.policy == FLAT:
             raise InvalidInput(
                 f"must be empty: a flat policy gives all accounts the same chances, whatever {own[0]}s are worth",
@@ -355,7 +361,9 @@ class Campaign:
         of_arms = (budget for budget in self.limits.budgets if budget.arm is not None)
         worths = {side: terms.worth for side, terms in self.sides.items() if terms.worth}
         budgets = (*self.group_budgets, *of_arms)
-        return Coverage(budgets, self.rules, offers, attributes or {}, self.limits.caps, worths=worths)
+        influences = {side: terms.influence for side, terms in self.sides.items() if terms.influence}
+        known, caps = attributes or {}, self.limits.caps
+        return Coverage(budgets, self.rules, offers, known, caps, worths=worths, influences=influences)
 
     @cached_property
     def offer_ids(self) -> dict[Side, tuple[str, ...]]:

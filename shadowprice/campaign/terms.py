@@ -42,6 +42,8 @@ class Terms:
     worth       column of the side's accounts, such as ``x_margin``, with the worth of a unit of each one's response,
                 which ``weight`` multiplies; ``amount``: the expected amount of a response, which the model learns from
                 the amounts of the trial; empty: all are worth the same
+    influence   file of the workspace, written by the job ``lift``, with the value for an account's partners of a minor
+                unit that the account is given; empty: none is counted
     most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
                 incentives are held for each of its authorizations, and further units cost nothing
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
@@ -62,6 +64,7 @@ class Terms:
     cost_basis: CostBasis = "on_response"
     weight: float = 1.0
     worth: str = ""
+    influence: str = ""
     most_units: int = 1
     most_response: float = MOST_RESPONSE
     segments: tuple[Segment, ...] = ()
@@ -82,6 +85,12 @@ class Terms:
             raise InvalidInput(
                 f"must be {AMOUNT}, or a column of numbers of the accounts, x_…, got {self.worth!r}", field="worth"
             )
+        if not re.fullmatch(r"([\w-]+\.parquet)?", str(self.influence)):
+            raise InvalidInput(
+                f"must be the name of a .parquet file in the workspace, got {self.influence!r}", field="influence"
+            )
+        if self.influence and (self.segments or any(self.percent)):
+            raise InvalidInput("needs levels that are amounts of money; leave it out", field="influence")
         check_positive(self.most_response, "most_response")
         check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
@@ -118,6 +127,7 @@ class Terms:
         content: dict[str, Any] = {"levels": list(self.levels), "cost_basis": self.cost_basis, "weight": self.weight}
         more: dict[str, Any] = {
             "worth": self.worth or None,
+            "influence": self.influence or None,
             "most_units": self.most_units if self.most_units > 1 else None,
             "most_response": self.most_response if self.most_response != MOST_RESPONSE else None,
             "segments": [asdict(segment) for segment in self.segments],
@@ -134,7 +144,9 @@ class Terms:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Terms:
         """Build terms from what :meth:`to_dict` gave, checking every field."""
-        optional = {name: data[name] for name in ("weight", "worth", "most_units", "ordered") if name in data}
+        optional = {
+            name: data[name] for name in ("weight", "worth", "influence", "most_units", "ordered") if name in data
+        }
         lists = ("amounts", "costs", "least_spends", "valid_hours")
         optional |= {name: tuple(data[name]) for name in lists if name in data}
         if "percent" in data:
@@ -266,19 +278,28 @@ class Terms:
         return np.where(part, np.asarray(paid, dtype=np.float64), cost)
 
     def value(
-        self, response: NDArray[np.floating[Any]], worth: NDArray[np.float64] | None = None
+        self,
+        response: NDArray[np.floating[Any]],
+        worth: NDArray[np.float64] | None = None,
+        influence: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """(J, N): the worth of each level.
 
         ``worth``, (N,) or (J, N), is that of a unit of each account's response (:meth:`Coverage.worth`), which terms
-        with a worth need; None: 1 for all.
+        with a worth need; None: 1 for all. ``influence`` (N,) is the value for partners of a minor unit that each
+        account is given (:meth:`Coverage.influence`); None: 0, for the value of the accounts' own responses.
         """
         if worth is None and self.worth:
             raise InvalidInput("is not known of these accounts", field=self.worth)
         value = self.weight * np.asarray(response, dtype=np.float64)
         if self.segments:
             value *= fees(self.segments)[:, None]
-        return value if worth is None else value * worth
+        value = value if worth is None else value * worth
+        return value if influence is None else value + self.for_partners(influence)
+
+    def for_partners(self, influence: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(J, N): value of each level for the partners of accounts, of a minor unit (N,)."""
+        return np.asarray(self.incentives)[:, None] * influence
 
     def expected_unit_costs(self, amounts: NDArray[np.floating[Any]] | None = None) -> NDArray[np.float64]:
         """(J, 1), or (J, N) where it differs by account: expected cost of one incentive that is paid, minor units.

@@ -29,7 +29,17 @@ class Exposed:
     influence: Array
 
 
-def exposed(y: ArrayLike, treated: ArrayLike, exposure: ArrayLike, kept: NDArray[np.bool_] | None = None) -> Exposed:
+EVERYBODY, PARTNERS = (0.0, 1.0, 1.0, 1.0), (0.0, 0.0, 1.0, 1.0)
+"""Weights of the coefficients: of all accounts in the arm, and of all partners of an account that is in it itself."""
+
+
+def exposed(
+    y: ArrayLike,
+    treated: ArrayLike,
+    exposure: ArrayLike,
+    kept: NDArray[np.bool_] | None = None,
+    effect: tuple[float, ...] = EVERYBODY,
+) -> Exposed:
     """Estimate the mean of ``y`` if all accounts were in the arm, less the mean if none were.
 
     The mapping of exposure says that an account is moved by its own arm and by the share of its partners in the arm:
@@ -41,6 +51,7 @@ def exposed(y: ArrayLike, treated: ArrayLike, exposure: ArrayLike, kept: NDArray
         treated: bool (N,), whether the account is in the arm.
         exposure: (N,) in [0, 1], share of its partners in the arm; 0 for an account without partners.
         kept: bool (N,), accounts of the two arms that are compared; None: all.
+        effect: weights of (a, b, c, d): :data:`EVERYBODY`, or :data:`PARTNERS` for c + d alone.
 
     Raises:
         InvalidInput: an arm without rows, too few accounts, an exposure outside [0, 1], or exposures that follow from
@@ -69,8 +80,8 @@ def exposed(y: ArrayLike, treated: ArrayLike, exposure: ArrayLike, kept: NDArray
     leverage = np.einsum("np,pq,nq->n", design, inverse, design)
     residual = (values - design @ fitted) / np.sqrt(np.maximum(1.0 - leverage, 1e-9))
     influence = np.zeros(use.size)
-    influence[use] = residual * (design @ inverse @ np.array([0.0, 1.0, 1.0, 1.0]))
-    return Exposed(float(fitted[1:].sum()), influence)
+    influence[use] = residual * (design @ inverse @ np.array(effect))
+    return Exposed(float(fitted @ np.array(effect)), influence)
 
 
 def effect_of_all(

@@ -17,7 +17,7 @@ from shadowprice.experiments.analysis import Analysis
 from shadowprice.experiments.effects import Effect
 from shadowprice.experiments.lifts import Lift
 from shadowprice.experiments.sample_ratio import SampleRatio
-from shadowprice.experiments.spillover import ForAll
+from shadowprice.experiments.spillover import ForAll, PassedOn
 
 EFFECTS = ("value", "relative", "cost", "per_money", "total")
 COUNTS = ("arm", "units", "requests", "baseline_units", "baseline_requests")
@@ -175,6 +175,31 @@ def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str
     for effect in found:
         cost, low, high = map(currency.write_mean, (effect.cost.value, effect.cost.low, effect.cost.high))
         yield f"| {effect.arm} | {effect.value} | {cost} [{low}, {high}] | {effect.accounts:,} |"
+
+
+def influence_json(found: Sequence[PassedOn]) -> dict[str, Any]:
+    """Return the effects of partners' incentives as plain JSON types, in minor units; {} where there is none."""
+    sides = {of.side: {"effect": _plain(asdict(of.effect)), "counts": of.counts} for of in found}
+    return {"influence": sides} if found else {}
+
+
+def influence_lines(found: Sequence[PassedOn], campaign: Campaign) -> Iterator[str]:
+    """Return the lines about the effects of partners' incentives."""
+    if not found:
+        return
+    # Values in money are told in major units, and so is the incentive.
+    times = 1.0 if campaign.in_money else Currency.of(campaign.currency).unit
+    yield ""
+    yield "## If partners are given more"
+    yield ""
+    symbol = Currency.of(campaign.currency).symbol
+    yield f"Value of an account for {symbol}1 more that each of its partners is given."
+    yield ""
+    yield "| partners | value | in the price |"
+    yield "|---|---|---|"
+    for of in found:
+        counted = "yes, once the campaign names the file" if of.counts else "no: the interval includes 0"
+        yield f"| {of.side} | {of.effect.times(times)} | {counted} |"
 
 
 def _arm(lift: Lift, request: Lift, per: str, currency: Currency) -> Iterator[str]:

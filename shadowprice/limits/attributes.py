@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.files import write_whole
 from shadowprice.groups import hashes
 from shadowprice.limits.conditions import known
+
+INFLUENCE = "influence"
+"""Column with the value for an account's partners of a minor unit that the account is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,7 @@ class Attributes:
     names    uint64 (N,), a hash of each account's name, ascending
     columns  name → (N,): numbers (NaN: not known), or places in ``texts`` (−1: not known)
     texts    name → the different texts of a column ``c_*``
+    influence  table of the accounts that have partners, with the column :data:`INFLUENCE`; None: none is counted
 
     Example:
         >>> Attributes.of(["a", "b"], {"c_region": ["north", None]}).read("c_region", ["b", "a", "stranger"])
@@ -32,6 +37,7 @@ class Attributes:
     names: NDArray[np.uint64]
     columns: Mapping[str, NDArray[Any]]
     texts: Mapping[str, list[str]] = field(default_factory=dict)
+    influence: Attributes | None = None
 
     @classmethod
     def of(cls, account_id: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> Attributes:
@@ -123,3 +129,41 @@ def read_attributes(folder: Path, side: str, columns: Iterable[str]) -> Attribut
     except (OSError, pa.ArrowInvalid) as error:
         raise InvalidInput(f"cannot be read: {error}; run featurize again", field=str(path)) from error
     return Attributes.of(table["account_id"].to_pylist(), {name: table[name].to_pylist() for name in wanted})
+
+
+def read_influence(path: Path, side: str) -> Attributes:
+    """Read what :func:`write_influence` wrote, of one side.
+
+    Raises:
+        InvalidInput: there is no such file, it is damaged, or a number is not finite.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, columns=["account_id", "side", INFLUENCE])
+    except (OSError, pa.ArrowInvalid) as error:
+        fault = f"cannot be read: {error}; copy the file of the job lift into the workspace, or name none"
+        raise InvalidInput(fault, field=str(path)) from error
+    own = table.filter(pc.equal(table["side"], side))
+    values = own[INFLUENCE].to_numpy()
+    InvalidInput.refuse_rows(~np.isfinite(values), "must be finite", field=INFLUENCE)
+    return Attributes.of(own["account_id"].to_pylist(), {INFLUENCE: values.tolist()})
+
+
+def write_influence(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write the influence of accounts: ``account_id``, ``side`` and :data:`INFLUENCE`.
+
+    Raises:
+        Conflict: the file exists. A campaign names it, so its content never changes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.exists():
+        raise Conflict(f"{path} exists, and a campaign may decide by it; give another name")
+    schema = pa.schema({"account_id": pa.string(), "side": pa.string(), INFLUENCE: pa.float64()})
+    table, content = pa.table(dict(columns), schema=schema), pa.BufferOutputStream()
+    pq.write_table(table, content)
+    write_whole(path, content.getvalue().to_pybytes())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shadowprice.curves import AMOUNT, Curves, expected_amounts
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import hashes
-from shadowprice.limits.attributes import Attributes, read_attributes
+from shadowprice.limits.attributes import INFLUENCE, Attributes, read_attributes, read_influence
 from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of, known
 from shadowprice.limits.limits import Cap, GroupBudget
 from shadowprice.limits.rules import Rule
@@ -71,6 +71,7 @@ class Coverage:
                 expected amount; a side without one is missing
     learned     side → function of n accounts with the law (2, J, n) of the amounts that a model expects of them, for
                 requests without curves, such as those of a log
+    influences  side → file of the workspace with the influence of its accounts on their partners
     """
 
     budgets: Sequence[GroupBudget]
@@ -81,6 +82,7 @@ class Coverage:
     newer: Mapping[Any, Attributes] = field(default_factory=dict)
     worths: Mapping[Any, str] = field(default_factory=dict)
     learned: Mapping[Any, Callable[[Sequence[str]], NDArray[np.float32]]] = field(default_factory=dict)
+    influences: Mapping[Any, str] = field(default_factory=dict)
 
     @property
     def faults(self) -> int:
@@ -104,9 +106,11 @@ class Coverage:
                 condition needs for it, or the file is missing or damaged.
         """
         wanted = {side: names for side, names in self.columns().items() if names}
-        filled = replace(
-            self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()}
-        )
+        attributes = {side: read_attributes(folder, side, names) for side, names in wanted.items()}
+        for side, file in self.influences.items():
+            own = attributes.get(side, Attributes.of([], {}))
+            attributes[side] = replace(own, influence=read_influence(folder / file, side))
+        filled = replace(self, attributes=attributes)
         filled.check_sides()
         return filled
 
@@ -145,7 +149,8 @@ class Coverage:
     def lacking(self, asked: SideRequests) -> list[tuple[Any, list[str], list[str]]]:
         """Return side, identifiers and columns of the accounts and partners of requests that ``attributes`` lack."""
         names = {asked.side: asked.account_id, other_side(asked.side): [name for name in asked.partner_id if name]}
-        absent = ((of, table.lacking(names[of]), list(table.columns)) for of, table in self.attributes.items())
+        tables = ((of, table) for of, table in self.attributes.items() if table.columns)
+        absent = ((of, table.lacking(names[of]), list(table.columns)) for of, table in tables)
         return [reading for reading in absent if reading[1]]
 
     def context_names(self, side: str) -> list[str]:
@@ -186,7 +191,7 @@ class Coverage:
 
         Where the context is not known, budgets and rules that read it are left out.
         """
-        if not (self.budgets or self.rules or self.caps or self.worths):
+        if not (self.budgets or self.rules or self.caps or self.worths or self.influences):
             return curves
         usable, unknown = self, 0
         if asked.context is None:
@@ -196,7 +201,8 @@ class Coverage:
                     unknown |= 1 << place
         bits = self.bits(asked) & ~np.uint32(unknown) if self.budgets else None
         worth = self.worth(asked, curves.amounts)
-        return replace(curves, bits=bits, allowed=usable.allowed(asked), owners=self._owners(asked), worth=worth)
+        own = replace(curves, worth=worth, influence=self.influence(asked))
+        return replace(own, bits=bits, allowed=usable.allowed(asked), owners=self._owners(asked))
 
     def worth(self, asked: SideRequests, amounts: NDArray[np.float32] | None = None) -> NDArray[np.float64] | None:
         """float64 (n,) or (J, n): worth of a unit of each account's response; None where all are worth the same.
@@ -225,6 +231,19 @@ class Coverage:
             raise InvalidInput(f"the worth of accounts of side {asked.side!r} is not known", field=name)
         worths = np.array(self._column(asked.side, name, asked.account_id), dtype=np.float64)
         return np.where(np.isfinite(worths) & (worths >= 0), worths, mean)
+
+    def influence(self, asked: SideRequests) -> NDArray[np.float64] | None:
+        """float64 (n,): value for partners of a minor unit of each account, 0 of one without; None: not counted.
+
+        Raises:
+            InvalidInput: the file of the campaign was not read.
+        """
+        if asked.side not in self.influences:
+            return None
+        table = self.attributes[asked.side].influence if asked.side in self.attributes else None
+        if table is None:
+            raise InvalidInput("was not read from the workspace", field=self.influences[asked.side])
+        return np.array([value or 0.0 for value in table.read(INFLUENCE, asked.account_id)], dtype=np.float64)
 
     def _owners(self, asked: SideRequests) -> NDArray[np.uint64] | None:
         """uint64 (2, n): hashes of account and partner of each request, 0 without a partner; None without caps."""

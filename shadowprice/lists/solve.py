@@ -210,6 +210,7 @@ class AccountList:
         bits: list[NDArray[np.uint32]] = []
         allowed: list[NDArray[np.bool_]] = []
         worth: list[NDArray[np.float64]] = []
+        influence: list[NDArray[np.float64]] = []
         policy = Policy(self._counted, self._coverage, np.zeros(len(self._counted.priced)).tolist(), 0.0)
         for part in self._parts(side):
             eligible, treated = part.eligible, part.treated
@@ -230,6 +231,8 @@ class AccountList:
             own = self._coverage.worth(eligible.requests, part.curves.amounts)
             if own is not None:
                 worth.append(own[..., free])
+            if (passed_on := self._coverage.influence(eligible.requests)) is not None:
+                influence.append(passed_on[free])
         index = np.concatenate(kept)
         masks = any(mask.size and not mask.all() for mask in allowed)
         return Curves(
@@ -240,6 +243,7 @@ class AccountList:
             worth=np.concatenate(worth, axis=-1) if worth else None,
             amounts=None if curves.amounts is None else curves.amounts[..., index],
             guards=curves.guards,
+            influence=np.concatenate(influence) if influence else None,
         )
 
     def _round(self, prices: Mapping[str, float], share: float, limits: NDArray[np.float64], of: int) -> float:

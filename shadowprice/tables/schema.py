@@ -84,6 +84,7 @@ _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite
 _NOT_NEGATIVE = pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
 _NUMBER_NAME = pa.Check.str_matches(r"^x_\w+$", error="must be the name of a column of numbers of the accounts, x_…")
 _PERCENT = pa.Check(lambda v: (v > 0) & (v <= 100), error="must be a percentage, above 0 and at most 100")
+_PARQUET = pa.Check.str_matches(r"^[\w-]+\.parquet$", error="must be the name of a .parquet file in the workspace")
 _WORTH = pa.Check.str_matches(
     rf"^(x_\w+|{AMOUNT})$", error=f"must be {AMOUNT}, or the name of a column of numbers of the accounts, x_…"
 )
@@ -204,6 +205,8 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "worth_customer": _column(TEXT, _WORTH, optional=True),
             "worth_merchant": _column(TEXT, _NUMBER_NAME, optional=True),
             "long_term": _column(TEXT, optional=True),
+            "influence_customer": _column(TEXT, _PARQUET, optional=True),
+            "influence_merchant": _column(TEXT, _PARQUET, optional=True),
         },
         strict=True,
     ),

@@ -115,6 +115,7 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
                 cost_basis=row[f"cost_basis_{side}"],
                 weight=float(row[f"weight_{side}"]) if pd.notna(row[f"weight_{side}"]) else 1.0,
                 worth=row[f"worth_{side}"] if pd.notna(row[f"worth_{side}"]) else "",
+                influence=row[f"influence_{side}"] if pd.notna(row[f"influence_{side}"]) else "",
                 most_units=int(units),
                 most_response=float(most),
                 segments=_segments(tables, side) if offered.order == "funds" else (),

@@ -12,19 +12,20 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from served_log import CAMPAIGN, GROUPS, START, TRUTH, write_log
+from served_log import CAMPAIGN, GROUPS, START, TRUTH, write_log, write_segments
 
 from operations import __main__ as command
 from operations.common.accounts import accounts_of
 from operations.lift import LiftJob, run
 from shadowprice.arms import HOUR, Holdout, Unit
-from shadowprice.campaign import Campaign
-from shadowprice.errors import InvalidInput, InvalidTable, NotCertified
+from shadowprice.campaign import Campaign, Terms
+from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotCertified
 from shadowprice.experiments import lift, plan
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.planning import Precision, Prior
 from shadowprice.experiments.served import served_requests
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.limits.attributes import INFLUENCE, read_influence
 from shadowprice.pacing.decision_log.harvest import harvest
 from shadowprice.pacing.decision_log.segments import Segment
 from shadowprice.pacing.decision_log.served import read_log
@@ -184,6 +185,71 @@ def test_with_a_graph_the_page_says_what_changes_if_everybody_is_in_an_arm(tmp_p
     assert policy["value"]["error"] > lifted.value.error
     assert policy["accounts"] > lifted.units
     assert "## If everybody were in an arm" in (tmp_path / "a").read_text()
+
+
+def test_with_a_graph_the_influence_on_partners_is_written_for_a_campaign_to_name(tmp_path: Path) -> None:
+    """400 merchants are given 40 or nothing; each minor unit moves their customers by 0.005 responses."""
+    random = np.random.default_rng(0)
+    names = [f"a{number}" for number in range(2400)]
+    tie = np.stack([np.repeat(np.arange(2000), 3), 2000 + random.integers(0, 400, 6000)])
+    arm = CAMPAIGN.experiment.arm_of(names)
+    given = np.where(arm == "policy", 40, 0)
+    pull = np.bincount(tie[0], given[tie[1]]) / 3
+    chance = np.append(0.2 + 0.1 * (arm[:2000] == "policy") + 0.005 * pull, np.full(400, 0.5))
+    sides = {"customer": Terms(levels=(0, 40)), "merchant": Terms(levels=(0, 40), cost_basis="on_grant")}
+    campaign = replace(CAMPAIGN, sides=sides)
+    write_segments(
+        tmp_path / "log", names, (given > 0).astype(int).tolist(), random.random(2400) < chance, (0, 40), [0.5, 0.5]
+    )
+    for kind, column in (("decisions", "arm"), ("outcomes", "")):
+        path = next((tmp_path / "log").glob(f"{kind}-*"))
+        table = pq.read_table(path)
+        at = [int(each[1:]) for each in table["request_id"].to_pylist()]
+        own = {"side": ["customer" if row < 2000 else "merchant" for row in at]}
+        for name, values in (own | ({column: [arm[row] for row in at]} if column else {})).items():
+            place = table.schema.get_field_index(name)
+            table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+        pq.write_table(table, path)
+    customers = np.arange(2400) < 2000
+    graph = GraphSnapshot(
+        account_id=np.array(names),
+        is_side=np.stack([customers, ~customers]),
+        names={"customer": (), "merchant": ()},
+        features={side: np.zeros((2400, 0), dtype=np.float32) for side in ("customer", "merchant")},
+        edge_index=tie,
+        edge_names=(),
+        edge_features=np.zeros((6000, 0), dtype=np.float32),
+        at=datetime(2026, 2, 1, tzinfo=UTC),
+    )
+    graph.save(tmp_path / "snapshot-000")
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    pd.DataFrame({"account_id": names}).to_parquet(tmp_path / "accounts.parquet")
+    files = {name: tmp_path / name for name in ("log", "result", "page")} | {"campaign": tmp_path / "campaign.json"}
+    job = LiftJob(
+        **files,
+        accounts=tmp_path / "accounts.parquet",
+        graph=tmp_path / "snapshot-000",
+        influence=tmp_path / "influence.parquet",
+        mature_hours=0,
+    )
+    run(job)
+    found = json.loads((tmp_path / "result").read_text())["influence"]
+    assert found["merchant"]["counts"]
+    assert found["merchant"]["effect"]["low"] < 0.005 < found["merchant"]["effect"]["high"]
+    assert not found.get("customer", {"counts": False})["counts"]
+    assert "## If partners are given more" in (tmp_path / "page").read_text()
+    table = read_influence(tmp_path / "influence.parquet", "merchant")
+    effect, half = found["merchant"]["effect"]["value"], found["merchant"]["effect"]["value"]
+    half -= found["merchant"]["effect"]["low"]
+    reach = np.bincount(tie[1], minlength=2400) / 3
+    expected = (effect - half**2 / effect) * reach[2000:]
+    value = [each or 0.0 for each in table.read(INFLUENCE, names[2000:])]
+    np.testing.assert_allclose(value, expected)
+    assert table.read(INFLUENCE, names[:2]) == [None, None]
+    with pytest.raises(Conflict, match="another name"):
+        run(job)
+    with pytest.raises(InvalidInput, match="needs the graph"):
+        run(replace(job, graph=None))
 
 
 def test_a_holdout_without_its_rows_raises_the_alarm_and_is_written_all_the_same(

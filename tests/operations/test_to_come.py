@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from scipy.sparse import csr_matrix
 from operations.common.to_come import requests_to_come
 from operations.common.workspace import MODEL, POPULATION, read_campaign
 from operations.measure import before_start, recent_requests
+from operations.solve import Solver
 from shadowprice.campaign import Campaign
 from shadowprice.curves import Curves
 from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import INFLUENCE, write_influence
 from shadowprice.pacing.contexts import drawn_contexts
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import read_population
@@ -120,6 +123,31 @@ def test_prices_are_those_of_the_program_with_the_rule_applied_to_each_request(w
     assert (solved.prices["day"], solved.prices["apps"]) == pytest.approx((day, apps), rel=1e-5)
     blind = replace(asked.curves, allowed=None, bits=np.zeros(RECENT, dtype=np.uint32))
     assert solve_window(campaign, {"customer": blind}, {"customer": float(RECENT)}, left).prices["day"] > 1.05 * day
+
+
+def test_the_price_counts_the_influence_that_the_campaign_names(workspace, campaign, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(workspace, own, symlinks=True)
+    found = read_campaign(own)
+    names = [f"c{number}" for number in range(400)]
+    columns = {"account_id": names, "side": ["customer"] * 400, INFLUENCE: [0.01] * 200 + [0.0] * 200}
+    write_influence(own / "influence.parquet", columns)
+    sides = {**found.sides, "customer": replace(found.sides["customer"], influence="influence.parquet")}
+    state = before_start(found, Traffic.load(own))
+    solved = {}
+    for named, terms in ((False, found.sides), (True, sides)):
+        (own / "campaign.json").write_text(json.dumps(replace(found, sides=terms).to_dict()))
+        solver = Solver(own)
+        curves = solver.requests(state)["customer"]
+        assert (curves.influence is not None) == named
+        solved[named] = solver.solve(state).record
+        if named:
+            place = dict(zip(names, columns[INFLUENCE], strict=True))
+            expected = [place.get(name, 0.0) for name in solver.accounts()["customer"]]
+            np.testing.assert_array_equal(curves.influence, expected)
+    # Money is worth more where incentives move partners too.
+    assert solved[True].prices["day"] > solved[False].prices["day"]
+    assert solved[True].primal > solved[False].primal
 
 
 def test_accounts_that_did_not_ask_lately_have_the_contexts_of_the_newest_requests_in_turn(workspace, campaign):

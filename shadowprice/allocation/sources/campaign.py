@@ -123,6 +123,7 @@ class SideSource:
     least     of a unit of cost: what values are net of
     worth     (N,) or (J, N), worth of a unit of each account's response; None: the same for all
     rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
+    influence  (N,), value for the partners of each account of a minor unit; None: 0
     """
 
     campaign: Campaign
@@ -143,6 +144,7 @@ class SideSource:
     guards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     least: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
+    influence: NDArray[np.float64] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process is sent its own accounts, and maps their columns of the file itself.
@@ -165,7 +167,7 @@ class SideSource:
     def _own(self) -> dict[str, Any]:
         """Arrays of the source, of its own accounts alone."""
         own = slice(self.start, self.stop)
-        names = ("requests", "bits", "allowed", "granted", "worth")
+        names = ("requests", "bits", "allowed", "granted", "worth", "influence")
         arrays: dict[str, NDArray[Any] | None] = {name: getattr(self, name) for name in names}
         held = {name: None if array is None else array[..., own] for name, array in arrays.items()}
         return held | {"response": self.response[:, own], "paid": self._paid(own, np.s_[:])}
@@ -272,7 +274,8 @@ class SideSource:
     ) -> NDArray[np.float64]:
         terms = self.campaign.terms(self.side)
         if name == "value":
-            made = terms.value(response, None if self.worth is None else self.worth[..., own][..., which])
+            both = (None if own_is is None else own_is[..., own][..., which] for own_is in (self.worth, self.influence))
+            made = terms.value(response, *both)
         elif name == "cost":
             made = self._paid(own, which) * terms.measure(response)
         elif name in self.outcomes:
@@ -345,6 +348,7 @@ class CampaignProblem:
                 curves[side].worth,
                 curves[side].guards,
                 rows={name: part.rows.get(name, -1) for name in names},
+                influence=curves[side].influence,
             )
             for part in own_parts
             for side in present

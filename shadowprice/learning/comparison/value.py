@@ -304,7 +304,7 @@ def _flat_limits(
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    value = campaign.terms(side).value(curves.response, curves.worth)
+    value = campaign.terms(side).value(curves.response, curves.worth, curves.influence)
     cost = campaign.net_cost(side, curves.response, amounts=curves.amounts)
     return value - campaign.least_return * cost if campaign.least_return else value, cost
 

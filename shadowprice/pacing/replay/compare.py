@@ -62,6 +62,11 @@ class Setting:
         day = self.day.take(np.flatnonzero(rows))
         return self.coverage.mark(day.of_side(side), curves)
 
+    def true(self, side: Side, rows: NDArray[np.bool_]) -> Curves:
+        """True curves of requests of the day, likewise; no request of the day moves another."""
+        curves = self.outcomes.curves(side, self.day.account_id[rows], self.day.at[rows])
+        return replace(self.marked(side, curves, rows), influence=None)
+
 
 def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) -> dict[str, Replay]:
     """Replay the day under each policy, in process, and without the hard stop where there is one budget alone.
@@ -143,7 +148,7 @@ def solve_day(setting: Setting) -> WindowSolution:
     for side in campaign.sides:
         mine = day.side == side
         if mine.any():
-            curves[side] = setting.marked(side, setting.outcomes.curves(side, day.account_id[mine], day.at[mine]), mine)
+            curves[side] = setting.true(side, mine)
     ahead = {side: float(those.accounts) for side, those in curves.items()}
     return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0)
 
@@ -162,10 +167,9 @@ def attainable(setting: Setting) -> Attainable:
     for side, terms in campaign.sides.items():
         mine = day.side == side
         if mine.any():
-            curves = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
-            marked[side] = setting.marked(side, curves, mine)
+            marked[side] = setting.true(side, mine)
             mean = marked[side].mean()
-            means[side], ahead[side] = mean, float(curves.accounts)
+            means[side], ahead[side] = mean, float(marked[side].accounts)
             lowest += ahead[side] * float(terms.value(mean.response, mean.worth)[0, 0])
     if campaign.group_budgets or campaign.rules:
         return Attainable(lowest=lowest, flat=_flat_within(campaign, marked), best=optimum(setting))

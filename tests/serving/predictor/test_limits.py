@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from shadowprice.campaign import Budget
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidContext
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
-from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.attributes import INFLUENCE, Attributes
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import NamedCurves
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
@@ -75,6 +76,32 @@ def test_service_and_replay_give_nothing_where_a_rule_forbids_the_level_without_
     assert not any(answers.level[row] == 0 for row in range(0, 12, 2))
     (message,) = ledger.messages
     assert message.items.unpaid_allowed == [False, True] * 6
+
+
+def test_service_and_replay_count_the_influence_on_partners_in_the_decision_and_not_in_the_response(build, kit, heads):
+    names, plain = [f"m{i}" for i in range(40)], kit.campaign()
+    sides = {**plain.sides, "merchant": replace(plain.sides["merchant"], influence="influence.parquet")}
+    terms, price = replace(plain, sides=sides), kit.price(price=0.004)
+    influence = np.where(np.arange(40) % 2, 0.003, 0.0)
+    table = Attributes.of(names, {INFLUENCE: influence.tolist()})
+    attributes = {"merchant": replace(Attributes.of([], {}), influence=table)}
+    ids, side = [f"r{i}" for i in range(40)], ["merchant"] * 40
+    answers = build(terms=terms, attributes=attributes, price=price)[0].answer(Requests(ids, names, side))
+    before = build(terms=plain, price=price)[0].answer(Requests(ids, names, side))
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    curve = heads["merchant"].response(np.stack([frame["merchant", name] for name in names]))
+    paid = np.array([20, 60, 100])[:, None]
+    expected = (0.5 * curve.astype(float) + influence * paid - 0.004 * paid).argmax(axis=0)
+    np.testing.assert_array_equal(answers.level, expected)
+    assert (answers.level != before.level).any()
+    np.testing.assert_array_equal(answers.level[::2], before.level[::2])
+    # The watch compares these with what comes.
+    np.testing.assert_array_equal(answers.response, curve[answers.level, np.arange(40)])
+    np.testing.assert_array_equal(answers.expected_cost, paid[answers.level, 0])
+    model = {"merchant": NamedCurves(np.array(names), Curves(terms.terms("merchant").levels, curve))}
+    replay = PricedPolicy(terms, model, SimulatedLedger(terms, {}, terms.coverage(attributes)), price=price)
+    replayed = replay(Day(np.array(ids), np.array(names), np.array(side), np.zeros(40), 1))
+    np.testing.assert_array_equal(replayed.level, answers.level)
 
 
 def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(build, kit):
