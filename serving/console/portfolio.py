@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from operations.common.workspace import PRICES, campaign_files, read_campaign
 from serving.console.state import TotalsSource
+from serving.ledger.moves import MoveRow
 from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
@@ -33,10 +34,17 @@ FRESH_SECONDS = 5.0
 ENDS = {"sent": "under way", "taken": "done", "returned": "refused, the money is back", "refused": "refused"}
 
 
+class MovesSource(TotalsSource, Protocol):
+    """Ledger of one campaign, such as :class:`~serving.client.client.LedgerClient`."""
+
+    def moves(self) -> Sequence[MoveRow]:
+        """Return the newest halves of moves that it keeps."""
+
+
 class Ledgers(Protocol):
     """Ledger of several campaigns, such as :class:`~serving.client.client.LedgerClient`."""
 
-    def of(self, campaign: str) -> TotalsSource:
+    def of(self, campaign: str) -> MovesSource:
         """Return the ledger of one of them."""
 
 
@@ -178,13 +186,13 @@ class PortfolioReader:
     ) -> tuple[dict[str, Mapping[str, Any]], list[Moved]]:
         """Return the totals of each campaign, and the newest moves; both are empty of a ledger that does not answer."""
         totals: dict[str, Mapping[str, Any]] = {}
-        rows: list[tuple[Any, Currency]] = []
+        rows: list[tuple[MoveRow, Currency]] = []
         for campaign in campaigns:
             ledger = self._ledger.of(campaign.name)
             try:
-                totals[campaign.name] = ledger.totals()
+                own = totals[campaign.name] = ledger.totals()
                 # A giver and a receiver each keep their half; the giver's is shown.
-                given = ledger.moves() if hasattr(ledger, "moves") else ()
+                given = ledger.moves() if campaign.portfolio is not None or own["moved"] else ()
                 rows += [(row, Currency.of(campaign.currency)) for row in given if row.half == "give"]
             except Unavailable as error:
                 degraded.append(f"The ledger cannot be read: {error}.")
@@ -197,7 +205,7 @@ class PortfolioReader:
 
 def _line(campaign: Campaign, totals: Mapping[str, Any] | None, own: Mapping[str, Any] | None, prices: Path) -> Line:
     """Return a campaign's line; its return is that of the proposal, or else of its newest price."""
-    terms, budget = getattr(campaign, "portfolio", None), campaign.budget
+    terms, budget = campaign.portfolio, campaign.budget
     returned, unit = None, _unit(campaign)
     if own is not None:
         returned = Estimate(*own["price"]).times(unit)
@@ -208,7 +216,7 @@ def _line(campaign: Campaign, totals: Mapping[str, Any] | None, own: Mapping[str
     return Line(
         campaign=campaign,
         currency=Currency.of(campaign.currency),
-        budget=int(budget.limit) + int((totals or {}).get("moved", 0)),
+        budget=int(budget.limit) + int(0 if totals is None else totals["moved"]),
         paid=None if totals is None else int(totals["net_spent"]),
         returned=returned,
         proposed=None if own is None else int(own["proposed"]),
@@ -223,7 +231,7 @@ def _unit(campaign: Campaign) -> float:
     return Currency.of(campaign.currency).unit * campaign.told_in
 
 
-def _moved(row: Any, currency: Currency) -> Moved:
+def _moved(row: MoveRow, currency: Currency) -> Moved:
     move = row.move
     return Moved(
         at=datetime.fromtimestamp(row.recorded_at / 1e6, UTC),

@@ -20,8 +20,9 @@ from looking import LOOKS, browser, faults, keyboard_faults, show
 
 from serving.console.app import Console, create_app
 from serving.console.portfolio import LIFT, PROPOSAL, PortfolioReader
+from serving.ledger.moves import Move, MoveRow
 from shadowprice.arms import Holdout
-from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.campaign import Budget, Campaign, PortfolioTerms, Terms
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
@@ -43,19 +44,20 @@ class Kept:
         if number == 40:
             return SimpleNamespace(totals=self._refuse)
         moved = {7: -120_000, 12: 120_000}.get(number, 0) if self._moves else 0
-        totals = {"net_spent": 1000 * number, "money_left": 1} | ({"moved": moved} if moved else {})
-        rows = [self._row(half, number) for half in ("give", "take")] if moved else []
-        own = {"moves": lambda: rows} if self._moves else {}
+        totals = {"net_spent": 1000 * number, "money_left": 1, "moved": moved}
+        rows = [self._row(number)] if moved else []
+        # Campaigns without terms are not asked.
+        own = {"moves": lambda: rows} if number in (7, 12) else {}
         return SimpleNamespace(totals=lambda: totals, **own)
 
     def _refuse(self) -> NoReturn:
         raise Unavailable("no answer") if self._moves else NotFound("no such ledger")
 
-    def _row(self, half: str, number: int) -> object:
-        names = {"source": "campaign-007", "target": "campaign-012"}
-        move = SimpleNamespace(id="m", amount=120_000, reason=REASON, undoes="", **names)
-        at = (START + timedelta(hours=number)).timestamp() * 1e6
-        return SimpleNamespace(move=move, half=half if number == 7 else "take", state="taken", recorded_at=at)
+    def _row(self, number: int) -> MoveRow:
+        prices = (0.19, 0.18, 0.2), (0.31, 0.3, 0.32)
+        move = Move("m", "campaign-007", "campaign-012", 120_000, round(START.timestamp()), *prices, REASON)
+        at = round((START + timedelta(hours=number)).timestamp() * 1e6)
+        return MoveRow(move, "give" if number == 7 else "take", "taken", at)
 
 
 def price(name: str, value: float) -> PriceRecord:
@@ -73,7 +75,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     proposal, sides = {}, {"customer": Terms(levels=(0, 50))}
     for number, name in enumerate(NAMES):
         limit = int(dice.integers(1, 90)) * 100_000
+        terms = PortfolioTerms(name="company", floor=5_000 * number, cap=10**8, largest_move=10**6)
         campaign = Campaign(name=name, sides=sides, budget=Budget(limit=limit), starts_at=START)
+        campaign = replace(campaign, portfolio=terms if number in (7, 12) else None)
         (root / name).mkdir()
         held = replace(campaign, holdout=Holdout(key="company", share=500))
         (root / name / "campaign.json").write_text(json.dumps(held.to_dict()))
