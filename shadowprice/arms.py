@@ -68,7 +68,7 @@ class Holdout:
 
     Example:
         >>> Holdout(key="company", share=5000).holds(["a", "b", "c"]).tolist()
-        [True, False, False]
+        [False, True, False]
     """
 
     key: str
