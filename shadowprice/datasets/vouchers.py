@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -45,6 +45,20 @@ from shadowprice.datasets.folder import read_sessions
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.session_requests import instant_of, request_tables
 from shadowprice.datasets.split import MOST_DELAY_DAYS, Split
+from shadowprice.datasets.voucher_draws import (
+    CATEGORIES,
+    STARTS,
+    Catalog,
+    draw,
+    draw_behaviours,
+    draw_vouchers,
+    intercept,
+    order_of_carts,
+    profile,
+    shares,
+    time_of,
+    uneven,
+)
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping import map_sessions, read_mapping
 from shadowprice.tables import SessionTables, validate_sessions
@@ -52,17 +66,12 @@ from shadowprice.tables import SessionTables, validate_sessions
 Region = Literal["A", "B", "C"]
 History = Literal["kept", "destroyed"]
 
-STARTS = datetime(2026, 1, 5, tzinfo=UTC)
 DAYS = 60
 LABEL_DAYS = 7
 """A generated voucher expires so many days after it was collected: its label is known then."""
 TEST_DAYS = 12
 TEST_SHARE = 0.2
 """Share of the newest sessions that test, where no time is named."""
-CATEGORIES = 4
-HALF_LIFE = 3.0
-"""Number of carts over which recency halves."""
-BRANDS_PER_CATEGORY = 3
 
 
 @dataclass(frozen=True)
@@ -234,15 +243,15 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     users = max(2, round(chosen.sessions / region.sessions_per_user))
     taste = random.dirichlet(np.full(CATEGORIES, 0.3), users)
     activity = 0.7 * random.normal(size=users)
-    voucher = _vouchers(region.vouchers, random)
+    voucher = draw_vouchers(region.vouchers, random)
 
     collected = np.sort(random.random(chosen.sessions)) * DAYS * 86_400
-    user = random.choice(users, chosen.sessions, p=_uneven(users, random))
+    user = random.choice(users, chosen.sessions, p=uneven(users, random))
     which = random.integers(0, region.vouchers, chosen.sessions)
-    interest = _draw(taste[user], random)
+    interest = draw(taste[user], random)
 
-    before = _behaviours(region.before, taste[user], interest, random)
-    share = _shares(before, chosen.sessions)
+    before = draw_behaviours(region.before, taste[user], interest, random)
+    share = shares(before, chosen.sessions)
     score = (
         activity[user][:, None]
         + voucher.depth[None]
@@ -253,11 +262,11 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
         cart = ~before.order
         term = order_of_carts(before.session[cart], before.category[cart], chosen.sessions)
         score += chosen.order * term[:, voucher.category]
-    truth = 1 / (1 + np.exp(-(score + _intercept(score, region.rate))))
+    truth = 1 / (1 + np.exp(-(score + intercept(score, region.rate))))
     label = (random.random(chosen.sessions) < truth[np.arange(chosen.sessions), which]).astype(np.int64)
     # Those who redeem go on to what the voucher is good for.
     goal = np.where(label == 1, voucher.category[which], interest)
-    after = _behaviours(region.after, taste[user], goal, random)
+    after = draw_behaviours(region.after, taste[user], goal, random)
 
     shown = random.integers(0, users, chosen.sessions) if chosen.history == "destroyed" else user
     ids = np.array([f"s{k:07d}" for k in range(chosen.sessions)])
@@ -270,14 +279,14 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
             "campaign": np.array([f"week-{k}" for k in range(DAYS // 7 + 1)])[(collected // (7 * 86_400)).astype(int)],
             "min_spend": voucher.min_spend[which],
             "discount": voucher.discount[which],
-            "collected_at": _time(collected),
-            "expires_at": _time(collected + LABEL_DAYS * 86_400),
-            "redeemed_at": _time(collected + taken).where(label == 1),
+            "collected_at": time_of(collected),
+            "expires_at": time_of(collected + LABEL_DAYS * 86_400),
+            "redeemed_at": time_of(collected + taken).where(label == 1),
             "label": label,
-            **_profile(activity, user, random),
+            **profile(activity, user, random),
         }
     )
-    catalog = _Catalog.draw(max(CATEGORIES * 2, round(chosen.sessions / region.sessions_per_item)), random)
+    catalog = Catalog.draw(max(CATEGORIES * 2, round(chosen.sessions / region.sessions_per_item)), random)
     parts = [
         catalog.table(before, "before", ids, collected, random, in_order=chosen.order > 0),
         catalog.table(after, "after", ids, collected, random),
@@ -341,184 +350,3 @@ def _with_results(session: pd.DataFrame, days: float) -> pd.DataFrame:
         raise InvalidInput("is needed, or redeemed_at: no session shows whether it was redeemed", field="session.label")
     known = redeemed | (expires <= max(session["collected_at"].max(), session["redeemed_at"].max()))
     return session.assign(label=redeemed.astype("Int64").where(known))
-
-
-@dataclass(frozen=True, eq=False)
-class _Vouchers:
-    ids: NDArray[np.str_]
-    category: NDArray[np.int64]
-    discount: NDArray[np.int64]
-    min_spend: NDArray[np.int64]
-    depth: NDArray[np.float64]
-
-
-def _vouchers(count: int, random: np.random.Generator) -> _Vouchers:
-    """Several vouchers may have one discount; how deep it is counts, whatever the category."""
-    discount = 100 * random.integers(2, 8, count)
-    times = random.choice([3, 5, 8], count)
-    return _Vouchers(
-        ids=np.array([f"v{k:03d}" for k in random.permutation(count)]),
-        category=random.permutation(np.arange(count) % CATEGORIES),
-        discount=discount,
-        min_spend=discount * times,
-        depth=2.0 * (1 / times - 0.2) + 0.0015 * (discount - discount.mean()),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Behaviours:
-    """n events: the session each belongs to, its category, and whether it is an order."""
-
-    session: NDArray[np.int64]
-    category: NDArray[np.int64]
-    order: NDArray[np.bool_]
-
-
-def _behaviours(
-    mean: float, taste: NDArray[np.float64], interest: NDArray[np.int64], random: np.random.Generator
-) -> _Behaviours:
-    count = random.geometric(1 / (1 + mean), interest.size) - 1
-    session = np.repeat(np.arange(interest.size), count)
-    drawn = random.random(session.size)
-    category = np.where(
-        drawn < 0.6,
-        interest[session],
-        np.where(drawn < 0.8, _draw(taste[session], random), random.integers(0, CATEGORIES, session.size)),
-    )
-    return _Behaviours(session, category, random.random(session.size) < 0.2)
-
-
-def _shares(events: _Behaviours, sessions: int) -> NDArray[np.float64]:
-    """(S, categories): shares of the session's events; none where there are none."""
-    count = np.bincount(events.session * CATEGORIES + events.category, minlength=sessions * CATEGORIES)
-    table = count.reshape(sessions, CATEGORIES).astype(np.float64)
-    return np.asarray(table / np.maximum(table.sum(axis=1, keepdims=True), 1))
-
-
-def order_of_carts(session: NDArray[np.int64], category: NDArray[np.int64], sessions: int) -> NDArray[np.float64]:
-    """Return recency plus succession of every category, (S, categories); the module has the formulas.
-
-    Args:
-        session: of each cart, ascending; of one session the latest cart comes first.
-        category: of each cart.
-        sessions: S.
-    """
-    count = np.bincount(session, minlength=sessions)
-    rank = np.arange(session.size) - np.repeat(np.cumsum(count) - count, count)
-
-    def table(of: NDArray[np.int64], kind: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-        total = np.bincount(of * CATEGORIES + kind, weight, sessions * CATEGORIES).astype(np.float64)
-        return total.reshape(sessions, CATEGORIES)
-
-    near, alike = (table(session, category, each) for each in (0.5 ** (rank / HALF_LIFE), np.ones(rank.size)))
-    recency = near / np.maximum(near.sum(axis=1, keepdims=True), 1e-9) - alike / np.maximum(count, 1)[:, None]
-    same = session[1:] == session[:-1]
-    pair, later, earlier = session[1:][same], category[:-1][same], category[1:][same]
-    forward, back = ((one + 1) % CATEGORIES == other for one, other in ((earlier, later), (later, earlier)))
-    moves = table(pair, later, forward.astype(np.float64)) - table(pair, earlier, back.astype(np.float64))
-    return np.asarray(recency + moves / np.maximum(count - 1, 1)[:, None])
-
-
-@dataclass(frozen=True, eq=False)
-class _Catalog:
-    """Items sorted by category; popular ones first within it."""
-
-    first: NDArray[np.int64]
-    count: NDArray[np.int64]
-    brand: NDArray[np.int64]
-    price: NDArray[np.int64]
-
-    @classmethod
-    def draw(cls, items: int, random: np.random.Generator) -> _Catalog:
-        category = np.arange(items) * CATEGORIES // items
-        count = np.bincount(category, minlength=CATEGORIES)
-        return cls(
-            first=np.cumsum(count) - count,
-            count=count,
-            brand=category * BRANDS_PER_CATEGORY + random.integers(0, BRANDS_PER_CATEGORY, items),
-            price=random.integers(1, 8, items),
-        )
-
-    def table(
-        self,
-        events: _Behaviours,
-        phase: str,
-        ids: NDArray[np.str_],
-        collected: NDArray[np.float64],
-        random: np.random.Generator,
-        *,
-        in_order: bool = False,
-    ) -> pd.DataFrame:
-        """Return the rows of the events at random times, or ``in_order``, the latest of a session first."""
-        size = events.session.size
-        # The square makes some items much more popular than others.
-        item = self.first[events.category] + (random.random(size) ** 2 * self.count[events.category]).astype(np.int64)
-        away = random.exponential(86_400.0, size).clip(1, 5 * 86_400)
-        if in_order:
-            away = away[np.lexsort((away, events.session))]
-        category = np.array([f"category-{k}" for k in range(CATEGORIES)])
-        brand = np.array([f"brand-{k}" for k in range(CATEGORIES * BRANDS_PER_CATEGORY)])
-        return pd.DataFrame(
-            {
-                "session_id": ids[events.session],
-                "item_id": np.array([f"i{k:06d}" for k in range(self.price.size)])[item],
-                "action": np.where(events.order, "order", "cart"),
-                "phase": phase,
-                "ts": _time(collected[events.session] + (-away if phase == "before" else away)),
-                "category": category[events.category],
-                "brand": brand[self.brand[item]],
-                "price_level": self.price[item],
-            }
-        )
-
-
-def _profile(activity: NDArray[np.float64], user: NDArray[np.int64], random: np.random.Generator) -> dict[str, object]:
-    """The columns of S3's user profile: they show how active a person is, and nothing of their tastes."""
-    users = activity.size
-
-    def shown(noise: float) -> NDArray[np.float64]:
-        return activity + noise * random.normal(size=users)
-
-    orders = random.poisson(np.exp(1.5 + 0.6 * shown(0.5)))
-    mean = np.exp(3.0 + 0.3 * shown(1.0))
-    columns = {
-        "x_age_level": random.integers(0, 9, users).astype(np.float64),
-        "x_purchase_level": np.clip(np.rint(5 + 2 * shown(0.7)), 0, 10),
-        "x_orders": orders.astype(np.float64),
-        "x_orders_with_voucher": random.binomial(orders, 0.4).astype(np.float64),
-        "x_gmv_sum": orders * mean,
-        "x_gmv_max": mean * 1.8,
-        "x_gmv_mean": mean,
-        "x_gmv_min": mean * 0.4,
-    }
-    gender = random.choice(["f", "m", "unknown"], users, p=[0.5, 0.4, 0.1])
-    return {**{name: values[user] for name, values in columns.items()}, "c_gender": gender[user]}
-
-
-def _draw(chance: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
-    """One column for each row of probabilities (n, K)."""
-    point = random.random(len(chance))
-    above = np.less(np.cumsum(chance, axis=1), point[:, None]).astype(np.int64)
-    return np.asarray(np.minimum(above.sum(axis=1), chance.shape[1] - 1))
-
-
-def _uneven(users: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """Some people collect more vouchers than others."""
-    weight = random.gamma(1.0, size=users)
-    return np.asarray(weight / weight.sum())
-
-
-def _intercept(score: NDArray[np.float64], rate: float) -> float:
-    """Return the shift of the scores at which the mean probability is ``rate``, by bisection."""
-    low, high = -30.0, 30.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if float((1 / (1 + np.exp(-(score + middle)))).mean()) < rate:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
-
-
-def _time(seconds: NDArray[np.float64]) -> pd.Series:
-    return pd.Series(pd.Timestamp(STARTS) + pd.to_timedelta(np.rint(seconds), unit="s")).astype("datetime64[ns, UTC]")

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from shadowprice.datasets.folder import write_tables
-from shadowprice.datasets.vouchers import CATEGORIES, DAYS, HALF_LIFE, generate, read
+from shadowprice.datasets.voucher_draws import CATEGORIES, HALF_LIFE
+from shadowprice.datasets.vouchers import DAYS, generate, read
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.tables import SessionTables

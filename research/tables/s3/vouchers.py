@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from research.models import make
-from shadowprice.datasets.vouchers import DAYS, Region, VoucherData, generate, order_of_carts
+from shadowprice.datasets.voucher_draws import order_of_carts
+from shadowprice.datasets.vouchers import DAYS, Region, VoucherData, generate
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.leaks import check_known, check_split
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
