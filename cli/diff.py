@@ -16,7 +16,8 @@ from operations.whatif import plain
 from shadowprice.campaign import Campaign
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
-from shadowprice.pacing.what_if import SAMPLE_ROWS, Answer
+from shadowprice.pacing.questions import Answer
+from shadowprice.pacing.what_if import SAMPLE_ROWS
 
 
 def diff(

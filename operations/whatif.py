@@ -40,8 +40,9 @@ from shadowprice.pacing.budgets.in_hand import (
 from shadowprice.pacing.budgets.periods import parts_of
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import SideAccounts, read_population
+from shadowprice.pacing.questions import Answer, Belief, Change, GroupLimit, InHand
 from shadowprice.pacing.state import PricingState
-from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Belief, Change, GroupLimit, InHand, WhatIf
+from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.layers.heads import curves_of, load_heads
 from shadowprice.responses.posterior import CurvePosterior

@@ -26,7 +26,8 @@ from shadowprice.allocation.portfolio.moves import plan_moves
 from shadowprice.allocation.portfolio.split import split
 from shadowprice.campaign import Budget, Campaign, PortfolioTerms, Terms
 from shadowprice.curves import Curves
-from shadowprice.pacing.what_if import InHand, WhatIf
+from shadowprice.pacing.questions import InHand
+from shadowprice.pacing.what_if import WhatIf
 
 LEVELS = np.array([0, 50, 100, 200, 400])
 ACCOUNTS = 400

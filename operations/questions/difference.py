@@ -13,7 +13,8 @@ from operations.common.workspace import read_campaign
 from operations.whatif import open_what_if
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput
-from shadowprice.pacing.what_if import SAMPLE_ROWS, Answer, Change, Paid
+from shadowprice.pacing.questions import Answer, Change, Paid
+from shadowprice.pacing.what_if import SAMPLE_ROWS
 from shadowprice.progress import Stages
 
 Key = tuple[str, ...]

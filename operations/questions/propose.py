@@ -12,7 +12,8 @@ from shadowprice.allocation.portfolio.solve import Portfolio, solve_portfolio
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.pacing.what_if import SAMPLE_ROWS, Answer, Change, WhatIf
+from shadowprice.pacing.questions import Answer, Change
+from shadowprice.pacing.what_if import SAMPLE_ROWS, WhatIf
 from shadowprice.progress import Stages
 
 STEPS = 4

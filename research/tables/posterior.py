@@ -19,7 +19,8 @@ from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.fit import posteriors
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.train import train
-from shadowprice.pacing.what_if import Change, WhatIf
+from shadowprice.pacing.questions import Change
+from shadowprice.pacing.what_if import WhatIf
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import campaign_from_tables
 

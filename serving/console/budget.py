@@ -22,7 +22,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidRequest, Unavailable
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.pacing.what_if import Answer, Change, GroupLimit
+from shadowprice.pacing.questions import Answer, Change, GroupLimit
 
 AMOUNT = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
 """An amount in major units, without an exponent: 1e999999999 would overflow."""

@@ -18,7 +18,8 @@ from shadowprice.campaign import Campaign, PortfolioTerms
 from shadowprice.errors import Conflict, NotFound
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.pacing.what_if import SAMPLE_ROWS, Change, WhatIf
+from shadowprice.pacing.questions import Change
+from shadowprice.pacing.what_if import SAMPLE_ROWS, WhatIf
 
 NOTHING = Band(0.0, 0.0, 0.0)
 """Return of money that buys nothing more: the window is over, or no request is expected."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.pacing.what_if import Answer
+from shadowprice.pacing.questions import Answer
 from shadowprice.reports import svg
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import LOWEST, MISSING, clipped, money, number, signed

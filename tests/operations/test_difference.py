@@ -15,7 +15,7 @@ from operations.questions.difference import difference, flatten
 from operations.whatif import open_what_if
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
-from shadowprice.pacing.what_if import Change
+from shadowprice.pacing.questions import Change
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.learning.bundle import POSTERIOR
 from shadowprice.pacing.budgets.in_hand import remaining_budget
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.questions import Change
 from shadowprice.pacing.state import PricingState
-from shadowprice.pacing.what_if import Change
 from shadowprice.price import PriceRecord
 from shadowprice.responses.posterior import CurvePosterior
 

@@ -24,8 +24,8 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import POSTERIOR
 from shadowprice.pacing.history import Traffic, pairs_file
 from shadowprice.pacing.population import read_population
+from shadowprice.pacing.questions import Change
 from shadowprice.pacing.resolve import CampaignState
-from shadowprice.pacing.what_if import Change
 from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.posterior import CurvePosterior
 

@@ -18,9 +18,10 @@ from shadowprice.limits import GroupBudget, Limits
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.questions import Change, InHand
 from shadowprice.pacing.replay.compare import optimum, run_pacer, score
 from shadowprice.pacing.replay.run import Replay
-from shadowprice.pacing.what_if import Change, InHand, WhatIf
+from shadowprice.pacing.what_if import WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.policy import Choices
 from shadowprice.responses import make

@@ -15,12 +15,13 @@ from shadowprice.limits import Cap, Limits
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.budgets.caps import CapsAhead
 from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.questions import Change
 from shadowprice.pacing.replay.allowance import within_budget
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer
 from shadowprice.pacing.replay.gains import gains
 from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
 from shadowprice.pacing.spend import CapUse, SpendReport
-from shadowprice.pacing.what_if import Change, WhatIf
+from shadowprice.pacing.what_if import WhatIf
 
 ORDER: Mapping[Side, tuple[int, ...]] = {"customer": (0, 4, 2, 1, 3), "merchant": (0, 3, 1, 2)}
 """Place of the ordered level that each offer stands for; the control stays first."""

@@ -16,7 +16,8 @@ from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import GroupBudget, Limits
-from shadowprice.pacing.what_if import Answer, Change, GroupLimit, InHand, WhatIf
+from shadowprice.pacing.questions import Answer, Change, GroupLimit, InHand
+from shadowprice.pacing.what_if import WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.posterior import CurvePosterior
 

@@ -27,7 +27,8 @@ from shadowprice.errors import Unavailable
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.pacing.what_if import Change, WhatIf
+from shadowprice.pacing.questions import Change
+from shadowprice.pacing.what_if import WhatIf
 
 LEVELS = np.array([50, 100, 200])
 ACCOUNTS = 6000
