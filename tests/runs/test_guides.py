@@ -57,6 +57,7 @@ NOT_FOLLOWED = {
     "offer-a-percentage": "names a file of the reader; test_percent.py has one",
     "offer-without-an-amount": "names a file of the reader; test_offers.py has one",
     "open-the-console": "is read in a browser; the tests of the console draw each page in one",
+    "prove-a-decision": "names a request of the reader; tests/serving/receipts proves one of the services",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
     "restore": CLUSTER,
