@@ -126,13 +126,13 @@ class Ledgers:
         self.depth += 1
         try:
             with suppress(Killed, ShadowpriceError):
-                books: Mapping[str, carry.Book] = {name: _Book(self, name) for name in NAMES}
-                carry.complete(books)
+                ledgers: Mapping[str, carry.MovesLedger] = {name: _Ledger(self, name) for name in NAMES}
+                carry.complete(ledgers)
                 source, target = self.dice.sample(NAMES, 2)
                 amount = self.dice.choice((1, 50, 300, 700))
                 slot = f"{self.now // HOUR}"
                 move = Move(f"{slot}|{source}|{target}", source, target, amount, self.now // 1_000_000, *PRICES, "")
-                carry.carry_out(move, books)
+                carry.carry_out(move, ledgers)
         finally:
             self.depth -= 1
 
@@ -171,7 +171,7 @@ class Ledgers:
 
 
 @dataclass(frozen=True)
-class _Book:
+class _Ledger:
     """Ledger as a coordinator reaches it."""
 
     ledgers: Ledgers

@@ -78,7 +78,7 @@ class Done:
 def move_once(
     workspaces: Mapping[str, Path],
     campaigns: Mapping[str, Campaign],
-    books: Mapping[str, Any],
+    ledgers: Mapping[str, Any],
     measuring: Measure,
     now: datetime,
     dry_run: bool = False,
@@ -88,18 +88,18 @@ def move_once(
     Args:
         workspaces: name → folder.
         campaigns: name → campaign, all of one portfolio.
-        books: name → client of the ledger of every campaign (:class:`serving.client.client.LedgerClient`).
+        ledgers: name → client of the ledger of every campaign (:class:`serving.client.client.LedgerClient`).
         measuring: writes the state of a workspace into a file.
         now: by which windows and prices are over.
         dry_run: move nothing, and leave what is under way.
     """
-    left, kept = ([], {}) if dry_run else complete(books)
+    left, kept = ([], {}) if dry_run else complete(ledgers)
     busy = {name for row in left for name in (row.move.source, row.move.target)}
     members: dict[str, Member] = {}
     rows: dict[str, list[MoveRow]] = {}
     for name in campaigns.keys() - kept.keys():
         try:
-            rows[name] = books[name].moves()
+            rows[name] = ledgers[name].moves()
         except ShadowpriceError as error:
             kept[name] = str(error)
     kept |= {name: f"its ledger has lost move {move.id!r}; run the job with --restore" for name, move in lost(rows)}
@@ -109,7 +109,7 @@ def move_once(
         if name in kept:
             continue
         try:
-            members[name] = look_at(workspaces[name], campaign, books[name].totals(), rows[name], measuring, now)
+            members[name] = look_at(workspaces[name], campaign, ledgers[name].totals(), rows[name], measuring, now)
         except ShadowpriceError as error:
             kept[name] = str(error)
     ended: list[tuple[Move, str]] = []
@@ -120,7 +120,7 @@ def move_once(
             ended.append((move, "planned"))
             continue
         try:
-            ended.append((move, carry_out(move, books)))
+            ended.append((move, carry_out(move, ledgers)))
         except ShadowpriceError as error:
             # The giver's note says what became of it, and the next run goes on from there.
             ended.append((move, f"not finished: {error}"))
@@ -128,14 +128,14 @@ def move_once(
     return Done(moves=ended, kept=kept, left=waiting)
 
 
-def undo(name: str, books: Mapping[str, Any], now: datetime) -> tuple[Move, str]:
+def undo(name: str, ledgers: Mapping[str, Any], now: datetime) -> tuple[Move, str]:
     """Take a move back.
 
     Raises:
         NotFound: no ledger knows that such a move was taken.
         Conflict: its money is spent or held; or it was taken back before.
     """
-    rows: list[MoveRow] = [row for book in books.values() for row in book.moves()]
+    rows: list[MoveRow] = [row for ledger in ledgers.values() for row in ledger.moves()]
     known = next((row.move for row in rows if row.move.id == name and row.state == "taken"), None)
     if known is None:
         raise NotFound(f"no ledger has a move {name!r} that was taken")
@@ -144,7 +144,7 @@ def undo(name: str, books: Mapping[str, Any], now: datetime) -> tuple[Move, str]
     ends = known.target, known.source
     move = Move(f"undo|{name}", *ends, known.amount, int(now.timestamp()), *prices, reason[:1000], name)
     before = next((row.move for row in rows if row.move.id == move.id), move)
-    return before, carry_out(before, books)
+    return before, carry_out(before, ledgers)
 
 
 def _move(planned: Planned, campaigns: Mapping[str, Campaign], now: datetime) -> Move:
@@ -178,15 +178,15 @@ def _run(settings: MoveSettings) -> int:
     now = datetime.now(UTC)
     with ExitStack() as opened:
         # Also of campaigns without terms: they may have had some when a move began.
-        books = {name: opened.enter_context(LedgerClient(settings.ledger_url, name)) for name in workspaces}
+        ledgers = {name: opened.enter_context(LedgerClient(settings.ledger_url, name)) for name in workspaces}
         if settings.undo:
-            done = [Done(moves=[undo(settings.undo, books, now)], kept={}, left=[])]
+            done = [Done(moves=[undo(settings.undo, ledgers, now)], kept={}, left=[])]
         elif settings.restore:
-            again = restore({name: book.moves() for name, book in books.items()}, books)
+            again = restore({name: ledger.moves() for name, ledger in ledgers.items()}, ledgers)
             done = [Done(moves=[(move, "restored") for move in again], kept={}, left=[])]
         else:
             done = [
-                move_once(workspaces, own, books, settings.measure, now, settings.dry_run) for own in groups.values()
+                move_once(workspaces, own, ledgers, settings.measure, now, settings.dry_run) for own in groups.values()
             ]
     _tell(done, settings.json)
     return int(any(found.left for found in done))

@@ -15,7 +15,7 @@ from serving.ledger.moves import Move, MoveRow, State, Step
 from shadowprice.errors import ShadowpriceError
 
 
-class Book(Protocol):
+class MovesLedger(Protocol):
     """Ledger of one campaign, as far as moves need it."""
 
     def move(self, campaign: str, step: Step, move: Move, end: State | None = None) -> State:
@@ -25,23 +25,23 @@ class Book(Protocol):
         """Moves that the ledger knows."""
 
 
-def carry_out(move: Move, books: Mapping[str, Book]) -> State:
+def carry_out(move: Move, ledgers: Mapping[str, MovesLedger]) -> State:
     """Move money, and return how it ended: ``taken``, or ``returned`` where the receiver's cap does not allow it.
 
     Raises:
         ShadowpriceError: a ledger refuses, or does not answer; :func:`complete` goes on later.
     """
-    state = books[move.source].move(move.source, "give", move)
-    return finish(move, books) if state == "sent" else state
+    state = ledgers[move.source].move(move.source, "give", move)
+    return finish(move, ledgers) if state == "sent" else state
 
 
-def finish(move: Move, books: Mapping[str, Book]) -> State:
+def finish(move: Move, ledgers: Mapping[str, MovesLedger]) -> State:
     """Go on with a move that its giver has sent."""
-    answered = books[move.target].move(move.target, "take", move)
-    return books[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
+    answered = ledgers[move.target].move(move.target, "take", move)
+    return ledgers[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
 
 
-def complete(books: Mapping[str, Book]) -> tuple[list[MoveRow], dict[str, str]]:
+def complete(ledgers: Mapping[str, MovesLedger]) -> tuple[list[MoveRow], dict[str, str]]:
     """Go on with every move that an earlier run has left under way.
 
     Returns:
@@ -49,15 +49,15 @@ def complete(books: Mapping[str, Book]) -> tuple[list[MoveRow], dict[str, str]]:
     """
     left: list[MoveRow] = []
     silent: dict[str, str] = {}
-    for name, book in books.items():
+    for name, ledger in ledgers.items():
         try:
-            under_way = [row for row in book.moves() if row.half == "give" and row.state == "sent"]
+            under_way = [row for row in ledger.moves() if row.half == "give" and row.state == "sent"]
         except ShadowpriceError as error:
             silent[name] = str(error)
             continue
         for row in under_way:
             try:
-                finish(row.move, books)
+                finish(row.move, ledgers)
             except (ShadowpriceError, KeyError) as error:
                 left.append(row)
                 silent.setdefault(row.move.target, str(error) or "is not in the portfolio")
@@ -82,7 +82,7 @@ def lost(rows: Mapping[str, Sequence[MoveRow]]) -> list[tuple[str, Move]]:
     ]
 
 
-def restore(rows: Mapping[str, Sequence[MoveRow]], books: Mapping[str, Book]) -> list[Move]:
+def restore(rows: Mapping[str, Sequence[MoveRow]], ledgers: Mapping[str, MovesLedger]) -> list[Move]:
     """Give every ledger the halves that it lost, and return their moves.
 
     Raises:
@@ -90,5 +90,5 @@ def restore(rows: Mapping[str, Sequence[MoveRow]], books: Mapping[str, Book]) ->
     """
     found = lost(rows)
     for name, move in found:
-        books[name].move(name, "restore_give" if name == move.source else "restore_take", move)
+        ledgers[name].move(name, "restore_give" if name == move.source else "restore_take", move)
     return [move for _, move in found]

@@ -41,7 +41,7 @@ def draw_vouchers(count: int, random: np.random.Generator) -> Vouchers:
 
 
 @dataclass(frozen=True, eq=False)
-class Behaviours:
+class Events:
     """n events: the session each belongs to, its category, and whether it is an order."""
 
     session: NDArray[np.int64]
@@ -49,9 +49,9 @@ class Behaviours:
     order: NDArray[np.bool_]
 
 
-def draw_behaviours(
+def draw_events(
     mean: float, taste: NDArray[np.float64], interest: NDArray[np.int64], random: np.random.Generator
-) -> Behaviours:
+) -> Events:
     """Draw the events around each session: ``mean`` of them, by what its person wants now and by taste (S, K)."""
     count = random.geometric(1 / (1 + mean), interest.size) - 1
     session = np.repeat(np.arange(interest.size), count)
@@ -61,10 +61,10 @@ def draw_behaviours(
         interest[session],
         np.where(drawn < 0.8, draw(taste[session], random), random.integers(0, CATEGORIES, session.size)),
     )
-    return Behaviours(session, category, random.random(session.size) < 0.2)
+    return Events(session, category, random.random(session.size) < 0.2)
 
 
-def shares(events: Behaviours, sessions: int) -> NDArray[np.float64]:
+def shares(events: Events, sessions: int) -> NDArray[np.float64]:
     """(S, categories): shares of the session's events; none where there are none."""
     count = np.bincount(events.session * CATEGORIES + events.category, minlength=sessions * CATEGORIES)
     table = count.reshape(sessions, CATEGORIES).astype(np.float64)
@@ -118,7 +118,7 @@ class Catalog:
 
     def table(
         self,
-        events: Behaviours,
+        events: Events,
         phase: str,
         ids: NDArray[np.str_],
         collected: NDArray[np.float64],

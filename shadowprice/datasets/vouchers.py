@@ -50,7 +50,7 @@ from shadowprice.datasets.voucher_draws import (
     STARTS,
     Catalog,
     draw,
-    draw_behaviours,
+    draw_events,
     draw_vouchers,
     intercept,
     order_of_carts,
@@ -250,7 +250,7 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     which = random.integers(0, region.vouchers, chosen.sessions)
     interest = draw(taste[user], random)
 
-    before = draw_behaviours(region.before, taste[user], interest, random)
+    before = draw_events(region.before, taste[user], interest, random)
     share = shares(before, chosen.sessions)
     score = (
         activity[user][:, None]
@@ -266,7 +266,7 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     label = (random.random(chosen.sessions) < truth[np.arange(chosen.sessions), which]).astype(np.int64)
     # Those who redeem go on to what the voucher is good for.
     goal = np.where(label == 1, voucher.category[which], interest)
-    after = draw_behaviours(region.after, taste[user], goal, random)
+    after = draw_events(region.after, taste[user], goal, random)
 
     shown = random.integers(0, users, chosen.sessions) if chosen.history == "destroyed" else user
     ids = np.array([f"s{k:07d}" for k in range(chosen.sessions)])

@@ -128,7 +128,7 @@ class ServedTower:
 
 
 Tower = ServedTower | ServedSession
-"""What reads requests of a side: context and partner, or the session."""
+"""Reader of the requests of a side: of context and partner, or of the session."""
 
 
 def save_towers(towers: Mapping[Side, Tower], folder: Path) -> None:

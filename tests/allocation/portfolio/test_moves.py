@@ -1,4 +1,4 @@
-"""What moves between campaigns: nothing beyond noise where all return the same, and the cheapest money first."""
+"""Moves between campaigns: none beyond noise where all return the same, and the cheapest money first."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def carts():
 
 
 def asked(model, people, sessions):
-    """What the service would be given: stored vectors of people, and checked sessions."""
+    """Inputs that the service would have: stored vectors of people, and checked sessions."""
     _, log = small()
     frame = log.requests().drop_duplicates("account_id", keep="last").set_index("account_id").loc[people].reset_index()
     part = model.embed_parts(Inputs(sessions=log), {"customer": frame})["customer"]
