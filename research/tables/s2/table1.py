@@ -12,6 +12,8 @@ from research.tables.s2.funds import (
     FEWER,
     LATER,
     MASS,
+    NEW,
+    OPEN_NOTE,
     OVER,
     OVER_MONEY,
     TRUTH,
@@ -45,7 +47,7 @@ TABLE = Table(
         f"35 % of the users judged, on {LATER} later deliveries each; in rows named so no wealth flows along the "
         "consumption graph. MSE and MAE are of the expected log(1 + amount), errors in currency of the expected "
         f'amount; the paper\'s conversions are far rarer. {ETV_NOTE}. "{MASS}" is ESDPM with the loss `esj_mass`. '
-        "Half of the training rows hide the fund"
+        f"{OPEN_NOTE}"
     ),
     run=offline,
     reading=reading,
@@ -64,6 +66,7 @@ TABLE = Table(
     compare=[
         *[(OVER, "ESDPM", other) for other in ("ESMM", "MTL-MSE")],
         *[(column, "ESDPM", other) for column in (OVER_MONEY, CHOICE) for other in ("ESMM", "MTL-MSE", "MTL-ZILN")],
+        *[(column, "ESDPM" + NEW, "ESDPM") for column in (OVER, OVER_MONEY, CHOICE)],
         *[(column, MASS, other) for column in (OVER, OVER_MONEY, CHOICE) for other in ("ESDPM", "MTL-ZILN")],
         *[(column, *rows) for rows in (NCG, APART_ROWS) for column in ("AUC", OVER, CHOICE)],
     ],

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from research.primary import Primary
 from research.summary import Summary
 from research.table import Rows, Table
-from research.tables.s2.funds import ETV_NOTE, FIRST, MODELS, NEW, OPEN, TRUTH, fit, options
+from research.tables.s2.funds import ETV_NOTE, FIRST, MODELS, NEW, OPEN, OPEN_NOTE, TRUTH, fit, options
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import UNIT, Funds, draw, mean_amount
 from shadowprice.evaluation import metrics
@@ -124,8 +124,7 @@ TABLE = Table(
         f"simulated: generated data set `funds`, {USERS:,} users who are all delivered one of 8 funds with their "
         "earlier deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Rows "
         '"conversions known" allocate the true probabilities, as generated and with other effects in the generator. '
-        f'A network "{NEW[2:]}" hides the fund on half of its training rows. '
-        f"The published column shows P3 and P4, each from a week of its own. {ETV_NOTE}"
+        f"{OPEN_NOTE}. The published column shows P3 and P4, each from a week of its own. {ETV_NOTE}"
     ),
     run=run,
     reading=reading,
