@@ -176,6 +176,6 @@ def offline(seed: int, quick: bool) -> Rows:
             found[row + suffix] = judged.of(fit(name, *of, training=OFFLINE, **given))
         if not suffix:
             name, given = MODELS["ESDPM"]
-            found["ESDPM" + NEW] = judged.of(fit(name, *of, training=OFFLINE, **given, **OPEN))
+            found["ESDPM" + NEW] = judged.of(fit(name, *of, training=OFFLINE, **(given | OPEN)))
             found[TRUTH] = judged.truth()
     return found
