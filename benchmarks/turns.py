@@ -49,7 +49,8 @@ def in_turns(jobs: Mapping[str, Job]) -> dict[str, list[Took]]:
                     found[name].append(took)
     finally:
         for process in processes:
-            process.terminate()
+            # A copy may have inherited a handler of SIGTERM that does not end it.
+            process.kill()
             process.join()
     return found
 
