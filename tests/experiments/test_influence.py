@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from bipartite import CUSTOMERS, MERCHANTS
+from bipartite import graph as bipartite_graph
 from numpy.typing import NDArray
 
 from shadowprice.arms import Arm, Experiment
@@ -25,7 +27,6 @@ from shadowprice.limits.coverage import SideRequests
 from shadowprice.pacing.window import solve_window
 from shadowprice.policy import Choices, Policy
 
-CUSTOMERS, MERCHANTS, TIES = 600, 200, 4
 SLOPE = 0.02
 LEVELS: dict[Side, tuple[int, ...]] = {"customer": (0, 50, 100), "merchant": (0, 20, 40)}
 TEST = Experiment(
@@ -40,23 +41,6 @@ CAMPAIGN = Campaign(
     budget=Budget(limit=10**6),
     starts_at=datetime(2026, 3, 1, tzinfo=UTC),
 )
-
-
-def snapshot(random: np.random.Generator) -> GraphSnapshot:
-    nodes = CUSTOMERS + MERCHANTS
-    customer = np.repeat(np.arange(CUSTOMERS), TIES)
-    edges = np.unique(np.stack([customer, CUSTOMERS + random.integers(0, MERCHANTS, customer.size)]), axis=1)
-    is_side = np.arange(nodes) < CUSTOMERS
-    return GraphSnapshot(
-        account_id=np.array([f"a{each:04d}" for each in range(nodes)]),
-        is_side=np.stack([is_side, ~is_side]),
-        names={"customer": (), "merchant": ()},
-        features={side: np.zeros((nodes, 0), dtype=np.float32) for side in ("customer", "merchant")},
-        edge_index=edges,
-        edge_names=(),
-        edge_features=np.zeros((edges.shape[1], 0), dtype=np.float32),
-        at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
 
 
 def served(graph: GraphSnapshot, test: Experiment, slope: float, random: np.random.Generator) -> pd.DataFrame:
@@ -85,7 +69,7 @@ def served(graph: GraphSnapshot, test: Experiment, slope: float, random: np.rand
 
 def estimate(seed: int, slope: float) -> list[PassedOn]:
     random = np.random.default_rng(seed)
-    graph, test = snapshot(random), replace(TEST, salt=f"salt-{seed}")
+    graph, test = bipartite_graph(random), replace(TEST, salt=f"salt-{seed}")
     rows = served(graph, test, slope, random)
     return passed_on(rows, (Period(0, test, 0, 0, len(rows)),), graph, arm="policy", baseline="holdout")
 

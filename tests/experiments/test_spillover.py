@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 import pytest
+from bipartite import CUSTOMERS, graph
 from numpy.typing import NDArray
 
 from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
@@ -20,7 +20,6 @@ from shadowprice.graphs.communities import communities
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.groups import Groups
 
-CUSTOMERS, MERCHANTS, TIES = 600, 200, 4
 OWN, PARTNERS = 0.2, 0.5
 WHOLE = 3 * 0.9 * (OWN + PARTNERS)
 """Effect for everybody per account: nine of ten ask three times."""
@@ -29,24 +28,6 @@ ARMS = (
     Arm(name="policy", kind="policy", share=4000),
     Arm(name="explore", kind="explore", share=1000),
 )
-
-
-def graph(random: np.random.Generator) -> GraphSnapshot:
-    nodes = CUSTOMERS + MERCHANTS
-    customer = np.repeat(np.arange(CUSTOMERS), TIES)
-    merchant = CUSTOMERS + random.integers(0, MERCHANTS, customer.size)
-    edges = np.unique(np.stack([customer, merchant]), axis=1)
-    is_side = np.arange(nodes) < CUSTOMERS
-    return GraphSnapshot(
-        account_id=np.array([f"a{each:04d}" for each in range(nodes)]),
-        is_side=np.stack([is_side, ~is_side]),
-        names={"customer": (), "merchant": ()},
-        features={side: np.zeros((nodes, 0), dtype=np.float32) for side in ("customer", "merchant")},
-        edge_index=edges,
-        edge_names=(),
-        edge_features=np.zeros((edges.shape[1], 0), dtype=np.float32),
-        at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
 
 
 def served(

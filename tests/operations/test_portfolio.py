@@ -254,13 +254,13 @@ def test_a_ledger_that_does_not_answer_keeps_its_limit_and_stops_nobody_else(run
         def totals(self) -> dict[str, Any]:
             return {"moved": 0, "net_spent": 0, "outstanding": 0, "late_by_side": {}}
 
-    campaigns, books = {}, {}
-    for name, book in (("spring", Silent()), ("merchants", Answering())):
+    campaigns, ledgers = {}, {}
+    for name, ledger in (("spring", Silent()), ("merchants", Answering())):
         ended = datetime.now(UTC) - timedelta(days=9)
         terms = PortfolioTerms(**TERMS)
         campaigns[name] = replace(read_campaign(runs[0]), name=name, portfolio=terms, starts_at=ended)
-        books[name] = book
-    done = move_once(dict.fromkeys(campaigns, tmp_path), campaigns, books, lambda *_: None, datetime.now(UTC))
+        ledgers[name] = ledger
+    done = move_once(dict.fromkeys(campaigns, tmp_path), campaigns, ledgers, lambda *_: None, datetime.now(UTC))
     assert (done.moves, done.kept, done.left) == ([], {"spring": "no answer"}, [])
 
 

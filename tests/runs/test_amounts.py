@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,18 @@ ROOT = Path(__file__).resolve().parents[2]
 LEVELS, MARGIN = np.array([0, 200, 400]), 0.3
 
 
+def exposed(ids: list[str], accounts: Any, offers: Any, at: Any) -> dict[str, Any]:
+    """Columns of exposures to three levels at random."""
+    own = {"request_id": ids, "account_id": accounts, "offer_id": offers}
+    return {**own, "side": "customer", "decided_at": at, "propensity": 1 / 3}
+
+
+def answered(ids: list[str], at: Any, level: Any, redeemed: Any) -> dict[str, Any]:
+    """Columns of their outcomes, without amounts."""
+    paid = {"cost_paid": np.where(redeemed, LEVELS[level], 0), "redeemed": redeemed.astype(int)}
+    return {"request_id": ids, "observed_at": at + pd.Timedelta(hours=1), "mature": "true", **paid}
+
+
 def write_tables(folder: Path, accounts: int = 1500, rows: int = 6) -> None:
     """A randomized trial whose orders are log-normal around a mean of each customer."""
     rng = np.random.default_rng(5)
@@ -46,20 +59,9 @@ def write_tables(folder: Path, accounts: int = 1500, rows: int = 6) -> None:
         "account": {"account_id": names, "side": "customer", "snapshot_ts": start, **columns},
         "edge": {name: [] for name in ("src", "dst", "relation", "weight", "ts")},
         "offer": {"offer_id": offers, "side": "customer", "kind": "coupon", "face_value": LEVELS},
-        "exposure": {
-            "request_id": ids,
-            "account_id": names[who],
-            "side": "customer",
-            "offer_id": offers[level],
-            "decided_at": at,
-            "propensity": 1 / 3,
-        },
+        "exposure": exposed(ids, names[who], offers[level], at),
         "outcome": {
-            "request_id": ids,
-            "observed_at": at + pd.Timedelta(hours=1),
-            "mature": "true",
-            "cost_paid": np.where(redeemed, LEVELS[level], 0),
-            "redeemed": redeemed.astype(int),
+            **answered(ids, at, level, redeemed),
             "amount": np.where(redeemed, amount, 0),
         },
         "campaign": {
@@ -105,20 +107,9 @@ def write_windows(folder: Path, n: int = 6000) -> None:
     )
     tables = {
         "account": {"account_id": names, "side": "customer", "snapshot_ts": start, "x_0": x},
-        "exposure": {
-            "request_id": ids,
-            "account_id": names[who],
-            "side": "customer",
-            "offer_id": offers[level],
-            "decided_at": at,
-            "propensity": 1 / 3,
-        },
+        "exposure": exposed(ids, names[who], offers[level], at),
         "outcome": {
-            "request_id": ids,
-            "observed_at": at + pd.Timedelta(hours=1),
-            "mature": "true",
-            "cost_paid": np.where(redeemed, LEVELS[level], 0),
-            "redeemed": redeemed.astype(int),
+            **answered(ids, at, level, redeemed),
             "amount": np.where(redeemed, amount, np.nan),
             "x_visits": visits,
             "x_value_90": np.where(np.arange(n) < 2 * n // 3, late, np.nan),

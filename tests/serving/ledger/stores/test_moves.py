@@ -125,13 +125,13 @@ def test_a_ledger_that_lost_its_half_gets_it_back_whatever_money_is_left(open_le
     recovered.authorize(*(kit.item(f"r{number}", level=2) for number in range(7)))
     move = Move("m", recovered.campaign.name, ledger.campaign.name, 500, 0, *PRICES, "a reason")
     assert take(ledger, "take", move) == "taken"
-    books = {own.campaign.name: Direct(own) for own in (recovered, ledger)}
-    rows = {name: book.moves() for name, book in books.items()}
+    ledgers = {own.campaign.name: Direct(own) for own in (recovered, ledger)}
+    rows = {name: own.moves() for name, own in ledgers.items()}
     assert carry.lost(rows) == [(recovered.campaign.name, move)]
     for _ in range(2):
-        carry.restore(rows, books)
+        carry.restore(rows, ledgers)
     assert (recovered.store.totals().moved, ledger.store.totals().moved) == (-500, 500)
-    assert carry.lost({name: book.moves() for name, book in books.items()}) == []
+    assert carry.lost({name: own.moves() for name, own in ledgers.items()}) == []
     (row,) = recovered.authorize(kit.item("more", level=2))
     assert row.decision.reason == "budget_exhausted"
 
@@ -177,25 +177,25 @@ def test_the_simulation_of_moves_replays_a_seed(tmp_path):
     assert traces[0] == traces[1] != traces[2]
 
 
-def raised_first(move, books):
-    books[move.target].move(move.target, "take", move)
-    books[move.source].move(move.source, "give", move)
-    return books[move.source].move(move.source, "finish", move, "taken")
+def raised_first(move, ledgers):
+    ledgers[move.target].move(move.target, "take", move)
+    ledgers[move.source].move(move.source, "give", move)
+    return ledgers[move.source].move(move.source, "finish", move, "taken")
 
 
-def sent_again_as_another(move, books):
-    books[move.source].move(move.source, "give", move)
+def sent_again_as_another(move, ledgers):
+    ledgers[move.source].move(move.source, "give", move)
     for number in range(2):
-        books[move.target].move(move.target, "take", move._replace(id=f"{move.id}|{number}"))
+        ledgers[move.target].move(move.target, "take", move._replace(id=f"{move.id}|{number}"))
     return "taken"
 
 
-def returned_without_an_answer(move, books):
+def returned_without_an_answer(move, ledgers):
     try:
-        answered = books[move.target].move(move.target, "take", move)
+        answered = ledgers[move.target].move(move.target, "take", move)
     except Unavailable:
         answered = "refused"
-    return books[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
+    return ledgers[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
 
 
 @pytest.mark.parametrize(
