@@ -32,6 +32,7 @@ from operations.common.workspace import (
 )
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError
 from shadowprice.files import write_whole
@@ -53,7 +54,6 @@ from shadowprice.responses.integrity import check_offers
 from shadowprice.responses.layers.heads import Head, curves_of, learns_amounts, load_heads
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
-from shadowprice.responses.layers.session import SESSION
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
 READ = 10_000

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from serving.http.limits import IDENTIFIER_RULE, MAX_CONTEXT, is_identifier
 from serving.session import checked_sessions
 from shadowprice.campaign import SIDES, Side
+from shadowprice.campaign.session import SESSION
 from shadowprice.errors import InvalidRequest
-from shadowprice.responses.layers.session import SESSION
 
 INPUTS = ("request_id", "account_id", "side")
 OPTIONAL = ("partner_id",)

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from serving.http.limits import IDENTIFIER_RULE, MAX_BEHAVIORS, MAX_SESSION_LENGTH, is_identifier
+from shadowprice.campaign.session import SESSION, SESSION_ACTIONS
 from shadowprice.errors import InvalidRequest
-from shadowprice.responses.layers.session import ACTIONS, SESSION
 
 NEEDED = ("item_id", "action", "ts")
 TEXTS = ("item_id", "category", "brand")
@@ -59,8 +59,8 @@ def _session(value: Any, row: int) -> list[dict[str, Any]]:
         for name in TEXTS:
             if name in behavior and not is_identifier(behavior[name]):
                 raise refuse(IDENTIFIER_RULE, place, name)
-        if behavior["action"] not in ACTIONS:
-            raise refuse(f"must be one of {list(ACTIONS)}", place, "action")
+        if behavior["action"] not in SESSION_ACTIONS:
+            raise refuse(f"must be one of {list(SESSION_ACTIONS)}", place, "action")
         level = behavior.get("price_level", LEVELS[0])
         if type(level) is not int or level not in LEVELS:
             raise refuse(f"must be a whole number from {LEVELS[0]} to {LEVELS[-1]}", place, "price_level")

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
 from shadowprice.limits.coverage import Context, Coverage, SideRequests
 from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_contexts
 from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
 from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.state import PricingState
-from shadowprice.responses.layers.session import SESSION
 
 
 class Unknown(Protocol):

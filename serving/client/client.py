@@ -21,9 +21,9 @@ from serving.ledger.api.corrections import CORRECTION_TYPE
 from serving.ledger.api.events import TYPE
 from serving.ledger.moves import Move, MoveRow, State, Step
 from serving.protocol import INPUTS, OUTPUTS, type_of
+from shadowprice.campaign.session import SESSION
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
 from shadowprice.pacing.decision_log.records import CorrectionKind
-from shadowprice.responses.layers.session import SESSION
 
 Session = Sequence[Mapping[str, Any]]
 """Behaviors of one session."""

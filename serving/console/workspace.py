@@ -24,6 +24,7 @@ from operations.common.workspace import (
     read_worths,
 )
 from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign.session import SESSION
 from shadowprice.documents import read_document
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.bundle import EMBEDDINGS
@@ -34,7 +35,6 @@ from shadowprice.reports.headline import Headline, headline
 from shadowprice.reports.stored import FIGURES
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.layers.request import embed_requests
-from shadowprice.responses.layers.session import SESSION
 from shadowprice.responses.layers.tower import load_towers
 from shadowprice.storage import from_json
 

@@ -14,10 +14,10 @@ from serving.predictor.active import ServedModel
 from serving.predictor.features import Embeddings
 from serving.protocol import CONTEXT, Requests
 from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.campaign.session import SESSION
 from shadowprice.errors import InvalidContext
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.responses.layers.request import embed_requests, reads_partners
-from shadowprice.responses.layers.session import SESSION
 
 SESSIONS_AT_ONCE = 8
 """Requests with sessions that are joined on the event loop."""

@@ -13,9 +13,9 @@ from serving.predictor.active import Active
 from serving.predictor.wanted import Wanted
 from serving.protocol import Reason, Requests
 from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign.session import SESSION
 from shadowprice.currency import Currency
 from shadowprice.decision import NOTHING
-from shadowprice.responses.layers.session import SESSION
 
 WORDS: Mapping[Reason, str] = {
     "optimal": "the level with the largest value less price times cost",

@@ -14,11 +14,11 @@ from serving.predictor.active import ServedModel
 from serving.predictor.bundle import Bundle, find_bundle, load_bundle, read_version
 from serving.predictor.features import Features
 from shadowprice.campaign import Campaign
+from shadowprice.campaign.session import SESSION, SESSION_ACTIONS
 from shadowprice.errors import Unavailable
 from shadowprice.policy import Choices
 from shadowprice.responses.layers.heads import curves_of
 from shadowprice.responses.layers.request import embed_requests
-from shadowprice.responses.layers.session import ACTIONS, SESSION
 
 
 class Models:
@@ -63,7 +63,7 @@ class Models:
             if embeddings.failed:
                 raise Unavailable("the feature store does not answer")
             # Reading a session sorts its words, which takes long the first time. Other towers read none.
-            session = {SESSION: [[{"item_id": "warm-up", "action": ACTIONS[0]}]]}
+            session = {SESSION: [[{"item_id": "warm-up", "action": SESSION_ACTIONS[0]}]]}
             bare = np.zeros(1, dtype=np.bool_)
             embedded = embed_requests(model.towers.get(side), embeddings.matrix, session, bare, None)
             curves = replace(curves_of(model.heads[side], embedded), worth=np.ones(1))

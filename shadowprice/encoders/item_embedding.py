@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.extmath import randomized_svd
 
+from shadowprice.campaign.session import SESSION_ACTIONS
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, Index
-from shadowprice.tables.schema import SESSION_ACTIONS
 
 WIDTH = 16
 WINDOW = 2

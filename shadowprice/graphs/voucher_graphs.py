@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.campaign.session import SESSION_ACTIONS
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
-from shadowprice.tables.schema import PHASES, SESSION_ACTIONS
+from shadowprice.tables.schema import PHASES
 
 GROUPS = tuple(f"{phase}-{action}" for phase in PHASES for action in SESSION_ACTIONS)
 BEFORE_GROUPS = len(SESSION_ACTIONS)

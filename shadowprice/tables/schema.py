@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from shadowprice.campaign import HOURS_LIMIT, SIDES, Objective, Policy
 from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, NOT_PRINTABLE, is_identifier
+from shadowprice.campaign.session import SESSION_ACTIONS
 from shadowprice.curves import AMOUNT
 
 TEXT: Final = "object"
@@ -35,7 +36,6 @@ ACTIONS = ("click", "purchase", "sell", "favourite")
 BUDGET_FORMS = ("total", "per_account", "per_response")
 COST_BASES = ("on_response", "on_grant")
 
-SESSION_ACTIONS = ("cart", "order")
 PHASES = ("before", "after")
 PRICE_LEVELS = (1, 7)
 

@@ -8,7 +8,7 @@ from serving.http.limits import MAX_BEHAVIORS, MAX_CONTEXT, MAX_ID_LENGTH, MAX_I
 from serving.protocol import ACCEPTED, CONTEXT, INPUTS, OPTIONAL, OUTPUTS
 from serving.session import LEVELS, NEEDED, TEXTS
 from shadowprice.campaign import SIDES
-from shadowprice.responses.layers.session import ACTIONS, SESSION
+from shadowprice.campaign.session import SESSION, SESSION_ACTIONS
 
 _IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 _COLUMNS: dict[str, Any] = {
@@ -34,7 +34,7 @@ _SESSION = {
         "properties": {
             **{name: {"type": ["string", "null"], "maxLength": MAX_ID_LENGTH} for name in TEXTS},
             "item_id": _IDENTIFIER,
-            "action": {"type": "string", "enum": list(ACTIONS)},
+            "action": {"type": "string", "enum": list(SESSION_ACTIONS)},
             "ts": {"type": "string", "format": "date-time"},
             "price_level": {"type": ["integer", "null"], "minimum": LEVELS[0], "maximum": LEVELS[-1]},
         },

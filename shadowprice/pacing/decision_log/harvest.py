@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import Campaign
+from shadowprice.campaign.session import SESSION
 from shadowprice.curves import AMOUNT
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.segments import RowKind
@@ -23,7 +24,6 @@ from shadowprice.pacing.decision_log.served import (
     final,
     of_treatable,
 )
-from shadowprice.responses.layers.session import SESSION
 from shadowprice.tables.schema import PHASES
 
 UNITS = 1_000_000

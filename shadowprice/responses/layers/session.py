@@ -20,11 +20,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.campaign.session import SESSION, SESSION_ACTIONS
 from shadowprice.responses.arrays import relu, sigmoid
 
-SESSION = "session"
-"""Name of the context value of a request that holds its session."""
-ACTIONS = ("cart", "order")
 KIND = "session"
 TOP = 1.0 - 1e-6
 """Largest probability whose hazard is scaled."""
@@ -137,7 +135,7 @@ class ServedSession:
             self._readout(self._nodes(chosen[-most:], action))
             if (chosen := [each for each in behaviors if each["action"] == name])
             else np.zeros((len(self.vouchers), 2 * self.pool.shape[1]))
-            for action, (name, most) in enumerate(zip(ACTIONS, self.kept, strict=True))
+            for action, (name, most) in enumerate(zip(SESSION_ACTIONS, self.kept, strict=True))
         ]
         encoded: Array = np.concatenate(read, axis=1) @ self.out.T + self.out_bias
         return encoded

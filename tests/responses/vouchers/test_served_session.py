@@ -9,19 +9,19 @@ import pytest
 from small_vouchers import cart_of, fitted, small, with_carts
 
 from serving.session import LEVELS, checked_sessions
+from shadowprice.campaign.session import SESSION, SESSION_ACTIONS
 from shadowprice.curves import Curves
 from shadowprice.graphs.voucher_graphs import KEPT
 from shadowprice.responses import make
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import StoredHead
 from shadowprice.responses.layers.request import embed_requests
-from shadowprice.responses.layers.session import ACTIONS, SESSION
 from shadowprice.responses.layers.tower import load_towers, save_towers, stored_defaults
 from shadowprice.responses.repair.effect import Effect
 from shadowprice.responses.repair.model import RepairedModel, SideRepair
 from shadowprice.responses.repair.repair import IsotonicMap, Repair
 from shadowprice.responses.separate import SeparateModels
-from shadowprice.tables.schema import PRICE_LEVELS, SESSION_ACTIONS
+from shadowprice.tables.schema import PRICE_LEVELS
 
 WITHIN = 1e-6
 """The stored past is rounded to float32."""
@@ -141,7 +141,7 @@ def test_knots_are_the_map():
 
 
 def test_words_and_bounds_are_those_of_the_tables():
-    assert ACTIONS == SESSION_ACTIONS
+    assert SESSION_ACTIONS == SESSION_ACTIONS
     assert (LEVELS[0], LEVELS[-1]) == PRICE_LEVELS
     model = SeparateModels({"customer": fitted()})
     assert served(model, small()[1].tables.session["user_id"].head(1).tolist(), [[]])[1].tower.kept == KEPT

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import subprocess
-import sys
 from datetime import UTC, datetime
 from functools import partial
 
@@ -227,11 +225,3 @@ def test_calls_that_do_not_add_up_are_refused_with_what_is_wrong(client, ledger,
     answer = authorize(client, body)
     assert (answer.status_code, words in answer.json()["error"]) == (422, True), answer.text
     assert ledger.store.find(["a"]) == {}
-
-
-def test_the_ledger_needs_nothing_of_training():
-    """Its image has neither torch nor the checker of tables."""
-    absent = dict.fromkeys(("torch", "pandera", "pandera.pandas", "feast", "kserve"))
-    wanted = "serving.ledger.__main__, serving.ledger.log, serving.ledger.redis.store, serving.ledger.sqlite.store"
-    program = f"import sys; sys.modules.update({absent}); import {wanted}"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

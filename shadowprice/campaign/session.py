@@ -1,0 +1,6 @@
+"""Words of a session: what a person did before a request, as tables and requests name it."""
+
+SESSION = "session"
+"""Name of the context value of a request that holds its session."""
+SESSION_ACTIONS = ("cart", "order")
+"""What can be done to an item in a session."""
