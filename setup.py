@@ -1,7 +1,7 @@
 """Packages of a wheel: the library, and below ``shadowprice/_platform`` the folders that run it.
 
 A wheel adds one top-level name to an environment. An editable install adds the repository itself to the path, so
-every folder keeps its own name (docs/decisions/0031-one-package-in-a-wheel.md). All else is in pyproject.toml.
+every folder keeps its own name (docs/decisions/0021-images.md). All else is in pyproject.toml.
 """
 
 import sys

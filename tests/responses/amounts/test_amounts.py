@@ -223,7 +223,7 @@ def test_deciding_by_learned_margin_earns_most_of_what_can_be_earned() -> None:
     """6,000 customers with eight rows each; margins that are lognormal with sigma 1 by a feature, and fall a little.
 
     Learned curves decide for margin and for responses, each at the price at which the true cost is 20 minor units a
-    customer. No policy earns more than the known truth does. Record 100 has a world that is harder to learn.
+    customer. No policy earns more than the known truth does. Record 95 has a world that is harder to learn.
     """
     n = 6000
     made = world(n, steep=False)
