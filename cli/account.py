@@ -13,12 +13,10 @@ from serving.account import erase as erase_account
 from serving.account import export as export_account
 from shadowprice.command.options import AsJson, application, main_of
 
-Account = Annotated[str, typer.Argument(help="identifier of the account, as requests and tables have it")]
-Workspaces = Annotated[
-    list[Path], typer.Argument(help="folders of runs or campaigns; all campaigns that share a limit together")
-]
+Account = Annotated[str, typer.Argument(help="identifier, as requests and tables have it")]
+Workspaces = Annotated[list[Path], typer.Argument(help="folders of runs or campaigns, with all that share a limit")]
 More = Annotated[
-    list[Path] | None, typer.Option("--also", help="ledger file, log folder or backup outside of them; repeat it")
+    list[Path] | None, typer.Option("--also", help="ledger file, log folder or backup elsewhere; may be repeated")
 ]
 Redis = Annotated[str, typer.Option(help="Redis with the campaigns' ledgers", envvar="SHADOWPRICE_LEDGER_REDIS")]
 Password = Annotated[

@@ -25,12 +25,10 @@ def codes(
     rows: Annotated[Path, typer.Argument(metavar="LIST", help="list that shadowprice decide wrote")],
     campaign: Annotated[Path, typer.Option(help="file of the campaign, or its workspace")],
     pool: Annotated[Path, typer.Option(help="CSV file of codes: code, and offer or level where codes differ by it")],
-    out: Annotated[Path, typer.Option(help="file that gets the rows with their codes, .parquet or .csv")],
-    template: Annotated[
-        str, typer.Option(help=f"write the columns that a tool imports, as CSV: {', '.join(TEMPLATES)}")
-    ] = "",
+    out: Annotated[Path, typer.Option(help="file for the rows with their codes, .parquet or .csv")],
+    template: Annotated[str, typer.Option(help=f"CSV columns that a tool imports: {', '.join(TEMPLATES)}")] = "",
     rest: Annotated[
-        Path | None, typer.Option(help="CSV file that gets the codes without an account, which leave the pool for good")
+        Path | None, typer.Option(help="CSV file that gets the unused codes, which leave the pool for good")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

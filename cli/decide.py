@@ -37,17 +37,17 @@ def decide(
     list_name: Annotated[
         str,
         typer.Option(
-            "--list", help="name of the list, which has one decision for each account; that of ACCOUNTS where left out"
+            "--list", help="name of the list, with one decision for each account; by default that of ACCOUNTS"
         ),
     ] = "",
     budget: Annotated[
         str,
-        typer.Option(help="most that the list may use, in the campaign's currency; all that is left where left out"),
+        typer.Option(help="most that the list may use; by default all that is left"),
     ] = "",
     summary: Annotated[Path | None, typer.Option(help="file that gets the summary as Markdown")] = None,
     codes: Annotated[
         Path | None,
-        typer.Option(help="CSV file of codes; each row with an incentive gets one, as by shadowprice codes"),
+        typer.Option(help="CSV file of codes for the rows, as by shadowprice codes"),
     ] = None,
     workers: Annotated[int, typer.Option(help="Ray actors that hold the accounts; 0 solves in this process")] = 0,
     as_json: AsJson = False,

@@ -24,7 +24,7 @@ def diff(
     before: Annotated[Path, typer.Argument(help="campaign file as it is, or the folder of a run")],
     after: Annotated[Path, typer.Argument(help="campaign file as it would be")],
     run: Annotated[
-        Path | None, typer.Option(help="folder of the run whose model answers; that of the first file by default")
+        Path | None, typer.Option(help="folder of the run whose model answers; by default that of the first file")
     ] = None,
     rows: Annotated[int, typer.Option(help="accounts to solve on; 0 for all", min=0)] = SAMPLE_ROWS,
     as_json: Annotated[

@@ -10,12 +10,10 @@ from typing import Any
 
 import typer
 
-from cli.commands import COMMANDS
+from cli.commands import COMMANDS, Command
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "command-line.md"
 START = "<!-- python -m cli.document writes the rest -->"
-COMMON_JSON = "print the result as JSON"
-"""Help of ``--json`` where it is the option that the head of the page describes."""
 
 
 def page(written: str) -> str:
@@ -24,35 +22,48 @@ def page(written: str) -> str:
 
 
 def _commands() -> Iterator[str]:
+    apps = {name: _app(entry) for name, entry in COMMANDS.items()}
     yield from ("## Commands", "", "A default stands in brackets.", "")
-    for name, entry in COMMANDS.items():
-        yield f"- `shadowprice {name}`: {entry.about}"
-    for name, entry in COMMANDS.items():
-        own = getattr(import_module(entry.module), "app", None) if entry.module.startswith("cli.") else None
+    yield from (f"- `shadowprice {name}`: {COMMANDS[name].about}" for name, own in apps.items() if own is None)
+    for name, own in apps.items():
         if own is None:
             continue
         command: Any = typer.main.get_command(own)
         if len(own.registered_commands) == 1:
-            yield from _command(name, command)
+            yield from _command(name, command, set())
         else:
+            told: set[str] = set()
             for verb, inner in command.commands.items():
-                yield from _command(f"{name} {verb}", inner)
+                yield from _command(f"{name} {verb}", inner, told)
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
+def _app(entry: Command) -> Any:
+    """Return the application of a command of this package; None of one that another page describes."""
+    return getattr(import_module(entry.module), "app", None) if entry.module.startswith("cli.") else None
+
+
+def _command(name: str, command: Any, told: set[str]) -> Iterator[str]:
+    """Yield the section of a command; lines in ``told`` are only named, and others are added to it."""
     arguments = [param for param in command.params if param.param_type_name == "argument"]
-    words = " ".join(_label(argument) if argument.required else f"[{_label(argument)}]" for argument in arguments)
-    yield from ("", f"## shadowprice {name}", "", f"    shadowprice {name} {words}", "")
+    words = "".join(f" {_label(each)}" if each.required else f" [{_label(each)}]" for each in arguments)
+    yield from ("", f"## shadowprice {name}{words}", "")
     yield from (line.strip().replace("``", "`") for line in command.help.strip().splitlines())
     yield ""
+    again = []
     for param in command.params:
-        if param.name == "help" or param.help == COMMON_JSON:
+        if param.name in ("help", "as_json"):
             continue
-        label = _label(param) if param in arguments else ", ".join(param.opts)
-        default = (
-            " (required)" if param.required else "" if param.default in (None, "", False) else f" (`{param.default}`)"
-        )
-        yield f"- `{label}`{default}: {param.help}"
+        label = f"`{_label(param) if param in arguments else ', '.join(param.opts)}`"
+        required = param.required and param not in arguments
+        default = " (required)" if required else "" if param.default in (None, "", False) else f" (`{param.default}`)"
+        line = f"- {label}{default}: {param.help}"
+        if line in told:
+            again.append(label)
+        else:
+            yield line
+            told.add(line)
+    if again:
+        yield f"- {', '.join(again)}: as above"
 
 
 def _label(argument: Any) -> str:

@@ -16,20 +16,18 @@ from shadowprice.mapping.proposal import CHECK, propose, propose_vouchers, write
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="folder that gets mapping.yaml; made where it is missing")],
+    folder: Annotated[Path, typer.Argument(help="folder that gets mapping.yaml")],
     trials: Annotated[Path | None, typer.Option(help="CSV or Parquet file of the offers that were made")] = None,
     customers: Annotated[Path | None, typer.Option(help="file with a row for each customer")] = None,
     merchants: Annotated[Path | None, typer.Option(help="file with a row for each merchant")] = None,
     outcomes: Annotated[
-        Path | None, typer.Option(help="file of results or redemptions, where the first file does not hold them")
+        Path | None, typer.Option(help="file of results or redemptions, unless the first holds them")
     ] = None,
-    vouchers: Annotated[
-        Path | None, typer.Option(help="in place of trials: file of the vouchers that people collected")
-    ] = None,
+    vouchers: Annotated[Path | None, typer.Option(help="in place of trials: file of collected vouchers")] = None,
     offers: Annotated[Path | None, typer.Option(help="file with the terms of each voucher")] = None,
     behaviors: Annotated[Path | None, typer.Option(help="file of carts and orders, for vouchers")] = None,
     currency: Annotated[
-        str, typer.Option(help="code of ISO 4217 of all amounts, USD if left out; or offers: costs are numbers of them")
+        str, typer.Option(help="ISO 4217 code of all amounts, by default USD; or offers: costs are numbers of them")
     ] = "",
     timezone: Annotated[str, typer.Option(help="zone of times that have none, such as Europe/Berlin")] = "UTC",
     as_json: AsJson = False,

@@ -20,11 +20,9 @@ from shadowprice.currency import Currency
 
 def plan(
     campaign: Annotated[Path, typer.Argument(help="file of the campaign, or its workspace")],
-    accounts: Annotated[int, typer.Option(help="accounts that are assigned, in all arms, asked or not")],
+    accounts: Annotated[int, typer.Option(help="accounts that are assigned, in all arms")],
     response: Annotated[str, typer.Option(help="believed mean response at each level, such as 0.10,0.14,0.16")],
-    money: Annotated[
-        str, typer.Option(help="amount per request that the policy may spend, in the campaign's currency, such as 0.06")
-    ],
+    money: Annotated[str, typer.Option(help="amount per request that the policy may spend, such as 0.06")],
     lift: Annotated[float | None, typer.Option(help="wanted half-width of the lift per assigned account")] = None,
     curve: Annotated[float | None, typer.Option(help="wanted half-width of the response at each level")] = None,
     price: Annotated[float | None, typer.Option(help="wanted half-width of λ, as a share of it")] = None,

@@ -65,7 +65,7 @@ def history(workspace: Workspace, as_json: AsJson = False) -> None:
 
 def rollback(
     workspace: Workspace,
-    version: Annotated[int, typer.Argument(help="version of the earlier price; price history lists them", min=1)],
+    version: Annotated[int, typer.Argument(help="version, as price history lists them", min=1)],
     as_json: AsJson = False,
 ) -> None:
     """Publish an earlier price again, as a new version; the next re-solve replaces it.

@@ -14,7 +14,7 @@ from shadowprice.reports.stored import rewrite_report
 
 def report(
     run: Annotated[Path, typer.Argument(help="folder of the run, or JSON of the job evaluate")],
-    page: Annotated[Path | None, typer.Option(help="file of the page; report.html of the run if left out")] = None,
+    page: Annotated[Path | None, typer.Option(help="file of the page; by default report.html of the run")] = None,
     show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -28,12 +28,12 @@ def redemptions(
     orders: Annotated[Path, typer.Argument(metavar="REDEMPTIONS", help="order export with the codes that were used")],
     mapping: Annotated[Path, typer.Option(help="YAML file that describes the columns of the export")],
     campaign: Annotated[Path, typer.Option(help="file of the campaign, or its workspace")],
-    pool: Annotated[Path, typer.Option(help="CSV file of codes that the lists got theirs from")],
+    pool: Annotated[Path, typer.Option(help="CSV file of codes of the lists")],
     ledger_url: Annotated[
         str, typer.Option(help="address of the ledger", envvar="SHADOWPRICE_LEDGER_URL")
     ] = "http://127.0.0.1:8081",
     unmatched: Annotated[
-        Path | None, typer.Option(help="CSV file that gets the orders that do not match, with the reasons")
+        Path | None, typer.Option(help="CSV file for the orders that do not match, with the reasons")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -31,15 +31,12 @@ def whatif(
     budget: Annotated[
         str,
         typer.Option(
-            help="amount in the campaign's currency, such as 5000 or 5000.00, or a share of its budget, such as 120%; "
-            "its own where left out"
+            help="amount, such as 5000 or 5000.00, or a share of its budget, such as 120%; by default its own"
         ),
     ] = "",
     least_return: Annotated[
         float | None,
-        typer.Option(
-            "--return", help="return of the last unit of money, in place of a budget: what must it be for 1.5?", min=0
-        ),
+        typer.Option("--return", help="return of the last unit of money, such as 1.5, in place of a budget", min=0),
     ] = None,
     levels: Annotated[Repeated, typer.Option(help="SIDE=0.20,0.60: levels offered, some of the campaign's")] = None,
     limit: Annotated[

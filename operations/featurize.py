@@ -66,7 +66,7 @@ class FeaturizeJob(Job):
     tables: Path = reads("folder of the prepared tables")
     training: Path = writes("folder of labeled rows with their split, graph snapshots, and the accounts to serve")
     workspace: Path = required("folder that outlives the run; gets the feature store, the campaign and the traffic")
-    weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labeled rows")
+    weighting: str = option("none", "none, known or fitted: propensities that weight the labeled rows")
     campaign_fields: Mapping[str, Any] = option(
         {},
         "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, experiment, "

@@ -150,7 +150,7 @@ OPTIONS = [
     *options_of(TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400),
     # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
     *options_of(EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False),
-    option("resume", bool, "go on with the newest run that was interrupted; others may be left out", False, "--resume"),
+    option("resume", bool, "go on with the newest interrupted run; needs no other option", False, "--resume"),
     option("as_json", bool, "print the result as JSON, and progress on stderr", False, "--json"),
 ]
 """Options of a run, whatever its data set."""

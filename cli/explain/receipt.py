@@ -21,14 +21,10 @@ from shadowprice.pacing.price_store import PriceStore
 def receipt(
     request: Annotated[str, typer.Argument(help="identifier of the request; without it, the log is checked")] = "",
     workspace: Annotated[Path, typer.Option(help="folder of the run or campaign")] = Path("runs/latest"),
-    log: Annotated[
-        Path | None, typer.Option(help="folder of the decision log; that of a run on one machine if left out")
-    ] = None,
-    campaign: Annotated[
-        Path | None, typer.Option(help="campaign file as it was at the decision, where it has changed since")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="file for the receipt; the output if left out")] = None,
-    verifier: Annotated[bool, typer.Option(help="print the program that verifies receipts, for a stranger")] = False,
+    log: Annotated[Path | None, typer.Option(help="folder of the decision log; by default that of a local run")] = None,
+    campaign: Annotated[Path | None, typer.Option(help="campaign file at the decision, if it changed since")] = None,
+    out: Annotated[Path | None, typer.Option(help="file for the receipt; by default the output")] = None,
+    verifier: Annotated[bool, typer.Option(help="print the program that verifies receipts")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write what is needed to check one decision: curve, levels, price, probability, and its place in the log.

@@ -23,14 +23,14 @@ Repeated = list[str] | None
 
 def lift(
     workspaces: Annotated[list[Path], typer.Argument(help="folders of the runs, one campaign each")],
-    log: Annotated[Repeated, typer.Option(help="CAMPAIGN=FOLDER: decision log; that of the run where left out")] = None,
+    log: Annotated[Repeated, typer.Option(help="CAMPAIGN=FOLDER: decision log; by default that of the run")] = None,
     accounts: Annotated[
         Path | None,
-        typer.Option(help="parquet file with account_id of all accounts; those of the models where left out"),
+        typer.Option(help="parquet file with account_id of all accounts; by default those of the models"),
     ] = None,
     weight: Annotated[Repeated, typer.Option(help="CAMPAIGN=NUMBER: worth of one unit of its value")] = None,
     mature_hours: Annotated[
-        int, typer.Option(help="age at which a decision without an outcome counts as no response; -1: each campaign's")
+        int, typer.Option(help="age at which no outcome counts as no response; -1: each campaign's")
     ] = BY_CAMPAIGN,
     as_json: Annotated[
         bool, typer.Option("--json", help="print the result as JSON, whose money is in minor units")

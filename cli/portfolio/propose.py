@@ -24,7 +24,7 @@ Repeated = list[str] | None
 def portfolio(
     workspaces: Annotated[list[Path], typer.Argument(help="folders of the runs, one campaign each")],
     budget: Annotated[
-        str, typer.Option(help="amount to divide, such as 12000; what the campaigns have together where left out")
+        str, typer.Option(help="amount to divide, such as 12000; by default what the campaigns have together")
     ] = "",
     floor: Annotated[Repeated, typer.Option(help="CAMPAIGN=AMOUNT: least budget")] = None,
     cap: Annotated[Repeated, typer.Option(help="CAMPAIGN=AMOUNT: largest budget")] = None,

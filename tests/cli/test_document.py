@@ -9,5 +9,5 @@ from cli.document import PAGE, page
 def test_the_page_is_that_of_the_commands() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert page(text) == text, "run python -m cli.document"
-    assert all(f"`shadowprice {name}`" in text for name in COMMANDS)
-    assert "## shadowprice price rollback" in text
+    assert all(f"`shadowprice {name}`" in text or f"## shadowprice {name} " in text for name in COMMANDS)
+    assert "## shadowprice price rollback WORKSPACE VERSION" in text
