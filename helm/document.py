@@ -34,21 +34,34 @@ job is safe.
 
 ## Values
 
-| value | default | what |
-|---|---|---|
+A default stands in brackets; `{…}` stands in `values.yaml`.
+
 """
+LONGEST = 60
+"""Characters of a default that is printed."""
 
 
 def write(check: Annotated[bool, typer.Option("--check", help="write nothing")] = False) -> int:
     """Write README.md; 1 under ``--check`` when it is out of date."""
+    rows: dict[str, tuple[list[str], list[str]]] = {}
+    for path, default, comment in values():
+        paths, defaults = rows.setdefault(comment, ([], []))
+        paths.append(f"`{path}`")
+        defaults.append(f"`{_short(default)}`")
     text = HEAD + "".join(
-        f"| `{path}` | `{json.dumps(default)}` | {comment} |\n" for path, default, comment in values()
+        f"- {', '.join(paths)} ({', '.join(defaults if len(set(defaults)) > 1 else defaults[:1])}): {comment}\n"
+        for comment, (paths, defaults) in rows.items()
     )
     readme = CHART / "README.md"
     if check:
         return int(not readme.exists() or readme.read_text() != text)
     readme.write_text(text)
     return 0
+
+
+def _short(default: Any) -> str:
+    text = json.dumps(default, ensure_ascii=False)
+    return "{…}" if isinstance(default, dict) and len(text) > LONGEST else text
 
 
 def values() -> Iterator[tuple[str, Any, str]]:
