@@ -133,7 +133,7 @@ def test_the_house_of_the_architecture_is_the_one_that_the_linter_enforces() -> 
 
 
 def test_the_start_page_lists_every_record_with_its_title() -> None:
-    listed = re.findall(r"^\| \[(\d+)\]\(decisions/(.+?)\) \| (.+) \|$", (DOCS / "README.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^- \[(\d+)\]\(decisions/(.+?)\): (.+)$", (DOCS / "README.md").read_text(), re.MULTILINE)
     titles = [page.read_text().splitlines()[0] for page in sorted(DOCS.glob("decisions/*.md"))]
     assert [f"# {number}. {title}" for number, _, title in listed] == titles
 
