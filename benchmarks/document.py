@@ -19,7 +19,7 @@ from benchmarks.service import capacity_tables, tables
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = tuple(DOCS / "reference" / f"{page}.md" for page in ("benchmarks", "capacity", "service-performance"))
 IMAGES = DOCS / "images"
-LEAST_SHOWN = 10_000
+LEAST_SHOWN = 100_000
 """Smallest number of accounts in the tables of solvers; the figure has the smaller ones."""
 
 
@@ -115,6 +115,7 @@ def sizes(results: Results) -> str:
             f"{row['priority']['of_optimum']:.3f}",
         ]
         for row in results["demands"]["exact_sizes"]
+        if row["accounts"] >= LEAST_SHOWN
     ]
     heads = ("instance", "accounts, segments", "engine, CPU", "reads", "gap", "memory ÷ input", "min-cost flow")
     return markdown((*heads, "its difference", "heuristic: time, of the optimum", "priority"), lines)
@@ -139,24 +140,6 @@ def delivery(results: Results) -> str:
     return markdown((*heads, "gap", "ineligible", "peak MB"), lines)
 
 
-def stored(results: Results) -> str:
-    """The table of shards in files."""
-    lines = [
-        [
-            f"from the {'cache' if row['cached'] else 'disk'}",
-            f"{row['accounts']:,}",
-            seconds(row["seconds"]),
-            f"{row['reads']:.1f}",
-            f"{row['warm_start_reads']:.1f}",
-            row["passes"],
-        ]
-        for row in results["executors"]["stored"]
-    ]
-    return markdown(
-        ("files", "accounts", "solve", "÷ reading the files", "with a price to start from", "passes"), lines
-    )
-
-
 def dual(results: Results) -> str:
     """The table of the solve step's dual."""
     lines = []
@@ -169,25 +152,6 @@ def dual(results: Results) -> str:
         lines[-1].append(power(row["price_difference"]))
     heads = ("requests", "one process", "CPU", "from the disk", "actors", "a solve", "CPU", "ratio (of CPU)")
     return markdown((*heads, "cold: Ray + first solve", "price differs by"), lines)
-
-
-def actors(results: Results) -> str:
-    """The table of Ray actors."""
-    lines = [
-        [
-            f"{row['accounts']:,}",
-            row["workers"],
-            seconds(row["in_process_seconds"]),
-            seconds(row["seconds"]),
-            row["rounds"],
-            seconds(row["empty_round_seconds"]),
-            seconds(row["first_seconds"]),
-        ]
-        for row in results["executors"]["actors"]
-        if "workers" in row
-    ]
-    heads = ("accounts", "actors", "one process", "actors: a solve", "rounds", "an empty round", "first solve")
-    return markdown(heads, lines)
 
 
 def goals(results: Results) -> str:
@@ -260,8 +224,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "goals": ("allocation", goals),
     "sizes": ("demands", sizes),
     "delivery": ("delivery", delivery),
-    "stored": ("executors", stored),
-    "actors": ("executors", actors),
     "dual": ("dual", dual),
     "vouchers": ("vouchers", vouchers),
     "sample": ("sample", sample.table),
