@@ -232,7 +232,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "service": ("serving", tables.throughput),
     "servicegoals": ("serving", tables.goals),
     "servicestages": ("serving", tables.stages),
-    "latency": ("latency", tables.latency),
     "ledgerreplicas": ("ledger_replicas", tables.replicas),
 }
 """Marker → which results it needs, and the table."""

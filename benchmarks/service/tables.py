@@ -18,7 +18,6 @@ HEADS = (
     ),
     *("p99 ms: predictor", "÷ KServe's", "processor µs a decision: predictor", "ledger"),
 )
-LATENCY = (("p99_ms", 1), ("per_second", 0), ("cpu_us", 0))
 STAGES = {
     "decode": "reading and checking the body",
     "features": "features (remembered, or asked of Redis)",
@@ -96,17 +95,6 @@ def stages(results: Results) -> str:
         ]
     )
     return markdown(("ms", *(PROTOCOLS[protocol] for protocol in rows)), lines)
-
-
-def latency(results: Results) -> str:
-    """Table of one request by its parts."""
-    lines = []
-    for row in results["latency"]["rows"]:
-        several = [f"{row[name]:,.{digits}f}" for name, digits in LATENCY if name in row]
-        lines.append([row["kind"], row["cache"], row.get("connections", 1), f"{row['p50_ms']:.2f}", *several])
-    lines.append(["a change of thread, without work", "", 1, f"{results['latency']['wake_up_ms']:.3f}"])
-    heads = ("decided on, or asked over", "features", "connections", "p50 ms", "p99 ms", "calls a second")
-    return markdown((*heads, "predictor's µs a call"), ([*line, *[""] * (7 - len(line))] for line in lines))
 
 
 def replicas(results: Results) -> str:

@@ -70,22 +70,10 @@ def test_the_documents_tables_are_written_from_results_and_nothing_else() -> Non
     assert all(pages.count(f"<!-- {name} -->") == 1 for name in TABLES)
 
 
-def test_parts_of_the_latency_and_replicas_have_a_row_each() -> None:
-    proof = {"cells": {}, "machine": {}}
-    caller = {"cache": "no cache", "kind": "new connection", "p50_ms": 1.25}
-    call = {"cache": "no cache", "kind": "live context", "connections": 32, "p50_ms": 2.0, "p99_ms": 7.04}
-    rows = [call | {"per_second": 4321.0, "cpu_us": 170.0}, caller]
+def test_replicas_of_the_ledger_have_a_row_each() -> None:
     replica = {"replicas": 2.0, "batch": 16.0, "ratio": 0.9, "per_second": 12345.0, "p50_ms": 3.0, "p99_ms": 9.0}
-    found = {
-        "latency": {"rows": rows, "wake_up_ms": 0.05},
-        "ledger_replicas": {"rows": [replica | {"ledger_us": 45.0}]},
-    }
-    text = filled(
-        "".join(f"<!-- {name} -->\n<!-- end -->\n" for name in ("latency", "ledgerreplicas")),
-        {name: each | proof for name, each in found.items()},
-    )
-    assert "| live context | no cache | 32 | 2.00 | 7.0 | 4,321 | 170 |" in text
-    assert "| new connection | no cache | 1 | 1.25 |  |  |  |" in text
+    found = {"ledger_replicas": {"rows": [replica | {"ledger_us": 45.0}], "cells": {}, "machine": {}}}
+    text = filled("<!-- ledgerreplicas -->\n<!-- end -->\n", found)
     assert "| 2 | 16 | 12,345 | 0.90 | 3.0 | 9.0 | 45 |" in text
 
 
