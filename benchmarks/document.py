@@ -60,15 +60,16 @@ def power(number: float | None) -> str:
 
 
 def machine(results: Results) -> str:
-    """One sentence for each benchmark that was run."""
-    lines = []
-    for name, found in results.items():
-        where, took = found["machine"], sum(cell["took"] for cell in found["cells"].values())
-        # The benchmark itself keeps one or two processors busy.
-        load = max(cell["load"] for cell in found["cells"].values())
-        shared = "; shared with other work" if load > where["cores"] + 0.5 else ""
-        lines.append([name, where["processor"], where["cores"], f"{took:.0f} s", f"{load:.1f}{shared}"])
-    return markdown(("benchmark", "processor", "cores", "took", "highest load average"), lines)
+    """One row for each machine that benchmarks were run on, with the highest load beside them."""
+    found: dict[tuple[str, int], list[tuple[str, float]]] = {}
+    for name, of in results.items():
+        load = max(cell["load"] for cell in of["cells"].values())
+        found.setdefault((of["machine"]["processor"], of["machine"]["cores"]), []).append((name, load))
+    lines = [
+        [", ".join(name for name, _ in ran), *where, f"{max(load for _, load in ran):.1f}"]
+        for where, ran in found.items()
+    ]
+    return markdown(("benchmarks", "processor", "cores", "highest load average"), lines)
 
 
 def budgets(kind: str) -> Callable[[Results], str]:
