@@ -52,7 +52,7 @@ def erase(
 ) -> None:
     """Replace the identifier of an account by a random pseudonym in all files and ledgers; all sums stay.
 
-    Stop the ledger first. Run the command again where it was interrupted. It lists what still contains the identifier.
+    Stop the ledger first. An interrupted command may be run again. It lists what still contains the identifier.
     """
     erasure = erase_account(_places(workspaces, also, redis, redis_password_file), account)
     _tell(erasure, as_json, erasure["changed"], erasure["left"])

@@ -57,7 +57,7 @@ def whatif(
 ) -> None:
     """Solve the campaign again under other terms, over the population of its model; nothing is published.
 
-    All amounts are in the campaign's currency: 5000 is $5,000 where that is USD.
+    Amounts are in the campaign's currency.
     """
     campaign = read_campaign(workspace)
     currency = Currency.of(campaign.currency)

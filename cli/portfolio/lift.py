@@ -36,7 +36,7 @@ def lift(
         bool, typer.Option("--json", help="print the result as JSON, whose money is in minor units")
     ] = False,
 ) -> None:
-    """Compare all accounts that campaigns may treat with the holdout of the company, over several decision logs.
+    """Compare the accounts that campaigns may treat with the company's holdout, over several decision logs.
 
     The outcomes and the money of an account are summed over the campaigns.
     """
