@@ -28,6 +28,7 @@ from operations.erasure.files import Parquet
 from operations.erasure.record import Erasures
 from serving.ledger.api.authorize import asked_by
 from serving.ledger.clock import time_of
+from serving.ledger.opening import hold_back
 from serving.ledger.records import Correction, Entry, ReportedOutcome, lone
 from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
@@ -158,6 +159,7 @@ def _recover(given: RecoverSettings) -> int:
     # Without replicas and witness, which refuse a store that lost records.
     store = given.open(campaign)
     try:
+        held = hold_back(store, campaign)
         counts = recover(store, campaign, _read_rest(given.log_dir, store))
     finally:
         store.close()
@@ -167,6 +169,12 @@ def _recover(given: RecoverSettings) -> int:
         print(orjson.dumps(dict(zip(("decisions", "outcomes", "corrections"), counts, strict=True))).decode())
     else:
         print("recorded again: {} decisions, {} outcomes, {} corrections".format(*counts))
+    if held:
+        print(
+            "what is above the campaign's floor is held back: its moves are not in the log; start all ledgers and run "
+            "shadowprice portfolio move with --restore",
+            file=sys.stderr,
+        )
     return 0
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from serving.http.tokens import Role, ledger_tokens
 from serving.ledger.api.corrections import CORRECTION_TYPE
 from serving.ledger.api.events import TYPE
-from serving.ledger.moves import Move, MoveRow, State, Step
+from serving.ledger.moves import RESTORING, Move, MoveRow, State, Step
 from serving.protocol import INPUTS, OUTPUTS, type_of
 from shadowprice.campaign.session import SESSION
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
@@ -290,7 +290,7 @@ class LedgerClient(_Client):
             Conflict: the money is not there, or the move is recorded otherwise; Unavailable: send the step again.
         """
         body = {"campaign": campaign, "step": step, **move._asdict()} | ({} if end is None else {"end": end})
-        role: Role = "administer" if step in ("restore_give", "restore_take") else "move"
+        role: Role = "administer" if step in RESTORING or move.held else "move"
         content = self._send("POST", "/v1/move", self._token(role), content=orjson.dumps(body))
         state: State = content["state"]
         return state

@@ -5,9 +5,12 @@ Each ledger keeps its half, one row for each move, and changes its own limit in 
     giver     give ──► sent ──┬─► taken       the receiver has the money
                               └─► returned    the receiver refused it for good: the limit is back
     receiver  take ──► taken, or refused where its cap does not allow it
+              refuse ──► refused, or taken where it has the money: a person takes a move back that is under way
 
-A ledger that lost its half, as by a recovery from its log, gets it back by ``restore_give`` or ``restore_take``, which
-ask for no money and no cap: the other ledger has counted it.
+A ledger that was restored may have given what it does not know. ``hold`` puts all of its limit above its floor, below
+which no move leaves it, under way to itself. Meanwhile it takes no step of another move. Its lost halves come back by
+``restore_give`` and ``restore_take``, which ask for no money and no cap: the other ledger has counted it. Then
+``finish`` returns what was held (:func:`serving.portfolio.carry.restore`).
 
 Each step may come twice, late, or from two coordinators: the first one counts. While a move is ``sent`` its money is in
 no limit, so no order of the steps grants it twice.
@@ -26,8 +29,11 @@ from serving.ledger.clock import microseconds, time_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict
 from shadowprice.limits import MOST_AMOUNT
-
-Step = Literal["give", "take", "finish", "restore_give", "restore_take"]
+Step = Literal["give", "take", "refuse", "finish", "hold", "restore_give", "restore_take"]
+RESTORING = ("hold", "restore_give", "restore_take")
+"""Steps after a loss; only an administrator takes them."""
+HELD = "held|"
+"""Begin of the ids of moves of a campaign to itself, by which a restored ledger holds money back."""
 Half = Literal["give", "take"]
 State = Literal["sent", "taken", "returned", "refused"]
 
@@ -54,6 +60,11 @@ class Move(NamedTuple):
     target_price: tuple[float, float, float]
     reason: str
     undoes: str = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether this is what a restored ledger holds back."""
+        return self.id.startswith(HELD)
 
     @property
     def content(self) -> str:
@@ -125,7 +136,7 @@ class MoveRow:
 
 def half_of(step: Step) -> Half:
     """Return the half of a move that a step belongs to."""
-    return "take" if step in ("take", "restore_take") else "give"
+    return "take" if step in ("take", "refuse", "restore_take") else "give"
 
 
 def check_own(campaign: str, step: Step, move: Move) -> None:
@@ -135,7 +146,8 @@ def check_own(campaign: str, step: Step, move: Move) -> None:
         Conflict: it is one.
     """
     own = move.target if half_of(step) == "take" else move.source
-    if own != campaign or move.source == move.target or move.amount < 1:
+    fits = step in ("hold", "finish") if move.held else step != "hold"
+    if own != campaign or (move.source == move.target) != move.held or not fits or move.amount < 1:
         raise Conflict(f"move {move.id!r}: its {step} is not of campaign {campaign!r}")
 
 
@@ -149,6 +161,14 @@ def check_known(step: Step, move: Move, known: MoveRow | None) -> None:
         raise Conflict(f"move {move.id!r} was recorded before with another content: {known.move.content}")
     if known is None and step == "finish":
         raise Conflict(f"move {move.id!r} was never given")
+
+
+def is_held(move: Move) -> Conflict:
+    """Error of a ledger that was restored, and whose moves nobody has compared with the others."""
+    return Conflict(
+        f"move {move.id!r}: the ledger was restored and may have lost moves; stop the job that moves budget, and run "
+        "it once with --restore"
+    )
 
 
 def too_soon(move: Move, every: int) -> Conflict:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from serving.ledger.clock import Clock, monotonic, wall
 from serving.ledger.durability import Durability
+from serving.ledger.moves import HELD, Allowance, Move
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
@@ -26,6 +27,7 @@ def open_store(
 
     Ledger time and dates advance by ``clock``; dates start at ``wall``. ``peers`` are the campaigns of this process and
     their files. With them, a store in Redis compares shared limits with the running ledgers of other processes.
+    A file that a backup has written holds back what it may have given away since (:func:`hold_back`).
 
     Raises:
         Conflict: the ledger belongs to another campaign or has other levels, or it holds fewer records than the
@@ -40,4 +42,34 @@ def open_store(
         return RedisStore(redis, password, campaign, clock, durability, kept, wall)
     from serving.ledger.sqlite.store import SqliteStore
 
-    return SqliteStore(db, campaign, clock, peers, None if durability is None else durability.witness, wall)
+    store = SqliteStore(db, campaign, clock, peers, None if durability is None else durability.witness, wall)
+    try:
+        if store.copied:
+            hold_back(store, campaign)
+            store.adopt()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def hold_back(store: Store, campaign: Campaign) -> bool:
+    """Hold back what a restored ledger may have given away, and return whether there is such money.
+
+    A campaign without terms that was never in a move is left alone.
+
+    Raises:
+        Unavailable: the store cannot be used; call again.
+    """
+    rows, terms = store.moves(), campaign.portfolio
+    if any(row.move.held and row.state == "sent" for row in rows):
+        return True
+    at = store.date()
+    above = int(campaign.budget.limit) + store.totals().moved - (0 if terms is None else terms.floor)
+    if above < 1 or not (rows or terms):
+        return False
+    ends, none = (campaign.name, campaign.name), (0.0, 0.0, 0.0)
+    reason = "held back since the ledger was restored: its moves were not compared with those of the other ledgers"
+    move = Move(f"{HELD}{at}", *ends, above, at // 1_000_000, none, none, reason)
+    store.move("hold", move, Allowance.of(campaign), None, at).result()
+    return True

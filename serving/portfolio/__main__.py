@@ -17,7 +17,7 @@ from operations.common.workspace import campaign_files, read_campaign
 from serving.client.client import LedgerClient
 from serving.http.logs import quiet_logs
 from serving.ledger.moves import Move, MoveRow
-from serving.portfolio.carry import carry_out, complete, lost, restore
+from serving.portfolio.carry import carry_out, complete, holds, lost, restore, take_back, under_way
 from serving.portfolio.look import Measure, Member, look_at, stand
 from serving.settings import Settings, setting, setting_of
 from shadowprice.allocation.portfolio.moves import Band, Planned, plan_moves
@@ -40,9 +40,11 @@ class MoveSettings(Settings, program="serving.portfolio"):
     prometheus_labels: str = setting_of(measure.MeasureJob, "prometheus_labels")
     prometheus_token_file: str = setting_of(measure.MeasureJob, "prometheus_token_file")
     prometheus_ca_file: str = setting_of(measure.MeasureJob, "prometheus_ca_file")
-    undo: str = setting("id of a move to take back, if its money is still unspent; empty: none", "")
+    undo: str = setting("id of a move to take back, under way or with money that is unspent; empty: none", "")
     restore: bool = setting(
-        "give ledgers that lost moves what the others have of them; a token that administers", False
+        "give restored ledgers the moves that the others have, and let them use all of their money again; a token that "
+        "administers, while no other run moves budget",
+        False,
     )
     dry_run: bool = setting("print the moves, and change nothing", False)
     json: bool = setting("print the result as JSON", False)
@@ -67,12 +69,12 @@ class Done:
 
     moves  those that were made or, in a dry run, would be, each with its end
     kept   name → reason, of the campaigns whose money stays as it is
-    left   ids of moves whose money is in no limit, until a later run goes on with them
+    left   moves whose money is in no limit, until a later run goes on with them or a person takes them back
     """
 
     moves: Sequence[tuple[Move, str]]
     kept: Mapping[str, str]
-    left: Sequence[str]
+    left: Sequence[Move]
 
 
 def move_once(
@@ -94,7 +96,6 @@ def move_once(
         dry_run: move nothing, and leave what is under way.
     """
     left, kept = ([], {}) if dry_run else complete(ledgers)
-    busy = {name for row in left for name in (row.move.source, row.move.target)}
     members: dict[str, Member] = {}
     rows: dict[str, list[MoveRow]] = {}
     for name in campaigns.keys() - kept.keys():
@@ -103,6 +104,14 @@ def move_once(
         except ShadowpriceError as error:
             kept[name] = str(error)
     kept |= {name: f"its ledger has lost move {move.id!r}; run the job with --restore" for name, move in lost(rows)}
+    kept |= {
+        name: "its ledger was restored and holds its money back; run the job with --restore"
+        for name, own in rows.items()
+        if holds(own)
+    }
+    if dry_run:
+        left = [row for own in rows.values() for row in under_way(own)]
+    busy = {name for row in left for name in (row.move.source, row.move.target)}
     for name, campaign in campaigns.items():
         if name in busy:
             kept.setdefault(name, "a move is under way")
@@ -113,7 +122,7 @@ def move_once(
         except ShadowpriceError as error:
             kept[name] = str(error)
     ended: list[tuple[Move, str]] = []
-    waiting = [row.move.id for row in left]
+    waiting = [row.move for row in left]
     for planned in plan_moves(stand(members)):
         move = _move(planned, campaigns, now)
         if dry_run:
@@ -124,21 +133,28 @@ def move_once(
         except ShadowpriceError as error:
             # The giver's note says what became of it, and the next run goes on from there.
             ended.append((move, f"not finished: {error}"))
-            waiting.append(move.id)
+            waiting.append(move)
     return Done(moves=ended, kept=kept, left=waiting)
 
 
 def undo(name: str, ledgers: Mapping[str, Any], now: datetime) -> tuple[Move, str]:
-    """Take a move back.
+    """Take a move back, also one under way.
 
     Raises:
-        NotFound: no ledger knows that such a move was taken.
+        NotFound: no ledger knows that such a move was taken or is under way; or its receiver is no campaign here.
         Conflict: its money is spent or held; or it was taken back before.
+        Unavailable: a ledger does not answer. What is under way stays so: nobody can tell whether it was taken.
     """
     rows: list[MoveRow] = [row for ledger in ledgers.values() for row in ledger.moves()]
-    known = next((row.move for row in rows if row.move.id == name and row.state == "taken"), None)
+    waits = next((row.move for row in under_way(rows) if row.move.id == name), None)
+    if waits is not None:
+        if waits.target not in ledgers:
+            raise NotFound(f"{waits.target!r} may have taken the money; put its workspace and its ledger back")
+        if (state := take_back(waits, ledgers)) != "taken":
+            return waits, state
+    known = waits or next((row.move for row in rows if row.move.id == name and row.state == "taken"), None)
     if known is None:
-        raise NotFound(f"no ledger has a move {name!r} that was taken")
+        raise NotFound(f"no ledger has a move {name!r} that was taken or is under way")
     reason = f"taken back: {known.reason}"
     prices = known.target_price, known.source_price
     ends = known.target, known.source
@@ -182,7 +198,7 @@ def _run(settings: MoveSettings) -> int:
         if settings.undo:
             done = [Done(moves=[undo(settings.undo, ledgers, now)], kept={}, left=[])]
         elif settings.restore:
-            again = restore({name: ledger.moves() for name, ledger in ledgers.items()}, ledgers)
+            again = restore(ledgers)
             done = [Done(moves=[(move, "restored") for move in again], kept={}, left=[])]
         else:
             done = [
@@ -196,14 +212,16 @@ def _tell(done: Sequence[Done], as_json: bool) -> None:
     if as_json:
         rows = [move._asdict() | {"state": state} for found in done for move, state in found.moves]
         kept = {name: reason for found in done for name, reason in found.kept.items()}
-        print(json.dumps({"moves": rows, "kept": kept, "left": [name for found in done for name in found.left]}))
+        print(json.dumps({"moves": rows, "kept": kept, "left": [move.id for found in done for move in found.left]}))
         return
     for found in done:
         for move, state in found.moves:
             print(f"{move.reason} ({state})")
         for name, reason in found.kept.items():
             print(f"{name} stays as it is: {reason}")
-    if not any(found.moves for found in done):
+        for move in found.left:
+            print(f"Under way, in no limit: {move.reason}. Take it back with --undo '{move.id}'.")
+    if not any(found.moves or found.left for found in done):
         print("Nothing to move: the last unit of money returns the same, as far as the intervals tell.")
 
 

@@ -8,11 +8,11 @@ process ends in between, the money is in no limit until another run goes on from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import Move, MoveRow, State, Step
-from shadowprice.errors import ShadowpriceError
+from shadowprice.errors import Conflict, ShadowpriceError
 
 
 class MovesLedger(Protocol):
@@ -23,6 +23,9 @@ class MovesLedger(Protocol):
 
     def moves(self) -> list[MoveRow]:
         """Moves that the ledger knows."""
+
+    def totals(self) -> Mapping[str, Any]:
+        """Totals, as ``GET /v1/totals`` has them."""
 
 
 def carry_out(move: Move, ledgers: Mapping[str, MovesLedger]) -> State:
@@ -41,6 +44,28 @@ def finish(move: Move, ledgers: Mapping[str, MovesLedger]) -> State:
     return ledgers[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
 
 
+def take_back(move: Move, ledgers: Mapping[str, MovesLedger]) -> State:
+    """End a move that is under way: ``returned``, or ``taken`` where its receiver has the money already.
+
+    The receiver says that it has not taken the money, and never will.
+
+    Raises:
+        ShadowpriceError: a ledger refuses, or does not answer; the money stays under way.
+    """
+    answered = ledgers[move.target].move(move.target, "refuse", move)
+    return ledgers[move.source].move(move.source, "finish", move, "taken" if answered == "taken" else "returned")
+
+
+def under_way(rows: Sequence[MoveRow]) -> list[MoveRow]:
+    """Return the moves of a ledger whose money is in no limit, without what it holds back."""
+    return [row for row in rows if row.half == "give" and row.state == "sent" and not row.move.held]
+
+
+def holds(rows: Sequence[MoveRow]) -> Move | None:
+    """Return what a ledger holds back since it was restored; None for others."""
+    return next((row.move for row in rows if row.state == "sent" and row.move.held), None)
+
+
 def complete(ledgers: Mapping[str, MovesLedger]) -> tuple[list[MoveRow], dict[str, str]]:
     """Go on with every move that an earlier run has left under way.
 
@@ -51,11 +76,11 @@ def complete(ledgers: Mapping[str, MovesLedger]) -> tuple[list[MoveRow], dict[st
     silent: dict[str, str] = {}
     for name, ledger in ledgers.items():
         try:
-            under_way = [row for row in ledger.moves() if row.half == "give" and row.state == "sent"]
+            waiting = under_way(ledger.moves())
         except ShadowpriceError as error:
             silent[name] = str(error)
             continue
-        for row in under_way:
+        for row in waiting:
             try:
                 finish(row.move, ledgers)
             except (ShadowpriceError, KeyError) as error:
@@ -82,13 +107,55 @@ def lost(rows: Mapping[str, Sequence[MoveRow]]) -> list[tuple[str, Move]]:
     ]
 
 
-def restore(rows: Mapping[str, Sequence[MoveRow]], ledgers: Mapping[str, MovesLedger]) -> list[Move]:
-    """Give every ledger the halves that it lost, and return their moves.
+def restore(ledgers: Mapping[str, MovesLedger]) -> list[Move]:
+    """Give every ledger the halves that it lost, return what restored ledgers hold back, and return these moves.
+
+    Nothing else may move budget meanwhile, and no step of an earlier run may still be on its way.
 
     Raises:
-        ShadowpriceError: a ledger refuses or does not answer; the others stay restored.
+        Conflict: moves were lost that no other ledger shows; the rest stays held back.
+        ShadowpriceError: a ledger refuses or does not answer; call again.
     """
-    found = lost(rows)
-    for name, move in found:
+    rows = {name: ledger.moves() for name, ledger in ledgers.items()}
+    held = {name: move for name, own in rows.items() if (move := holds(own)) is not None}
+    _check_shown(rows, held)
+    known = {name: {row.move.id for row in own} for name, own in rows.items()}
+    given = [row for own in rows.values() for row in own if row.half == "give" and row.move.target in held.keys()]
+    unknown = [row for row in given if row.move.id not in known[row.move.target]]
+    # A restored receiver may have had the money of a move that is still under way, and have spent it.
+    found = lost(rows) + [(row.move.target, row.move) for row in unknown if row.state == "sent"]
+    # Gives come first, so that no limit is meanwhile above what it was before the loss.
+    for name, move in sorted(found, key=lambda lacking: lacking[0] == lacking[1].target):
         ledgers[name].move(name, "restore_give" if name == move.source else "restore_take", move)
-    return [move for _, move in found]
+    for name in ledgers if held else ():
+        _check_room(name, ledgers[name].totals(), 0 if name not in held else held[name].amount)
+    for name, move in held.items():
+        ledgers[name].move(name, "finish", move, "returned")
+    for row in unknown:
+        if row.state == "returned":
+            ledgers[row.move.target].move(row.move.target, "refuse", row.move)
+    return [*(move for _, move in found), *held.values()]
+
+
+def _check_shown(rows: Mapping[str, Sequence[MoveRow]], held: Mapping[str, Move]) -> None:
+    """Refuse where another ledger shows too few of its moves to tell what a restored one has lost."""
+    for name in held:
+        newest = max((row.recorded_at for row in rows[name] if not row.move.held), default=0)
+        for peer, own in rows.items():
+            if peer != name and len(own) >= MAX_MOVES and own[0].recorded_at > newest:
+                raise Conflict(
+                    f"{peer!r} shows its newest {MAX_MOVES} moves, and {name!r} was restored to before them: what it "
+                    "lost cannot be told; restore a newer backup"
+                )
+
+
+def _check_room(name: str, totals: Mapping[str, Any], held: int) -> None:
+    """Refuse a ledger that has used more than its moves allow: it had money by a move that nobody knows any more."""
+    limit = int(totals["budget"]["limit"]) + int(totals["moved"]) + held
+    used = int(totals["net_spent"]) + int(totals["outstanding"]) - sum(totals["overridden_by_side"].values())
+    if used > limit:
+        raise Conflict(
+            f"{name!r} has spent or holds {used} minor units and its limit is {limit}: it had money by a move that both "
+            f"ledgers lost; raise its budget.limit by {used - limit} at least, lower that of the giver by as much, "
+            "start the ledgers again, and repeat"
+        )

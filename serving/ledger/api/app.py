@@ -25,6 +25,7 @@ from serving.ledger.api.guard import require, role_of
 from serving.ledger.api.ledger import Ledger
 from serving.ledger.api.messages import Authorizations, MoveStep, Releases, parse
 from serving.ledger.api.openapi import answered_by, describe, described
+from serving.ledger.moves import RESTORING
 from serving.ledger.store import Store
 from shadowprice.errors import InvalidRequest, NotFound
 
@@ -81,7 +82,7 @@ class Ledgers:
     async def move(self, request: Request) -> Response:
         """POST /v1/move."""
         step = parse(MOVE_STEPS, await read_body(request))
-        if step.step in ("restore_give", "restore_take"):
+        if step.step in RESTORING or step.move.held:
             require(request, "administer")
         return json_response(await self._of(step.campaign).move(step))
 

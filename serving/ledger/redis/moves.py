@@ -9,6 +9,8 @@ import redis
 
 from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import (
+    HELD,
+    RESTORING,
     Allowance,
     Move,
     MoveRow,
@@ -16,6 +18,7 @@ from serving.ledger.moves import (
     Step,
     check_known,
     half_of,
+    is_held,
     no_money,
     other_end,
     too_soon,
@@ -29,6 +32,8 @@ def take_step(step: Step, move: Move, bounds: Allowance, end: State | None, at: 
     message = {
         "step": step,
         "half": half_of(step),
+        "free": step in RESTORING or move.held,
+        "held": HELD,
         "id": move.id,
         "amount": move.amount,
         "content": move.content,
@@ -48,6 +53,8 @@ def take_step(step: Step, move: Move, bounds: Allowance, end: State | None, at: 
         match answer[0]:
             case "money":
                 raise no_money(move, int(answer[1]), int(answer[2]))
+            case "held":
+                raise is_held(move)
             case "soon":
                 raise too_soon(move, bounds.every)
             case "ended":

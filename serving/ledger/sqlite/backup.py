@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from serving.ledger.sqlite.database import SCHEMA_VERSION, open_for_reading
+from serving.ledger.sqlite.database import SCHEMA_VERSION, mark_copy, open_for_reading
 from serving.ledger.traffic import QUARTER
 from shadowprice.command.options import main_of
 from shadowprice.errors import Conflict, InvalidInput, NotFound, Unavailable
@@ -91,6 +91,8 @@ def backup(ledger: Path, copy: Path) -> None:
             source.backup(target)
             # One file that can be moved: the journal that the ledger keeps beside it is copied into it.
             target.execute("PRAGMA journal_mode = DELETE")
+            mark_copy(target)
+            target.commit()
         audit(draft)
         os.link(draft, copy)
     except FileExistsError:

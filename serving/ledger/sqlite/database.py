@@ -240,6 +240,21 @@ def read_seen(database: sqlite3.Connection) -> Seen:
     return Seen(_about(database, EPOCH), *counts)
 
 
+def mark_copy(database: sqlite3.Connection) -> None:
+    """Note in a copy that the ledger may have gone on without it."""
+    database.execute("INSERT OR REPLACE INTO about (key, value) VALUES ('copied', '')")
+
+
+def is_copy(database: sqlite3.Connection) -> bool:
+    """Return whether a backup has written the file, and no ledger has used it."""
+    return database.execute("SELECT 1 FROM about WHERE key = 'copied'").fetchone() is not None
+
+
+def adopt(database: sqlite3.Connection) -> None:
+    """Note that a ledger uses the copy."""
+    database.execute("DELETE FROM about WHERE key = 'copied'")
+
+
 def keep_ledger_time(database: sqlite3.Connection, now: int) -> None:
     """Note the ledger time from which the next process goes on."""
     database.execute("UPDATE about SET value = ? WHERE key = 'ledger_time'", (now,))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import (
+    HELD,
+    RESTORING,
     Allowance,
     Move,
     MoveRow,
@@ -14,6 +16,7 @@ from serving.ledger.moves import (
     Step,
     check_known,
     half_of,
+    is_held,
     no_money,
     other_end,
     too_soon,
@@ -22,6 +25,7 @@ from serving.ledger.records import Ceiling
 from serving.ledger.sqlite.authorizations import committed, moved
 
 ROW = "SELECT content, half, state, recorded_at FROM move"
+HOLDING = "SELECT 1 FROM move WHERE state = 'sent' AND id GLOB ? || '*'"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class TakeStep:
         row = database.execute(f"{ROW} WHERE id = ?", (move.id,)).fetchone()
         known = None if row is None else MoveRow.of(*row)
         check_known(self.step, move, known)
+        if self.step not in RESTORING and not move.held and database.execute(HOLDING, (HELD,)).fetchone():
+            raise is_held(move)
         if self.step == "finish":
             assert known is not None
             assert self.end is not None
@@ -51,6 +57,10 @@ class TakeStep:
         state: State
         if self.step in ("restore_give", "restore_take"):
             state = "taken"
+        elif self.step == "refuse":
+            state = "refused"
+        elif self.step == "hold":
+            state = "sent"
         elif self.step == "take":
             state = "taken" if limit + move.amount <= bounds.cap else "refused"
         else:

@@ -15,7 +15,7 @@ from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorize, Expire, Release, Settle
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
-from serving.ledger.sqlite.database import create, keep_ledger_time, read_seen
+from serving.ledger.sqlite.database import adopt, create, is_copy, keep_ledger_time, read_seen
 from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.moves import TakeStep, read_moves
 from serving.ledger.sqlite.peers import Peers
@@ -85,6 +85,15 @@ class SqliteStore:
     def trouble(self) -> str | None:
         """Reason why writes fail."""
         return self._health.trouble
+
+    @property
+    def copied(self) -> bool:
+        """Return whether the file is a copy that a backup has written, which has not been used before."""
+        return self._reader.read(is_copy)
+
+    def adopt(self) -> None:
+        """Note that the copy is in use."""
+        self._writer.submit(adopt).result()
 
     def date(self) -> int:
         """Date that is not before that of any decision."""

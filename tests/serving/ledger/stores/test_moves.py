@@ -129,7 +129,7 @@ def test_a_ledger_that_lost_its_half_gets_it_back_whatever_money_is_left(open_le
     rows = {name: own.moves() for name, own in ledgers.items()}
     assert carry.lost(rows) == [(recovered.campaign.name, move)]
     for _ in range(2):
-        carry.restore(rows, ledgers)
+        carry.restore(ledgers)
     assert (recovered.store.totals().moved, ledger.store.totals().moved) == (-500, 500)
     assert carry.lost({name: own.moves() for name, own in ledgers.items()}) == []
     (row,) = recovered.authorize(kit.item("more", level=2))
