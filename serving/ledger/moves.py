@@ -8,7 +8,7 @@ Each ledger keeps its half, one row for each move, and changes its own limit in 
               refuse ──► refused, or taken where it has the money: a person takes a move back that is under way
 
 A ledger that was restored may have given what it does not know. ``hold`` puts all of its limit above its floor, below
-which no move leaves it, under way to itself. Meanwhile it takes no step of another move. Its lost halves come back by
+which no move leaves it, under way to itself. Meanwhile no other move changes its limit. Its lost halves come back by
 ``restore_give`` and ``restore_take``, which ask for no money and no cap: the other ledger has counted it. Then
 ``finish`` returns what was held (:func:`serving.portfolio.carry.restore`).
 
@@ -29,9 +29,12 @@ from serving.ledger.clock import microseconds, time_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict
 from shadowprice.limits import MOST_AMOUNT
+
 Step = Literal["give", "take", "refuse", "finish", "hold", "restore_give", "restore_take"]
 RESTORING = ("hold", "restore_give", "restore_take")
 """Steps after a loss; only an administrator takes them."""
+WAITING = ("give", "take", "finish")
+"""Steps that a ledger refuses while it holds money back."""
 HELD = "held|"
 """Begin of the ids of moves of a campaign to itself, by which a restored ledger holds money back."""
 Half = Literal["give", "take"]

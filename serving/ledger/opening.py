@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 from serving.ledger.clock import Clock, monotonic, wall
 from serving.ledger.durability import Durability
@@ -54,22 +55,21 @@ def open_store(
 
 
 def hold_back(store: Store, campaign: Campaign) -> bool:
-    """Hold back what a restored ledger may have given away, and return whether there is such money.
+    """Hold back what a restored ledger may have given away, at least one minor unit; return whether it may have.
 
-    A campaign without terms that was never in a move is left alone.
+    While something is held, the ledger takes no step of another move. Each call holds something of its own, so that no
+    comparison that began before a second loss ends it. A campaign without terms that was never in a move is left alone.
 
     Raises:
         Unavailable: the store cannot be used; call again.
     """
     rows, terms = store.moves(), campaign.portfolio
-    if any(row.move.held and row.state == "sent" for row in rows):
-        return True
+    if not (rows or terms):
+        return False
     at = store.date()
     above = int(campaign.budget.limit) + store.totals().moved - (0 if terms is None else terms.floor)
-    if above < 1 or not (rows or terms):
-        return False
     ends, none = (campaign.name, campaign.name), (0.0, 0.0, 0.0)
     reason = "held back since the ledger was restored: its moves were not compared with those of the other ledgers"
-    move = Move(f"{HELD}{at}", *ends, above, at // 1_000_000, none, none, reason)
+    move = Move(f"{HELD}{at}|{uuid4().hex}", *ends, max(above, 1), at // 1_000_000, none, none, reason)
     store.move("hold", move, Allowance.of(campaign), None, at).result()
     return True

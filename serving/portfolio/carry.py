@@ -7,12 +7,12 @@ process ends in between, the money is in no limit until another run goes on from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import Move, MoveRow, State, Step
-from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 
 
 class MovesLedger(Protocol):
@@ -61,9 +61,9 @@ def under_way(rows: Sequence[MoveRow]) -> list[MoveRow]:
     return [row for row in rows if row.half == "give" and row.state == "sent" and not row.move.held]
 
 
-def holds(rows: Sequence[MoveRow]) -> Move | None:
-    """Return what a ledger holds back since it was restored; None for others."""
-    return next((row.move for row in rows if row.state == "sent" and row.move.held), None)
+def holds(rows: Sequence[MoveRow]) -> list[Move]:
+    """Return what a ledger holds back since it was restored."""
+    return [row.move for row in rows if row.state == "sent" and row.move.held]
 
 
 def complete(ledgers: Mapping[str, MovesLedger]) -> tuple[list[MoveRow], dict[str, str]]:
@@ -110,34 +110,42 @@ def lost(rows: Mapping[str, Sequence[MoveRow]]) -> list[tuple[str, Move]]:
 def restore(ledgers: Mapping[str, MovesLedger]) -> list[Move]:
     """Give every ledger the halves that it lost, return what restored ledgers hold back, and return these moves.
 
-    Nothing else may move budget meanwhile, and no step of an earlier run may still be on its way.
+    Meanwhile nothing else may move budget, no step of an earlier run may be on its way, and no ledger may be restored.
 
     Raises:
-        Conflict: moves were lost that no other ledger shows; the rest stays held back.
+        Conflict: moves were lost that no other ledger shows; what is held back stays so.
+        NotFound: a restored campaign had a move under way to one that is not among the ledgers.
         ShadowpriceError: a ledger refuses or does not answer; call again.
     """
     rows = {name: ledger.moves() for name, ledger in ledgers.items()}
-    held = {name: move for name, own in rows.items() if (move := holds(own)) is not None}
+    held = {name: moves for name, own in rows.items() if (moves := holds(own))}
     _check_shown(rows, held)
     known = {name: {row.move.id for row in own} for name, own in rows.items()}
-    given = [row for own in rows.values() for row in own if row.half == "give" and row.move.target in held.keys()]
-    unknown = [row for row in given if row.move.id not in known[row.move.target]]
+    given = [row for own in rows.values() for row in own if row.half == "give" and not row.move.held]
+    unknown = [row for row in given if row.move.target in held and row.move.id not in known[row.move.target]]
     # A restored receiver may have had the money of a move that is still under way, and have spent it.
     found = lost(rows) + [(row.move.target, row.move) for row in unknown if row.state == "sent"]
     # Gives come first, so that no limit is meanwhile above what it was before the loss.
     for name, move in sorted(found, key=lambda lacking: lacking[0] == lacking[1].target):
         ledgers[name].move(name, "restore_give" if name == move.source else "restore_take", move)
+    # A restored giver may have had its money back, and a restored receiver may have refused.
+    sent = [row.move for row in given if row.state == "sent" and row.move.source in held]
+    refused = [*sent, *(row.move for row in unknown if row.state == "returned")]
+    if strange := {move.target for move in refused} - ledgers.keys():
+        raise NotFound(f"{sorted(strange)} may have money of restored campaigns; put their workspaces back")
+    ends = {move.id: ledgers[move.target].move(move.target, "refuse", move) for move in refused}
+    back = [move for move in sent if ends[move.id] == "refused"]
     for name in ledgers if held else ():
-        _check_room(name, ledgers[name].totals(), 0 if name not in held else held[name].amount)
-    for name, move in held.items():
-        ledgers[name].move(name, "finish", move, "returned")
-    for row in unknown:
-        if row.state == "returned":
-            ledgers[row.move.target].move(row.move.target, "refuse", row.move)
-    return [*(move for _, move in found), *held.values()]
+        more = [*held.get(name, ()), *(move for move in back if move.source == name)]
+        _check_room(name, ledgers[name].totals(), sum(move.amount for move in more))
+    returned = [move for moves in held.values() for move in moves]
+    for move in returned:
+        ledgers[move.source].move(move.source, "finish", move, "returned")
+    complete(ledgers)
+    return [*(move for _, move in found), *returned]
 
 
-def _check_shown(rows: Mapping[str, Sequence[MoveRow]], held: Mapping[str, Move]) -> None:
+def _check_shown(rows: Mapping[str, Sequence[MoveRow]], held: Iterable[str]) -> None:
     """Refuse where another ledger shows too few of its moves to tell what a restored one has lost."""
     for name in held:
         newest = max((row.recorded_at for row in rows[name] if not row.move.held), default=0)
@@ -149,13 +157,13 @@ def _check_shown(rows: Mapping[str, Sequence[MoveRow]], held: Mapping[str, Move]
                 )
 
 
-def _check_room(name: str, totals: Mapping[str, Any], held: int) -> None:
+def _check_room(name: str, totals: Mapping[str, Any], more: int) -> None:
     """Refuse a ledger that has used more than its moves allow: it had money by a move that nobody knows any more."""
-    limit = int(totals["budget"]["limit"]) + int(totals["moved"]) + held
+    limit = int(totals["budget"]["limit"]) + int(totals["moved"]) + more
     used = int(totals["net_spent"]) + int(totals["outstanding"]) - sum(totals["overridden_by_side"].values())
     if used > limit:
         raise Conflict(
-            f"{name!r} has spent or holds {used} minor units and its limit is {limit}: it had money by a move that both "
-            f"ledgers lost; raise its budget.limit by {used - limit} at least, lower that of the giver by as much, "
+            f"{name!r} has spent or holds {used} minor units and its limit is {limit}: it had money by a move that "
+            f"both ledgers lost; raise its budget.limit by {used - limit} at least, lower that of the giver by as much, "
             "start the ledgers again, and repeat"
         )

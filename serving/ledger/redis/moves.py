@@ -10,7 +10,7 @@ import redis
 from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import (
     HELD,
-    RESTORING,
+    WAITING,
     Allowance,
     Move,
     MoveRow,
@@ -32,7 +32,7 @@ def take_step(step: Step, move: Move, bounds: Allowance, end: State | None, at: 
     message = {
         "step": step,
         "half": half_of(step),
-        "free": step in RESTORING or move.held,
+        "free": step not in WAITING or move.held,
         "held": HELD,
         "id": move.id,
         "amount": move.amount,

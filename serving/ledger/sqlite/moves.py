@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from serving.http.limits import MAX_MOVES
 from serving.ledger.moves import (
     HELD,
-    RESTORING,
+    WAITING,
     Allowance,
     Move,
     MoveRow,
@@ -45,7 +45,7 @@ class TakeStep:
         row = database.execute(f"{ROW} WHERE id = ?", (move.id,)).fetchone()
         known = None if row is None else MoveRow.of(*row)
         check_known(self.step, move, known)
-        if self.step not in RESTORING and not move.held and database.execute(HOLDING, (HELD,)).fetchone():
+        if self.step in WAITING and not move.held and database.execute(HOLDING, (HELD,)).fetchone():
             raise is_held(move)
         if self.step == "finish":
             assert known is not None
