@@ -30,6 +30,7 @@ import yaml
 
 from benchmarks.cells import Cells
 from benchmarks.faults.hostile import TOKEN_FILE, WITHOUT_TOKEN
+from benchmarks.faults.moves import attack_moves
 from benchmarks.service.deployment import Running, cpu_seconds, port_of, resident_mb, serving
 from benchmarks.service.load import generate
 from serving.local.launch import Service, free_port
@@ -37,6 +38,8 @@ from serving.local.launch import Service, free_port
 ACCOUNTS = 2000
 CONNECTIONS = {"predictor": 8, "ledger": 8, "console": 2}
 SETTLE_SECONDS = 2.0
+ROUND_SECONDS = 3.0
+"""Time of an attack on moves."""
 SHARE, SLOWER, PROBE_SECONDS = 0.8, 3.0, 0.3
 """Goals: share of the throughput that is kept at least, times of p99, and the longest answer of a probe."""
 TOKEN = "a-token-of-the-benchmark"
@@ -56,11 +59,26 @@ ATTACKS = [
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """Every attack, or those whose names match ``SHADOWPRICE_ATTACK``; returns medians over the turns."""
+    """Every attack, or those whose names match ``SHADOWPRICE_ATTACK``; returns medians over the turns.
+
+    Attacks on moves of budget are not timed: they must lose no money.
+    """
     seconds, turns = (1.0, 1) if quick else (1.5, 5)
     wanted = os.environ.get("SHADOWPRICE_ATTACK", "")
     found: dict[str, Any] = cells.of(f"{seconds}-{turns}-{wanted}", partial(measured, seconds, turns, wanted))
+    for kind in ("sqlite", "redis"):
+        if re.search(wanted, name := f"moves at the ledger in {kind}"):
+            counts = cells.of(f"{name}-{turns}", partial(moved, kind, 2 * turns))
+            print(
+                f"{name}: no money twice, none lost; " + ", ".join(f"{count} {what}" for what, count in counts.items())
+            )
     return found
+
+
+def moved(kind: str, rounds: int) -> dict[str, int]:
+    """Attack moves of budget, each round with a fault, and return what was counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        return dict(attack_moves(Path(folder), kind, rounds, ROUND_SECONDS).most_common())
 
 
 def measured(seconds: float, turns: int, wanted: str = "") -> dict[str, Any]:

@@ -164,6 +164,6 @@ def _check_room(name: str, totals: Mapping[str, Any], more: int) -> None:
     if used > limit:
         raise Conflict(
             f"{name!r} has spent or holds {used} minor units and its limit is {limit}: it had money by a move that "
-            f"both ledgers lost; raise its budget.limit by {used - limit} at least, lower that of the giver by as much, "
-            "start the ledgers again, and repeat"
+            f"both ledgers lost; raise its budget.limit by {used - limit} at least, lower that of the giver by as "
+            "much, start the ledgers again, and repeat"
         )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.faults import stage
 from benchmarks.faults.hostile import ATTACKS
 from benchmarks.faults.inject import inject
+from benchmarks.faults.moves import attack_moves
+from serving.portfolio import carry
 
 NETWORK = {"ledger killed", "network cut", "network silent", "network slow", "disk full", "clock ahead", *ATTACKS}
 STORE = {"redis killed", "store cut", "store silent", "store slow", "store's clock ahead", "lagging replica promoted"}
@@ -51,3 +55,18 @@ def test_a_disk_is_full_also_for_those_who_may_not_mount_one(tmp_path, monkeypat
     result = inject(tmp_path, "sqlite", 2, kinds=["disk full"])
     assert (result.audit.clean, result.injected["disk full"]) == (True, 2)
     assert result.witness.unavailable > 0
+
+
+def test_attacks_on_moves_grant_nothing_twice_and_lose_nothing_though_the_ledger_is_killed(tmp_path):
+    found = attack_moves(tmp_path, "sqlite", 2, 1.5)
+    assert min(found[what] for what in ("killed", "taken", "sent", "replayed", "Conflict", "watched", "decisions")) > 0
+
+
+def test_attacks_on_moves_find_a_coordinator_that_gives_back_what_was_taken(tmp_path, monkeypatch):
+    def returned(move, ledgers):
+        ledgers[move.target].move(move.target, "take", move)
+        return ledgers[move.source].move(move.source, "finish", move, "returned")
+
+    monkeypatch.setattr(carry, "finish", returned)
+    with pytest.raises(AssertionError, match="after none"):
+        attack_moves(tmp_path, "sqlite", 1, 1.0)
