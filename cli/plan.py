@@ -20,7 +20,7 @@ from shadowprice.currency import Currency
 
 def plan(
     campaign: Annotated[Path, typer.Argument(help="file of the campaign, or its workspace")],
-    accounts: Annotated[int, typer.Option(help="accounts that are assigned, in all arms")],
+    accounts: Annotated[int, typer.Option(help="accounts of the trial, with the company's holdout")],
     response: Annotated[str, typer.Option(help="believed mean response at each level, such as 0.10,0.14,0.16")],
     money: Annotated[str, typer.Option(help="amount per request that the policy may spend, such as 0.06")],
     lift: Annotated[float | None, typer.Option(help="wanted half-width of the lift per assigned account")] = None,

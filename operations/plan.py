@@ -10,6 +10,7 @@ from typing import Any
 
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.workspace import read_campaign
+from shadowprice.arms import COMPANY, WHOLE
 from shadowprice.campaign import Campaign, Terms
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
@@ -27,7 +28,7 @@ class PlanJob(Job):
     page: Path = writes("file that gets the plan as Markdown")
     figures: Path | None = writes("file of the price, the money and what the trial can find", optional=True)
     side: str = option("customer", "side that is tried")
-    accounts: int = required("accounts that are assigned, in all arms together, whether they ask or not")
+    accounts: int = required("accounts of the trial, whether they ask or not, with the company's holdout")
     prior: Mapping[str, Any] = required(
         "JSON object: response by level, money per request; requests_per_account, correlation, variance if known"
     )
@@ -49,10 +50,12 @@ def run(job: PlanJob) -> ExperimentPlan:
     # The plan is for the account of the mean, and before any order: a percentage counts with its cap.
     own = campaign.terms(job.side)  # type: ignore[arg-type]
     terms = replace(own, worth="", percent=())
-    planned = plan(terms, job.accounts, prior, precision)
+    held = round(job.accounts * campaign.holdout.share / WHOLE) if campaign.holdout else 0
+    planned = plan(terms, job.accounts - held, prior, precision)
     experiment = {"experiment": planned.experiment(job.salt).to_dict()} if job.salt else {}
-    write_whole(job.result, json.dumps({"campaign": campaign.name} | planned.to_dict() | experiment, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign, planned, own)) + "\n")
+    result = {"campaign": campaign.name} | planned.to_dict() | experiment | ({COMPANY: held} if held else {})
+    write_whole(job.result, json.dumps(result, indent=1))
+    write_whole(job.page, "\n".join(_page(campaign, planned, own, held)) + "\n")
     money = {"price": planned.price, "spend": sum(planned.money.values())}
     cost = {"exploration_cost": planned.exploration_cost, "holdout_cost": planned.holdout_cost}
     widths = {f"{name}_half_width": width for name, width in planned.half_widths.items()}
@@ -60,7 +63,7 @@ def run(job: PlanJob) -> ExperimentPlan:
     return planned
 
 
-def _page(campaign: Campaign, found: ExperimentPlan, terms: Terms) -> Iterator[str]:
+def _page(campaign: Campaign, found: ExperimentPlan, terms: Terms, held: int) -> Iterator[str]:
     money = Currency.of(campaign.currency).write
     yield f"# Trial of campaign {campaign.name}"
     yield ""
@@ -72,6 +75,9 @@ def _page(campaign: Campaign, found: ExperimentPlan, terms: Terms) -> Iterator[s
     else:
         yield f"Levels to try: {', '.join(map(money, found.levels))}."
     yield ""
+    if held:
+        yield f"The company's holdout keeps {held:,} accounts out of all arms; shares are of the others."
+        yield ""
     yield "| arm | share | accounts | expected money | value given up, net of saved money |"
     yield "|---|---|---|---|---|"
     lost = {"explore": found.exploration_cost, "holdout": found.holdout_cost}

@@ -248,8 +248,10 @@ def _log(
     job: PromoteJob, campaign: Campaign, step: str, canary: Canary, verdict: StageVerdict | None, reason: str
 ) -> str:
     """Add a step to the workspace's history and write its page; return the step."""
-    budget = campaign.budget
-    at_risk = round(budget.limit * canary.share / WHOLE) if budget.form == "total" else None
+    budget, newest = campaign.budget, PriceStore(job.workspace / PRICES).latest(campaign.name, verified_only=True)
+    # The newest solve has read the limit from the ledger, as moves of a portfolio have left it.
+    limit = budget.limit if newest is None else newest.spent + newest.remaining
+    at_risk = round(limit * canary.share / WHOLE) if budget.form == "total" else None
     entry = {
         "step": step,
         "reason": reason,

@@ -110,7 +110,7 @@ class Console:
         places = places_of(self._campaign.segments, prices, self._currency) if prices else []
         paced = state.window and not places
         drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if paced else ""
-        facts = campaign_facts(self._campaign, self._currency)
+        facts = campaign_facts(state.campaign, self._currency)
         worth = self._workspace.headline(self._campaign)
         shown = {"state": state, "figure": Markup(drawn), "facts": facts, "worth": worth, "places": places}
         return "campaign.html.jinja", shown

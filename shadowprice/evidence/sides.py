@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -74,10 +75,11 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
     per_level = math.ceil((z + power) ** 2 * float(variance[0] + variance[-1]) / rise**2)
     width = z * math.sqrt(float(variance.max()) / per_level)
     money = float(replace(terms, percent=()).cost(believed[:, None])[:, 0].mean()) / Currency.of(campaign.currency).unit
+    treated = 1.0 if campaign.holdout is None else WHOLE / (WHOLE - campaign.holdout.share)
     where = "WORKSPACE" if workspace is None else shlex.quote(str(workspace))
     command = [
         f"shadowprice plan {where}",
-        f"--accounts {math.ceil(SPARE * per_level * believed.size) + 2}",
+        f"--accounts {math.ceil((SPARE * per_level * believed.size + 2) * treated)}",
         f"--response {','.join(f'{belief:.4g}' for belief in believed)}",
         f"--money {np.format_float_positional(money, precision=4, fractional=False, trim='-')}",
         f"--curve {width:.3g}",

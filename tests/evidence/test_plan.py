@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from cli.main import main
+from shadowprice.arms import Holdout
 from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.datasets import load
@@ -92,3 +94,22 @@ def test_the_trial_of_offers_without_an_order_believes_that_each_brings_as_much(
     assert_means_the_cost(words, campaign, "customer")
     assert main([*words[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["levels"] == [0, 1, 2]
+
+
+def test_accounts_that_the_company_holds_out_are_in_no_arm(
+    make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = make("bonus", effect=0.0, seed=3)[1]
+    campaign = campaign_from_tables(tables)
+    plans = {}
+    for name, holdout in (("all", None), ("held", Holdout(key="company", share=2_000))):
+        own, file = replace(campaign, holdout=holdout), tmp_path / f"{name}.json"
+        file.write_text(json.dumps(own.to_dict()))
+        (found,) = evidence_of(tables, own, Currency(), workspace=file)
+        assert main([*shlex.split(found.plan)[1:], "--json"]) == 0
+        plans[name] = json.loads(capsys.readouterr().out)
+    # The command of a campaign with a holdout asks for more accounts, so that its arms are as large.
+    assert plans["held"]["accounts"]["explore"] == pytest.approx(plans["all"]["accounts"]["explore"], rel=0.001)
+    arms = sum(plans["held"]["accounts"].values())
+    assert plans["held"]["company_holdout"] == pytest.approx(arms / 4, abs=1)
+    assert "company_holdout" not in plans["all"]

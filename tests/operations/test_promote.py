@@ -28,6 +28,8 @@ from shadowprice.experiments.trial_stage import Stage, judge_stage
 from shadowprice.learning.bundle import EMBEDDINGS, META, read_meta
 from shadowprice.pacing.canary import FILE, Canary
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import StoredHead, save_heads
 
@@ -105,6 +107,19 @@ def test_a_worse_canary_is_rolled_back_and_a_better_one_grows(workspace: Path, t
     assert history(workspace)[-1]["reason"] == "the canary is worse"
     job = PromoteJob(workspace=workspace, log=tmp_path / "worse", mature_hours=0, back_on_alarm=False)
     assert run(job) == "none"
+
+
+def test_money_at_risk_is_of_the_limit_that_moves_have_left(workspace: Path, tmp_path: Path) -> None:
+    canary_log(tmp_path / "log", 0.8)
+    figures = {"tie_share": 1.0, "primal": 1.0, "dual": 1.0, "gap": 0.0, "violation": 0.0, "spent": 100_000}
+    figures |= {"remaining": 400_000, "sample_rows": 5, "version": 1, "slot": 1}
+    times = {"solved_at": START, "expires_at": START + timedelta(hours=2)}
+    price = PriceRecord(
+        campaign="spring", prices={"budget": 0.01}, status="optimal", model_version="m1", **figures, **times
+    )
+    PriceStore(workspace / "prices").publish(price.sealed())
+    assert run(PromoteJob(workspace=workspace, log=tmp_path / "log", mature_hours=0)) == "grow"
+    assert history(workspace)[-1]["money_at_risk"] == 500_000 * 1000 // 10_000
 
 
 def write_model(folder: Path, version: str) -> Path:

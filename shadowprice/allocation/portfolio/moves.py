@@ -90,7 +90,8 @@ class Planned(NamedTuple):
 def plan_moves(standings: Sequence[Standing]) -> list[Planned]:
     """Match campaigns with a surplus to those in need, where the intervals of their prices are disjoint.
 
-    The cheapest unit of money goes first to where it returns most. Each campaign gives at most once. O(C²).
+    Each campaign gives at most once, those whose last unit returns least first, to where amount times difference of the
+    returns is largest: a small need at the highest return would keep a large surplus waiting. O(C²).
 
     Example:
         >>> spring = Standing(name="spring", price=Band(0.19, 0.17, 0.21), surplus=500)
@@ -103,10 +104,13 @@ def plan_moves(standings: Sequence[Standing]) -> list[Planned]:
     open_need = {taker.name: taker.need for taker in takers}
     found = []
     for giver in givers:
-        for taker in takers:
-            amount = min(giver.surplus, open_need[taker.name])
-            if amount > 0 and taker.price.low > giver.price.high:
-                found.append(Planned(giver, taker, amount))
-                open_need[taker.name] -= amount
-                break
+        offers = [
+            Planned(giver, taker, min(giver.surplus, open_need[taker.name]))
+            for taker in takers
+            if taker.price.low > giver.price.high and open_need[taker.name] > 0
+        ]
+        if offers:
+            best = max(offers, key=lambda offer: offer.amount * (offer.target.price.value - giver.price.value))
+            found.append(best)
+            open_need[best.target.name] -= best.amount
     return found

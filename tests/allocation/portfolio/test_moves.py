@@ -60,7 +60,7 @@ def standing(name: str, price: float, surplus: int = 0, need: int = 0, half: flo
     return Standing(name=name, price=Band(price, price - half, price + half), surplus=surplus, need=need)
 
 
-def test_the_cheapest_money_goes_where_it_returns_most_and_each_gives_once() -> None:
+def test_the_cheapest_money_goes_first_to_where_it_gains_most_and_each_gives_once() -> None:
     found = plan_moves(
         [
             standing("a", 0.1, surplus=300),
@@ -69,7 +69,7 @@ def test_the_cheapest_money_goes_where_it_returns_most_and_each_gives_once() -> 
             standing("d", 0.4, need=1_000),
         ]
     )
-    assert [(move.source.name, move.target.name, move.amount) for move in found] == [("a", "c", 300), ("b", "c", 100)]
+    assert [(move.source.name, move.target.name, move.amount) for move in found] == [("a", "c", 300), ("b", "d", 500)]
 
 
 def test_campaigns_whose_intervals_overlap_move_nothing() -> None:
