@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.ledger_calls import BulkAuthorizer
 from operations.common.ledger_reads import read_cap_use, read_hard_stop
-from operations.common.workspace import LISTS, read_groups
+from operations.common.workspace import LISTS, ORIGIN, read_groups
 from operations.measure import nothing_spent
 from operations.solve import Solver, executor_of
 from shadowprice.campaign import NAME, NAME_RULE, Campaign
@@ -39,7 +39,7 @@ from shadowprice.pacing.spend import MetricsSpend
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 
-PLANNED, ORIGIN = "plan.parquet", "list.json"
+PLANNED = "plan.parquet"
 BLOCK = 16
 """Parts of a plan that are in memory together and go to the ledger in the order of their request ids.
 

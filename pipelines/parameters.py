@@ -30,7 +30,7 @@ PARAMETERS: Mapping[str, Parameters] = {
         {"prepare": {}, "harvest": {}, "featurize": {}, "train": {}, "evaluate": {}, "register": {}},
     ),
     "embed": Parameters(DATA, {"prepare": {}}),
-    "resolve": Parameters(("workspace", "ray_job"), {"measure": {}, "solve": {}}),
+    "resolve": Parameters(("workspace", "log", "ray_job"), {"measure": {}, "solve": {}}),
     "decide": Parameters(("workspace", "data", "ray_job"), {"decide": {}}),
     "delivery": Parameters(
         (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {"workers": 0}, "evaluate": {}, "register": {}}

@@ -16,6 +16,7 @@ def price(
     measure_options: Any = None,
     solve_options: Any = None,
     ray_job: Any = "",
+    log: Any = "",
     after: Any = None,
     tables: Any = None,
 ) -> None:
@@ -32,7 +33,7 @@ def price(
     solved = solve(state=state, workspace=workspace, options=options, ray_job=ray_job, **told)
     solved.set_caching_options(False)
     placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
-    published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
+    published = publish(price=solved.outputs["price"], workspace=workspace, log=log).set_caching_options(False)
     placed(published, cpu="250m", memory="1Gi", minutes=5, online_store=True)
 
 
@@ -44,6 +45,7 @@ def price(
 def resolve_pipeline(
     workspace: str = MOUNT,
     ray_job: str = "",
+    log: str = "",
     measure_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     solve_options: dict = {},  # noqa: B006
 ) -> None:
@@ -52,7 +54,8 @@ def resolve_pipeline(
     Args:
         workspace: folder with campaign, model, features and prices.
         ray_job: ConfigMap with the RayJob that the solve runs in; empty solves in the step's own container.
+        log: folder of the decision log, whose head is sealed in the price; that of a run on one machine if empty.
         measure_options: JSON; python -m operations measure --help lists the options.
         solve_options: JSON; python -m operations solve --help lists the options.
     """
-    price(workspace, measure_options=measure_options, solve_options=solve_options, ray_job=ray_job)
+    price(workspace, measure_options=measure_options, solve_options=solve_options, ray_job=ray_job, log=log)

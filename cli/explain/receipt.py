@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from operations.common.workspace import LOG_TREE, PRICES, log_of, read_campaign
+from operations.common.workspace import LOG_TREE, PRICES, list_prices, log_of, read_campaign
 from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
@@ -37,7 +37,8 @@ def receipt(
     if not workspace.is_dir():
         raise InvalidInput(f"there is no folder {workspace}; name the run or campaign", field="--workspace")
     stores = [PriceStore(workspace / PRICES), PriceStore(workspace / PRICES / CANARY_PRICES)]
-    receipts = Receipts(read_campaign(campaign or workspace), log or log_of(workspace), stores, workspace / LOG_TREE)
+    own, listed = read_campaign(campaign or workspace), list_prices(workspace)
+    receipts = Receipts(own, log or log_of(workspace), stores, workspace / LOG_TREE, listed)
     if not request:
         count = receipts.check_heads()
         print(json.dumps({"heads": count}) if as_json else f"the log agrees with {count} published heads")

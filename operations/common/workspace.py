@@ -17,6 +17,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
+from shadowprice.price import PriceRecord
 from shadowprice.watch.verdict import FILE as WATCH
 from shadowprice.watch.verdict import Verdict
 
@@ -49,8 +50,8 @@ SERVED = "served"
 """Decision logs of a run on one machine, a folder for each of its ledgers."""
 LOG_TREE = "log-tree.txt"
 """Roots of the blocks of the served log (:mod:`shadowprice.pacing.decision_log.tree`); it can be deleted."""
-LISTS = "lists"
-"""Lists that were authorized, one folder each: the plan, its price, and the ledger's answers."""
+LISTS, ORIGIN = "lists", "list.json"
+"""Lists that were authorized, one folder each: the plan, the ledger's answers, and a file with campaign and price."""
 REPORT = "report.html"
 PRICE = "price.json"
 """Price record in the folder that a solve writes."""
@@ -76,6 +77,12 @@ def read_campaign(path: Path) -> Campaign:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not a campaign: {error}", field=str(file)) from error
+
+
+def list_prices(workspace: Path) -> list[PriceRecord]:
+    """Return the prices of the lists that a workspace has authorized."""
+    kept = (read_json(file) for file in sorted((workspace / LISTS).glob(f"*/{ORIGIN}")))
+    return [PriceRecord.from_json(json.dumps(origin["record"])) for origin in kept]
 
 
 def campaign_files(file: Path, folder: Path | None, names: str = "") -> list[Path]:

@@ -14,7 +14,7 @@ from shadowprice.lists.table import SCHEMA
 
 SENT = (
     *("request_id", "account_id", "side", "level", "response", "expected_cost", "propensity", "reason"),
-    *("response_unpaid", "arm", "groups", "unpaid_allowed"),
+    *("response_unpaid", "arm", "groups", "unpaid_allowed", "basis"),
 )
 """Columns that go to the ledger as they are."""
 TAKEN = ("level", "response", "expected_cost", "propensity", "reason", "price_version", "model_version", "arm")
@@ -22,9 +22,12 @@ TAKEN = ("level", "response", "expected_cost", "propensity", "reason", "price_ve
 
 
 def items_of(campaign: Campaign, planned: pa.Table) -> dict[str, list[Any]]:
-    """Return the rows that may be given a level, as columns of the ledger's message."""
+    """Return the rows that may be given a level, as columns of the ledger's message.
+
+    A plan of an earlier release has no bases.
+    """
     asked = planned.filter(pc.greater_equal(planned["level"], 0))
-    items: dict[str, list[Any]] = {name: asked[name].to_pylist() for name in SENT}
+    items: dict[str, list[Any]] = {name: asked[name].to_pylist() for name in SENT if name in asked.column_names}
     costs = {side: terms.unit_costs for side, terms in campaign.sides.items()}
     items["incentive"] = [costs[side][level] for side, level in zip(items["side"], items["level"], strict=True)]
     chances = asked["propensities"].combine_chunks()

@@ -14,7 +14,9 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING
 from shadowprice.lists.table import SCHEMA
+from shadowprice.pacing.decision_log.basis import Bases
 from shadowprice.policy import Decided, Eligible
+from shadowprice.price import PriceRecord
 
 PLAN = pa.schema(
     [
@@ -24,6 +26,7 @@ PLAN = pa.schema(
         ("response_unpaid", pa.float64()),
         ("unpaid_allowed", pa.bool_()),
         ("worth", pa.float64()),
+        ("basis", pa.string()),
     ]
 )
 """Columns of a list and what the ledger is told besides; ``worth`` is that of a unit of response."""
@@ -52,7 +55,7 @@ def rows_of(
     curves: Curves,
     decided: Decided,
     refused: tuple[NDArray[np.str_], NDArray[np.bool_]],
-    versions: tuple[int, str],
+    record: PriceRecord,
 ) -> pa.Table:
     """Return the rows of n accounts, in the columns :data:`PLAN`, none of them authorized.
 
@@ -64,7 +67,7 @@ def rows_of(
         curves: theirs.
         decided: their decisions.
         refused: arm of each of the n accounts, and whether caps alone leave it no level.
-        versions: of price and model.
+        record: price that they were decided with.
     """
     side, n = asked.requests.side, len(account_id)
     arm, capped = refused
@@ -107,8 +110,8 @@ def rows_of(
         "propensity": placed(decided.decision.propensity, 1.0),
         "arm": arm,
         "reason": reasons,
-        "price_version": np.full(n, versions[0]),
-        "model_version": _same(versions[1], n),
+        "price_version": np.full(n, record.version),
+        "model_version": _same(record.model_version, n),
         "request_id": request_id,
         "authorized": np.zeros(n, dtype=np.bool_),
         "groups": placed(decided.groups, "") if any(decided.groups) else _same("", n),
@@ -118,6 +121,7 @@ def rows_of(
         "response_unpaid": placed(np.where(decided.unpaid & free, curves.response[0], 0.0).astype(np.float64), 0.0),
         "unpaid_allowed": placed(decided.unpaid | (not free), False),
         "worth": placed(worth, 0.0),
+        "basis": placed(Bases(campaign, side, record.sha256, of_list=True).of(decided, curves.response), ""),
     }
     return pa.table([_column(given[field.name], field.type) for field in PLAN], schema=PLAN)
 

@@ -156,7 +156,7 @@ class AccountList:
                     part.curves,
                     self._with_capped(policy, part, decided),
                     (part.arm, part.capped),
-                    (record.version, record.model_version),
+                    record,
                 )
 
     def _with_capped(self, policy: Policy, part: Asked, decided: Decided) -> Decided:

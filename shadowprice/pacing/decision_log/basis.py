@@ -68,11 +68,16 @@ def digest_of(terms: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Bases:
-    """Writes the bases of one side's decisions at one price, which ``price`` names by its checksum."""
+    """Writes the bases of one side's decisions at one price, which ``price`` names by its checksum.
+
+    ``of_list``: the decisions are of a list, which may charge the most that a level can cost, and forbids levels by its
+    caps and for the rest of its money.
+    """
 
     campaign: Campaign
     side: Side
     price: str
+    of_list: bool = False
 
     @cached_property
     def _terms(self) -> dict[str, Any]:
@@ -90,7 +95,7 @@ class Bases:
     def _main(self) -> int:
         """Code of the main budget; 0 where its charge is more than the cost of a fixed amount."""
         terms = self.campaign.terms(self.side)
-        if self.campaign.budget.form == "per_response" or any(terms.percent):
+        if self.of_list or self.campaign.budget.form == "per_response" or any(terms.percent):
             return 0
         return 1 if terms.cost_basis == "on_response" else 2
 
@@ -122,7 +127,7 @@ class Bases:
         ]
         texts = _cut(b2a_base64(b"".join(chain.from_iterable(zip(*parts, strict=True))), newline=False).decode(), n)
         if choices.allowed is not None and not choices.allowed.all():
-            texts = [text + reasons for text, reasons in zip(texts, _reasons(self.campaign, decided), strict=True)]
+            texts = [text + reasons for text, reasons in zip(texts, self._reasons(decided), strict=True)]
         return [text if len(text) <= LONGEST_BASIS else "" for text in texts]
 
     def _code(self, charge: NDArray[np.float64], response: NDArray[np.float32]) -> list[int] | None:
@@ -137,30 +142,29 @@ class Bases:
         found: list[int] | None = None if left.any() else code.tolist()
         return found
 
+    def _reasons(self, decided: Decided) -> Iterator[str]:
+        """Yield why each level of a request is forbidden: the first rule, else the model or the list, else the arm."""
+        allowed, asked = decided.choices.allowed, decided.asked
+        assert allowed is not None
+        found = np.where(allowed, 0, ARM)
+        if asked.allowed is not None:
+            found[~asked.allowed] = MODEL
+        if asked.by_rule is not None:
+            found = np.where(asked.by_rule > 0, asked.by_rule, found)
+        names = {0: "", MODEL: "list" if self.of_list else "model", ARM: "arm"} | {
+            number: f"rule {rule.name}" for number, rule in enumerate(self.campaign.rules, 1)
+        }
+        texts: dict[tuple[int, ...], str] = {}
+        for levels in map(tuple, found.T.tolist()):
+            if levels not in texts:
+                texts[levels] = "|" + ",".join(names[number] for number in levels) if any(levels) else ""
+            yield texts[levels]
+
 
 def _cut(rows: Rows, n: int) -> list[Rows]:
     """Return n parts of one length."""
     width = len(rows) // n
     return [rows[at : at + width] for at in range(0, len(rows), width)]
-
-
-def _reasons(campaign: Campaign, decided: Decided) -> Iterator[str]:
-    """Yield why each level of a request is forbidden: the first rule, else the model, else the arm."""
-    allowed, asked = decided.choices.allowed, decided.asked
-    assert allowed is not None
-    found = np.where(allowed, 0, ARM)
-    if asked.allowed is not None:
-        found[~asked.allowed] = MODEL
-    if asked.by_rule is not None:
-        found = np.where(asked.by_rule > 0, asked.by_rule, found)
-    names = {0: "", MODEL: "model", ARM: "arm"} | {
-        number: f"rule {rule.name}" for number, rule in enumerate(campaign.rules, 1)
-    }
-    texts: dict[tuple[int, ...], str] = {}
-    for levels in map(tuple, found.T.tolist()):
-        if levels not in texts:
-            texts[levels] = "|" + ",".join(names[number] for number in levels) if any(levels) else ""
-        yield texts[levels]
 
 
 def commitment(salt: str, account_id: str, partner_id: str) -> str:

@@ -30,12 +30,14 @@ class Receipts:
     log       folder of the decision log
     prices    of the campaign, and of canaries
     kept      file with the roots of the log's blocks; None: computed from the whole log
+    listed    prices of lists, which are in no price store
     """
 
     campaign: Campaign
     log: Path
     prices: Sequence[PriceStore]
     kept: Path | None = None
+    listed: Sequence[PriceRecord] = ()
 
     def receipt(self, request_id: str) -> bytes:
         """Return the receipt of a request, verified.
@@ -48,8 +50,8 @@ class Receipts:
         row = next(rows_after(self.log, number - 1))
         if not row.basis:
             raise NotFound(
-                f"request {request_id!r} has no receipt: it was decided before receipts were kept, by a list, or with "
-                "more budgets and levels than the ledger keeps"
+                f"request {request_id!r} has no receipt: it was decided before receipts were kept, or with more "
+                "budgets and levels than the ledger keeps"
             )
         head = next((record for record in self._heads() if record.log_rows >= number), None)
         if head is None:
@@ -119,7 +121,7 @@ class Receipts:
         """Return price record and terms that a basis names by their digest."""
         records = [
             record
-            for record in chain.from_iterable(store.sound(self.campaign.name) for store in self.prices)
+            for record in chain(self.listed, *(store.sound(self.campaign.name) for store in self.prices))
             if (record.version, record.model_version) == (row.price_version, row.model_version)
         ]
         if not records:

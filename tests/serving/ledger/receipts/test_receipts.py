@@ -12,10 +12,12 @@ from struct import error
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from operations.common.workspace import list_prices
 from operations.erasure.files import Parquet
 from operations.erasure.record import Erasures
 from operations.publish import add
@@ -28,13 +30,20 @@ from shadowprice.campaign import Segment, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, NotFound
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import SideRequests
+from shadowprice.limits.usage import Usage
+from shadowprice.lists.answered import items_of
+from shadowprice.lists.money import InHand
+from shadowprice.lists.parts import SideList
+from shadowprice.lists.solve import AccountList
 from shadowprice.pacing.decision_log import tree, verify_receipt
 from shadowprice.pacing.decision_log.basis import SALT, Bases
 from shadowprice.pacing.decision_log.compaction import compact
 from shadowprice.pacing.decision_log.receipt import Receipts
 from shadowprice.pacing.decision_log.tree import LogTree, leaf, path, root, rows_after
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.spend import CapUse
 from shadowprice.policy import Policy, treated_in
 from shadowprice.price import PriceRecord
 
@@ -179,6 +188,53 @@ def test_the_receipt_of_each_decision_holds_for_a_stranger(all_served, tmp_path)
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith(f"valid: request {all_served.decisions[0].request_id}, level"), done.stderr
     assert subprocess.run([*command, 64 * "0"], capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("open_ledger", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("of", "most_units"), [("customer", 1), ("merchant", 3)])
+def test_the_row_of_a_list_has_a_receipt_as_a_request_has(open_ledger, kit, tmp_path, of, most_units):
+    n, rng, levels, limit = 100, np.random.default_rng(1), kit.levels[of], 3_000 * most_units**2
+    campaign = kit.campaign(
+        sides={of: Terms(levels=levels, most_units=most_units, weight=1.5)},
+        limit=limit,
+        holdout=Holdout(key="all", share=1500),
+        experiment=Experiment(arms=ARMS, salt="spring"),
+        exploration=0.2,
+        limits=Limits(
+            budgets=(GroupBudget(name="side", limit=limit, side=of),),
+            caps=(Cap(name="most", per="account", amount=most_units * levels[-1]),),
+        ),
+        rules=(Rule(name="dear", expression="offer.incentive > 50 && account.x_age < 40", side=of),),
+    )
+    names = [f"c{number}" for number in range(n)]
+    curves = Curves(np.asarray(levels), np.cumsum(rng.random((len(levels), n)) / 4, axis=0).astype(np.float32))
+    ages = {of: Attributes.of(names, {"x_age": rng.integers(10, 90, n).tolist()})}
+    side = {of: SideList(pa.array(names), curves, np.ones(n, dtype=bool))}
+    used = {"most": CapUse.of({name: Usage(50, 1) for name in names[::5]}, {})}
+    money = InHand(float(limit), {"side": float(limit)}, used, held=True)
+    listed = AccountList(campaign, campaign.coverage(ages), "monday", side, money, kit.now)
+    record = listed.solve(1_700_000_000, "m")
+    planned = pa.concat_tables(listed.rows(record))
+    items = items_of(campaign, planned)
+    ledger = open_ledger(campaign)
+    rows = [dict(zip(items, row, strict=True)) for row in zip(*items.values(), strict=True)]
+    ledger.authorize(*(kit.item(**row) for row in rows), price_version=record.version)
+    (writer := LogWriter(ledger.store, tmp_path / "log")).write()
+    head, prices = LogTree(writer.folder).head(), PriceStore(tmp_path / "prices")
+    prices.publish(price_of(campaign, 1, log_rows=head.rows, log_head=head.root))
+    receipts = Receipts(campaign, writer.folder, [prices], None, [record])
+    kinds = set()
+    alike = {
+        (row.reason, row.arm, row.level, row.basis.partition("|")[2]): row for row in ledger.store.decisions_after(0, n)
+    }
+    for row in alike.values():
+        receipt = verify_receipt.verify(receipts.receipt(row.request_id))
+        assert (receipt["entry"]["level"], receipt["price"]["sha256"]) == (row.level, record.sha256)
+        kinds |= {row.reason, row.arm, *(level["forbidden_by"] for level in receipt["levels"])}
+    assert kinds >= {"optimal", "explored", "holdout", "rule dear", "company_holdout", "none", "drawn", "all", "list"}
+    (tmp_path / "lists" / "monday").mkdir(parents=True)
+    (tmp_path / "lists" / "monday" / "list.json").write_text(json.dumps({"record": json.loads(record.to_json())}))
+    assert list_prices(tmp_path) == [record]
 
 
 @pytest.fixture
