@@ -66,7 +66,7 @@ class Move(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether this is what a restored ledger holds back."""
+        """Return whether this is what a restored ledger holds back."""
         return self.id.startswith(HELD)
 
     @property

@@ -22,7 +22,7 @@ from operations.measure import run as run_measure
 from operations.questions.propose import propose
 from operations.whatif import open_what_if
 from serving.client.client import LedgerClient
-from serving.ledger.moves import MoveRow
+from serving.ledger.moves import Move, MoveRow
 from serving.local.launch import Service, free_port
 from serving.portfolio.__main__ import move_once
 from serving.portfolio.look import Member, stand
@@ -216,6 +216,27 @@ def test_unspent_money_moves_to_where_it_returns_more_once_an_hour_and_comes_bac
             ("give", "taken", ""),
             ("take", "taken", made["id"]),
         ]
+    # No ledger has lost anything.
+    assert move(running, capsys, "--restore")["moves"] == []
+
+
+def test_a_move_under_way_is_told_of_and_taken_back(
+    running: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = limits(running)
+    prices = (0.1, 0.0, 0.2), (0.3, 0.2, 0.4)
+    begun = Move("begun", "spring", "merchants", 1_000, 0, *prices, "$10.00 from spring to merchants", "another")
+    with LedgerClient(running[1], "spring") as ledger:
+        assert ledger.move("spring", "give", begun) == "sent"
+    folder, url = running
+    asked = ["portfolio", "move", "--campaigns", str(folder), "--ledger-url", url, "--dry_run"]
+    assert command.main(asked) == 1
+    assert "Under way, in no limit: $10.00 from spring to merchants. Take it back with --undo 'begun'." in (
+        capsys.readouterr().out
+    )
+    (ended,) = move(running, capsys, "--undo", "begun")["moves"]
+    assert (ended["id"], ended["state"]) == ("begun", "returned")
+    assert limits(running) == before
 
 
 def test_alike_campaigns_move_nothing_and_a_larger_difference_does(runs: list[Path]) -> None:
