@@ -24,7 +24,7 @@ from serving.client.client import LedgerClient
 from serving.ledger.moves import Move
 from serving.local.launch import HOST, Service, free_port
 from serving.portfolio import carry
-from shadowprice.campaign import Budget, Campaign, PortfolioTerms, Terms
+from shadowprice.campaign import Budget, Campaign, PortfolioTerms, Side, Terms
 from shadowprice.errors import Conflict, ShadowpriceError
 
 NAMES = ("spring", "merchants", "lapsed")
@@ -154,7 +154,10 @@ def attack_moves(folder: Path, kind: str, rounds: int, seconds: float, seed: int
     """
     for name in NAMES:
         (folder / "campaigns" / name).mkdir(parents=True)
-        terms = {"customer": Terms(levels=LEVELS), "merchant": Terms(levels=LEVELS, most_units=MOST_UNITS)}
+        terms: dict[Side, Terms] = {
+            "customer": Terms(levels=LEVELS),
+            "merchant": Terms(levels=LEVELS, most_units=MOST_UNITS),
+        }
         campaign = Campaign(
             name=name,
             sides=terms,
@@ -189,8 +192,9 @@ def attack_moves(folder: Path, kind: str, rounds: int, seconds: float, seed: int
             elif fault != "none":
                 clock.set(AHEAD_SECONDS if fault == "clock ahead" else -AHEAD_SECONDS)
             time.sleep(seconds / 2)
-            for each in (attack, *loads):
-                each.stop()
+            attack.stop()
+            for load in loads:
+                load.stop()
             clock.set(0)
             assert not attack.wrong, attack.wrong
             assert (found := together(ledgers)) == LIMIT * len(NAMES), f"{found} after {fault}"
