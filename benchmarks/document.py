@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks import scale
 from benchmarks.markdown import Results, goals_missed, markdown
-from benchmarks.pacing import sample
 from benchmarks.service import capacity_tables, tables
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -207,7 +206,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "sizes": ("demands", sizes),
     "delivery": ("delivery", delivery),
     "dual": ("dual", dual),
-    "sample": ("sample", sample.table),
     "scale": ("scale", scale.table),
     **capacity_tables.TABLES,
     "service": ("serving", tables.throughput),

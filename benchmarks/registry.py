@@ -16,7 +16,6 @@ BENCHMARKS: dict[str, str] = {
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
     "weeks": "benchmarks.companies.weeks",
-    "sample": "benchmarks.pacing.sample",
     "portfolio": "benchmarks.pacing.portfolio",
     "hostile": "benchmarks.service.hostile",
     "scale": "benchmarks.scale",
