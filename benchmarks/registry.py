@@ -15,12 +15,11 @@ BENCHMARKS: dict[str, str] = {
     "capacity": "benchmarks.service.capacity",
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
-    "weeks": "benchmarks.companies.weeks",
     "portfolio": "benchmarks.pacing.portfolio",
     "hostile": "benchmarks.service.hostile",
     "scale": "benchmarks.scale",
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"portfolio", "scale", "ledger_replicas", "latency", "weeks"})
+ON_REQUEST = frozenset({"portfolio", "scale", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""
