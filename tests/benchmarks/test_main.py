@@ -93,4 +93,3 @@ def test_capacity_follows_from_processor_time() -> None:
     assert "| predictor | 246 MB |" in text
     assert "| online store's Redis, an account with an embedding of 64 | 772 | 0.77 GB |" in text
     assert "| ledger in redis, an outcome | 295 | 0.29 GB |" in text or "| 295 | 0.30 GB |" in text
-
