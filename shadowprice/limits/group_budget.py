@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.limits.conditions import Condition
 from shadowprice.limits.fields import check_campaigns, check_choice, check_name, check_text, check_whole
@@ -73,22 +74,15 @@ class GroupBudget:
             self._check_mean()
         check_choice(self.period, get_args(Period), "limits.budgets.period")
         rolls: Any = self.rolls_over
-        if not isinstance(rolls, bool) or (
-            rolls and (self.period == "campaign" or not self.enforced or self.campaigns)
-        ):
-            raise InvalidInput(
-                "must be true or false, and true only of a total at_most, by month, week, day or hour, of one campaign",
-                field="limits.budgets.rolls_over",
-            )
+        may = self.period != "campaign" and self.enforced and not self.campaigns
+        once = "must be true or false, and true only of a total at_most, by month, week, day or hour, of one campaign"
+        require(isinstance(rolls, bool) and (may or not rolls), "limits.budgets.rolls_over", once)
         check_text(self.side, "limits.budgets.side")
         check_text(self.arm, "limits.budgets.arm")
         partners: Any = self.partners
         named = not isinstance(partners, str) and all(isinstance(name, str) and name for name in partners)
-        if not named or len(partners) > MOST_PARTNERS:
-            raise InvalidInput(
-                f"must be a list of at most {MOST_PARTNERS} partner ids, none of them empty",
-                field="limits.budgets.partners",
-            )
+        listed = f"must be a list of at most {MOST_PARTNERS} partner ids, none of them empty"
+        require(named and len(partners) <= MOST_PARTNERS, "limits.budgets.partners", listed)
         object.__setattr__(self, "partners", tuple(self.partners))
         if self.outcome != "":
             self._check_outcome()
@@ -96,25 +90,17 @@ class GroupBudget:
 
     def _check_mean(self) -> None:
         limit: Any = self.limit
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= MOST_AMOUNT:
-            raise InvalidInput(f"must be an amount of minor units, got {limit!r}", field="limits.budgets.limit")
-        if self.sense != "at_most" or self.period != "campaign" or self.arm is not None:
-            raise InvalidInput(
-                "a mean is an upper limit of the whole campaign and of every arm; leave sense, period and arm out",
-                field="limits.budgets.form",
-            )
+        amount = isinstance(limit, int | float) and not isinstance(limit, bool) and 0 <= limit <= MOST_AMOUNT
+        require(amount, "limits.budgets.limit", f"must be an amount of minor units, got {limit!r}")
+        whole = self.sense == "at_most" and self.period == "campaign" and self.arm is None
+        upper = "a mean is an upper limit of the whole campaign and of every arm; leave sense, period and arm out"
+        require(whole, "limits.budgets.form", upper)
 
     def _check_outcome(self) -> None:
-        if not re.fullmatch(r"x_\w+", str(self.outcome)):
-            raise InvalidInput(
-                f"must be a column of numbers of the outcomes, x_…, got {self.outcome!r}",
-                field="limits.budgets.outcome",
-            )
-        if self.form != "per_account" or self.campaigns:
-            raise InvalidInput(
-                "is limited as a mean per request of one campaign: set form to per_account, and leave campaigns out",
-                field="limits.budgets.outcome",
-            )
+        column, field = re.fullmatch(r"x_\w+", str(self.outcome)), "limits.budgets.outcome"
+        require(column, field, f"must be a column of numbers of the outcomes, x_…, got {self.outcome!r}")
+        mean = "is limited as a mean per request of one campaign: set form to per_account, and leave campaigns out"
+        require(self.form == "per_account" and not self.campaigns, field, mean)
 
     @cached_property
     def condition(self) -> Condition | None:
