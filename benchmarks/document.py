@@ -9,11 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks import scale
 from benchmarks.markdown import Results, goals_missed, markdown
-from benchmarks.pacing import sample
 from benchmarks.service import capacity_tables, tables
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -201,23 +198,6 @@ def goals(results: Results) -> str:
     return goals_missed(lines)
 
 
-def vouchers(results: Results) -> str:
-    """The table of training on voucher sessions."""
-    found = results["vouchers"]
-    lines = []
-    for batch, of in found["steps"].items():
-        for name in of["one_thread"]["trained_per_second"]:
-            alone = of["one_thread"]
-            low, mid, high = np.quantile(alone["times_the_dnn"][name], [0.25, 0.5, 0.75])
-            trained = f"{alone['trained_per_second'][name]:,.0f}"
-            lines.append([f"{int(batch):,}", name, trained, f"{mid:.2f} × ({low:.2f} to {high:.2f})"])
-    sizes = (
-        f"{found['sessions']:,} sessions, {found['nodes']:,} nodes, {found['graphs_per_second']:,.0f} graphs a second"
-    )
-    heads = ("rows of a step", "model", "sessions a second, one thread's processor time", "÷ the DNN's")
-    return f"{sizes}.\n\n{markdown(heads, lines)}"
-
-
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "machine": ("allocation", machine),
     "one": ("allocation", budgets("one")),
@@ -226,8 +206,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "sizes": ("demands", sizes),
     "delivery": ("delivery", delivery),
     "dual": ("dual", dual),
-    "vouchers": ("vouchers", vouchers),
-    "sample": ("sample", sample.table),
     "scale": ("scale", scale.table),
     **capacity_tables.TABLES,
     "service": ("serving", tables.throughput),

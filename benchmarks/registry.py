@@ -13,18 +13,13 @@ BENCHMARKS: dict[str, str] = {
     "serving": "benchmarks.service.predictor",
     "latency": "benchmarks.service.latency",
     "capacity": "benchmarks.service.capacity",
-    "vouchers": "benchmarks.vouchers",
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
-    "weeks": "benchmarks.companies.weeks",
-    "sample": "benchmarks.pacing.sample",
     "portfolio": "benchmarks.pacing.portfolio",
     "hostile": "benchmarks.service.hostile",
     "scale": "benchmarks.scale",
-    "check": "benchmarks.check",
-    "list": "benchmarks.lists",
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"check", "list", "portfolio", "scale", "ledger_replicas", "latency", "weeks"})
+ON_REQUEST = frozenset({"portfolio", "scale", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from research.primary import LEVEL
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.evaluation.statistics.pairs import paired_over_seeds
 
 Comparison = tuple[str, str, str]
 """Column, row, other row."""
@@ -75,14 +75,14 @@ class Summary:
         values = self.at_seeds(row, column)
         if len(values) < 2 or not np.isfinite(values).all():
             return Estimate(float(np.mean(values)), math.nan, math.nan)
-        return paired_over_seeds(values, np.zeros(len(values)))
+        return over_seeds(np.array(values))
 
     def difference(self, column: str, row: str, other: str) -> Estimate:
         """Mean of ``row − other`` over seeds with its 95 % t interval, paired by seed."""
         a, b = self.at_seeds(row, column), self.at_seeds(other, column)
         if len(a) < 2 or not np.isfinite([*a, *b]).all():
             return Estimate(float(np.mean(np.subtract(a, b))), math.nan, math.nan)
-        return paired_over_seeds(a, b)
+        return over_seeds(np.subtract(a, b))
 
     def share(self, column: str, row: str, flat: str, best: str) -> float:
         """Share of the attainable gain, that of ``best`` over ``flat``, which the mean of a row reaches."""
@@ -166,3 +166,10 @@ def show(found: Estimate, sign: bool = False) -> str:
     if not (math.isfinite(found.low) and math.isfinite(found.high)) or found.low == found.high:
         return value
     return f"{value} [{found.low:{plus}.4g}, {found.high:{plus}.4g}]"
+
+
+def over_seeds(values: NDArray[np.float64]) -> Estimate:
+    """Mean of a figure over S ≥ 2 seeds with its 95 % t interval; of differences by seed, the paired interval."""
+    value = float(values.mean())
+    half = float(stats.t.ppf(0.975, values.size - 1) * stats.sem(values))
+    return Estimate(value, value - half, value + half)

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Mapping
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self, TextIO
 
 EVERY = 5.0
@@ -79,9 +78,7 @@ class ProgressBar:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._shown:
             self._thread.join()

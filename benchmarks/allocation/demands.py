@@ -17,13 +17,7 @@ import numpy as np
 
 from benchmarks.cells import Cells
 from benchmarks.timing import stream_read
-from shadowprice.allocation import (
-    SegmentQuota,
-    heuristic_demands,
-    literal_heuristic_demands,
-    priority_demands,
-    solve_demands,
-)
+from shadowprice.allocation import heuristic_demands, priority_demands, solve_demands
 
 LONGEST_HIGHS = 1_000
 """Accounts up to which HiGHS is asked: it takes minutes for ten thousand."""
@@ -123,7 +117,6 @@ def memory(function: Callable[[], Any], value: np.ndarray) -> float:
 def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, Any]:
     """One instance by every method."""
     value, demand, allowed = instance(accounts, depth, kind)
-    columns = np.arange(accounts)
     seconds, wall, plan = timed(lambda: solve_demands(value, demand, allowed), 30 if accounts <= 200_000 else 15)
     assert plan.status == "optimal"
     row: dict[str, Any] = {"accounts": accounts, "segments": depth, "kind": kind}
@@ -132,12 +125,7 @@ def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, A
     row["memory"] = memory(lambda: solve_demands(value, demand, allowed), value)
     row["passes"] = plan.passes
     row["sizes_exact"] = bool((np.bincount(plan.segment, minlength=depth) == demand).all())
-    methods = {
-        "heuristic": heuristic_demands,
-        "literal_heuristic": literal_heuristic_demands,
-        "priority": priority_demands,
-    }
-    for name, method in methods.items():
+    for name, method in {"heuristic": heuristic_demands, "priority": priority_demands}.items():
         took, _, other = timed(partial(method, value, demand, allowed), 2)
         row[name] = {"seconds": took, "ratio": took / seconds, "of_optimum": other.objective / plan.objective}
         row[name] |= {"status": other.status, "ineligible": other.ineligible}
@@ -146,17 +134,6 @@ def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, A
             found = peer(name, value, demand, allowed)
             difference = (found["objective"] - plan.objective) / abs(plan.objective)
             row[name] = found | {"ratio": found["seconds"] / seconds, "difference": difference}
-    # Prices of one day, accounts of the next.
-    if kind == "uniform":
-        tomorrow, _, _ = instance(accounts, depth, kind, seed=1)
-        quota = SegmentQuota.of(plan, columns)
-        took, _, made = timed(lambda: quota.decide(tomorrow, columns), 1)
-        best = solve_demands(tomorrow, demand).objective
-        row["online"] = {
-            "microseconds_per_request": 1e6 * took / accounts,
-            "of_optimum": float(tomorrow[made, columns].astype(np.float64).sum()) / best,
-            "sizes_exact": bool((np.bincount(made, minlength=depth) == demand).all()),
-        }
     return row
 
 
@@ -167,12 +144,12 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
     )
     rows = []
     header = ("accounts", "J", "instance", "cpu ms", "reads", "gap", "memory", "flow x", "differs", "HiGHS x", "HA x")
-    print(" ".join(f"{name:>9}" for name in (*header, "HA/opt", "prio/opt", "online")))
+    print(" ".join(f"{name:>9}" for name in (*header, "HA/opt", "prio/opt")))
     for kind in ("uniform", "funds"):
         for accounts, depth in sizes:
             row = cells.of(f"{kind} {accounts} {depth}", partial(measured, accounts, depth, kind, flow=True))
             rows.append(row)
-            flow, highs, online = (row.get(name, {}) for name in ("flow", "highs", "online"))
+            flow, highs = (row.get(name, {}) for name in ("flow", "highs"))
             shown = (
                 f"{row['seconds'] * 1e3:.2f}",
                 f"{row['reads']:.0f}",
@@ -184,7 +161,6 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
                 f"{row['heuristic']['ratio']:.0f}",
                 f"{row['heuristic']['of_optimum']:.4f}",
                 f"{row['priority']['of_optimum']:.4f}",
-                f"{online.get('of_optimum', np.nan):.4f}",
             )
             print(" ".join(f"{text:>9}" for text in (f"{accounts:,}", depth, kind, *shown)), flush=True)
     return {"exact_sizes": rows}

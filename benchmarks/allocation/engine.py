@@ -1,4 +1,4 @@
-"""Budgets: the engine against HiGHS, OR-tools, L-BFGS and DuaLip on the same instances, in one run.
+"""Budgets: the engine against HiGHS, OR-tools and L-BFGS on the same instances, in one run.
 
 ``reads`` is the time on the clock against one stream read of the same array by as many threads, measured in the same
 process: what can be compared between machines. ``x engine`` is a peer's processor time (on one thread, as all of them
@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -155,9 +154,6 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
     """Peers only up to where they answer within a minute or so; with ``quick`` within seconds."""
     peers = [name for name in PEERS if name != "engine"]
-    if find_spec("dualip") is None:
-        peers.remove("DuaLip")
-        print("DuaLip is not installed (pip install -e . in a clone of github.com/linkedin/DuaLip), so it is left out")
     sizes = QUICK if quick else SIZES
     rows = [row for kind in KINDS for row in compare(cells, kind, sizes[kind], peers, 1.0 if quick else LONGEST)]
     cells.path.parent.mkdir(parents=True, exist_ok=True)

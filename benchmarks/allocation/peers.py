@@ -96,13 +96,6 @@ def or_tools(solver: str, given: Problem) -> Found:
     }
 
 
-def dualip(given: Problem) -> Found:
-    """DuaLip; imported only here, since it is installed from its repository and not from a registry."""
-    from benchmarks.allocation.dualip import solve_dualip
-
-    return solve_dualip(given)
-
-
 PEERS: dict[str, Callable[[Problem], Found]] = {
     "engine": engine,
     "lbfgs": partial(certified, solve_lbfgs),
@@ -110,7 +103,6 @@ PEERS: dict[str, Callable[[Problem], Found]] = {
     "HiGHS simplex": partial(certified, solve_highs_lp, method="simplex"),
     "GLOP": partial(or_tools, "GLOP"),
     "PDLP 1e-4": partial(or_tools, "PDLP"),
-    "DuaLip": dualip,
 }
 
 

@@ -21,6 +21,7 @@ import redis
 
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
+from benchmarks.service.decisions import decisions
 from benchmarks.service.deployment import REDIS, environment
 from serving.ledger.api.authorize import entries
 from serving.ledger.api.items import Items
@@ -119,19 +120,8 @@ def _ledger(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
 
 
 def _authorize(store: Store, numbers: range) -> None:
-    n = len(numbers)
-    items = Items(
-        request_id=[_request(number) for number in numbers],
-        account_id=[f"account-{number:010d}" for number in numbers],
-        side=["customer"] * n,
-        level=[3] * n,
-        incentive=[LEVELS[3]] * n,
-        response=[0.25] * n,
-        expected_cost=[15.0] * n,
-        propensity=[1.0] * n,
-        propensities=[[1.0 if level == 3 else 0.0 for level in range(len(LEVELS))]] * n,
-        reason=["optimal"] * n,
-    )
+    accounts = [f"account-{number:010d}" for number in numbers]
+    items = Items(**decisions([_request(number) for number in numbers], accounts, 3, LEVELS))
     asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
     now = datetime.now(UTC)
     store.authorize([entries(CAMPAIGN, asked, now)], Ceiling(10**12), microseconds(now)).result()

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer, redis_binary
+from benchmarks.service.decisions import decisions
 from serving.ledger.api.authorize import entries
 from serving.ledger.api.items import Items
 from serving.ledger.api.messages import Authorizations
@@ -88,18 +89,7 @@ def _measure(store: Store, prefix: str, callers: int, calls: int) -> dict[str, f
 
 
 def _batch(request_id: str) -> Authorizations:
-    items = Items(
-        request_id=[request_id],
-        account_id=["a"],
-        side=["customer"],
-        level=[1],
-        incentive=[50],
-        response=[0.25],
-        expected_cost=[12.5],
-        propensity=[1.0],
-        propensities=[[0.0, 1.0, 0.0]],
-        reason=["optimal"],
-    )
+    items = Items(**decisions([request_id], ["a"]))
     return Authorizations(campaign=CAMPAIGN.name, model_version="m", price_version=1, items=items)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
+from benchmarks.service.decisions import decisions
 from benchmarks.service.deployment import cpu_seconds
 from benchmarks.service.ledger import CAMPAIGN
 from serving.local.launch import Service, free_port
@@ -135,21 +136,8 @@ async def _drive(urls: list[str], batch: int, connections: int, seconds: float, 
 
 
 def _proposals(names: list[str]) -> Proposals:
-    n = len(names)
-    return Proposals(
-        request_id=names,
-        account_id=[f"account-{hash(name) % 100_000}" for name in names],
-        side=["customer"] * n,
-        level=[1] * n,
-        incentive=[50] * n,
-        response=[0.25] * n,
-        expected_cost=[12.5] * n,
-        propensity=[1.0] * n,
-        propensities=[[0.0, 1.0, 0.0]] * n,
-        reason=["optimal"] * n,
-        features_at=[None] * n,
-        response_unpaid=[0.1] * n,
-    )
+    accounts, n = [f"account-{hash(name) % 100_000}" for name in names], len(names)
+    return Proposals(**decisions(names, accounts), features_at=[None] * n, response_unpaid=[0.1] * n)
 
 
 if __name__ == "__main__":

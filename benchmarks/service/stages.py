@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks.service.decisions import decisions
 from serving.local.launch import Service
 from serving.predictor.ledger.client import Authorizer
 from serving.predictor.ledger.columns import Proposals
@@ -58,22 +59,8 @@ async def _authorizations(url: str) -> tuple[list[float], list[float]]:
 
 
 def _one(request_id: str) -> Proposals:
-    vector = [0.0] * 10
-    vector[1] = 1.0
-    return Proposals(
-        request_id=[request_id],
-        account_id=["c1"],
-        side=["customer"],
-        level=[1],
-        incentive=[20],
-        response=[0.25],
-        expected_cost=[5.0],
-        propensity=[1.0],
-        propensities=[vector],
-        reason=["optimal"],
-        features_at=[1e9],
-        response_unpaid=[0.1],
-    )
+    columns = decisions([request_id], ["c1"], levels=(0, 20, *[0] * 8))
+    return Proposals(**columns, features_at=[1e9], response_unpaid=[0.1])
 
 
 def _syncs(folder: Path) -> list[float]:

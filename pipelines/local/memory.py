@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from pathlib import Path
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
 
 EVERY = 0.2
@@ -47,9 +46,7 @@ class PeakMemory:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._measure()
         self._ended.set()
         self._thread.join()

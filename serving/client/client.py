@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -109,9 +108,7 @@ class _Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _send(self, method: str, path: str, token: str | None, **options: Any) -> Any:

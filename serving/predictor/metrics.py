@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
-from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -45,9 +44,7 @@ class _Timed(AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._started = time.perf_counter()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._seconds.observe(time.perf_counter() - self._started)
 
 

@@ -3,7 +3,6 @@
 from shadowprice.allocation.exact_sizes import (
     NOBODY,
     Plan,
-    SegmentQuota,
     Shortage,
     heuristic_demands,
     literal_heuristic_demands,
@@ -23,7 +22,6 @@ __all__ = [
     "Problem",
     "RayExecutor",
     "Resource",
-    "SegmentQuota",
     "ShardWriter",
     "Shortage",
     "StoredProblem",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -22,6 +22,7 @@ from shadowprice.campaign.long_term import LongTerm
 from shadowprice.campaign.portfolio import PortfolioTerms
 from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import SIDES, Side, Terms
+from shadowprice.checks import require
 from shadowprice.currency import OFFERS, USD, Currency, check_code
 from shadowprice.curves import AMOUNT
 from shadowprice.errors import InvalidInput
@@ -60,6 +61,15 @@ NUMBERS = (
     "authorization_ttl_hours",
 )
 """Fields of a campaign that are read as numbers and have a default."""
+
+READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "experiment": Experiment.from_dict,
+    "holdout": Holdout.from_dict,
+    "portfolio": PortfolioTerms.from_dict,
+    "limits": Limits.from_dict,
+    "long_term": LongTerm.from_dict,
+}
+"""Fields of a campaign that are objects, and what reads each."""
 
 SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy", "portfolio")
 """Fields that an installation or a command line may set besides the campaign table."""
@@ -132,78 +142,60 @@ class Campaign:
     portfolio: PortfolioTerms | None = None
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(NAME, self.name):
-            raise InvalidInput(NAME_RULE, field="campaign.name")
-        unknown = set(self.sides) - set(SIDES)
-        if unknown or not self.sides:
-            raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
-        if self.starts_at.tzinfo is None:
-            raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
+        require(re.fullmatch(NAME, self.name), "campaign.name", NAME_RULE)
+        known = self.sides and not set(self.sides) - set(SIDES)
+        require(known, "campaign.sides", f"needs at least one of {SIDES}, got {sorted(self.sides)}")
+        require(self.starts_at.tzinfo, "campaign.starts_at", "must carry a time zone; times here are UTC")
         check_code(self.currency, "campaign.currency")
         check_whole(self.hours, 1, "hours", "campaign.hours", HOURS_LIMIT)
-        if not YEARS[0] < self.starts_at.year < YEARS[1]:
-            raise InvalidInput(f"must be after {YEARS[0]} and before {YEARS[1]}", field="campaign.starts_at")
+        inside = YEARS[0] < self.starts_at.year < YEARS[1]
+        require(inside, "campaign.starts_at", f"must be after {YEARS[0]} and before {YEARS[1]}")
         object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
-        if "customer" in self.sides and self.sides["customer"].most_units != 1:
-            raise InvalidInput(
-                "must be 1: a customer redeems once; only a merchant paid on response may have more",
-                field="campaign.sides.customer.most_units",
-            )
-        if len(self.sides) > 1 and any(terms.segments for terms in self.sides.values()):
-            raise InvalidInput("a delivery has one side: its segments are all that is priced", field="campaign.sides")
+        once = "customer" not in self.sides or self.sides["customer"].most_units == 1
+        more = "must be 1: a customer redeems once; only a merchant paid on response may have more"
+        require(once, "campaign.sides.customer.most_units", more)
+        one = "a delivery has one side: its segments are all that is priced"
+        require(len(self.sides) == 1 or not self.segments, "campaign.sides", one)
         for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorization_ttl_hours"):
             check_positive(getattr(self, name), f"campaign.{name}")
         if self.expected_requests is not None:
             check_whole(self.expected_requests, 1, "requests", "campaign.expected_requests")
         late = self.late_reserve
         check_whole(late, 0, "minor units", "campaign.late_reserve")
-        if late and self.budget.form != "total":
-            raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
-        if late > self.budget.limit:
-            raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
+        total, limit = self.budget.form == "total", self.budget.limit
+        require(not late or total, "campaign.late_reserve", "must be 0: only a total has an amount to set aside from")
+        require(not late > limit, "campaign.late_reserve", f"must not be above the limit, {limit:g}")
         if self.portfolio is not None:
-            if self.budget.form != "total":
-                raise InvalidInput("must be left out: only a total can be moved", field="campaign.portfolio")
-            if not self.portfolio.floor <= self.budget.limit <= self.portfolio.cap:
-                raise InvalidInput(
-                    f"floor and cap must enclose the limit, {self.budget.limit:g}", field="campaign.portfolio"
-                )
+            require(total, "campaign.portfolio", "must be left out: only a total can be moved")
+            encloses = self.portfolio.floor <= limit <= self.portfolio.cap
+            require(encloses, "campaign.portfolio", f"floor and cap must enclose the limit, {limit:g}")
         for name in ("exploration", "alarm_exploration"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InvalidInput("must lie in [0, 1)", field=f"campaign.{name}")
+            require(0 <= getattr(self, name) < 1, f"campaign.{name}", "must lie in [0, 1)")
         for name, choices in (("policy", get_args(Policy)), ("objective", get_args(Objective))):
-            if getattr(self, name) not in choices:
-                raise InvalidInput(f"must be one of {choices}, got {getattr(self, name)!r}", field=f"campaign.{name}")
+            value = getattr(self, name)
+            require(value in choices, f"campaign.{name}", f"must be one of {choices}, got {value!r}")
         self._check_objective()
-        paid = not any(terms.segments for terms in self.sides.values())
+        paid = not self.segments
         for name in () if paid else ("experiment", "holdout"):
-            if getattr(self, name) is not None:
-                raise InvalidInput("a delivery has exact sizes and no arms", field=f"campaign.{name}")
-        if self.answer_shares.chosen <= 0:
-            raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
+            require(getattr(self, name) is None, f"campaign.{name}", "a delivery has exact sizes and no arms")
+        chosen = self.answer_shares.chosen
+        require(not chosen <= 0, "campaign.experiment.arms.share", "leaves no requests to the price; lower a share")
         self.limits.check_within(self.name, self.budget.name, self.sides if paid else (), [*self.arms, CANARY])
         object.__setattr__(self, "rules", tuple(self.rules))
-        if self.rules and not paid:
-            raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")
-        if self.policy == FLAT and not paid:
-            raise InvalidInput("a delivery has exact sizes; leave its policy out", field="campaign.policy")
+        require(paid or not self.rules, "rules", "a delivery has the rules of its segments; leave its rules out")
+        require(paid or self.policy != FLAT, "campaign.policy", "a delivery has exact sizes; leave its policy out")
         check_rules(self.rules, self.offer_ids)
 
     def _check_objective(self) -> None:
         own = [side for side, terms in self.sides.items() if terms.worth]
-        if self.in_money and any(terms.segments for terms in self.sides.values()):
-            raise InvalidInput(
-                "must be responses: the model of a delivery predicts the value", field="campaign.objective"
-            )
-        if self.in_money and self.currency == OFFERS:
-            raise InvalidInput("must be responses: the budget counts offers and no money", field="campaign.objective")
-        if own and not self.in_money:
-            raise InvalidInput("must be value or margin: a side has a worth in money", field="campaign.objective")
-        if "merchant" in self.sides and self.sides["merchant"].worth == AMOUNT:
-            raise InvalidInput(
-                "must be a column of the accounts: only the amounts of customers are learned",
-                field="campaign.sides.merchant.worth",
-            )
+        predicted = "must be responses: the model of a delivery predicts the value"
+        require(not (self.in_money and self.segments), "campaign.objective", predicted)
+        offers = "must be responses: the budget counts offers and no money"
+        require(not (self.in_money and self.currency == OFFERS), "campaign.objective", offers)
+        require(self.in_money or not own, "campaign.objective", "must be value or margin: a side has a worth in money")
+        learned = "merchant" in self.sides and self.sides["merchant"].worth == AMOUNT
+        column = "must be a column of the accounts: only the amounts of customers are learned"
+        require(not learned, "campaign.sides.merchant.worth", column)
         if self.long_term is not None:
             customers = self.sides.get("customer")
             if customers is None or customers.worth != AMOUNT:
@@ -211,21 +203,13 @@ class Campaign:
                     f"must be {AMOUNT}: long_term predicts what a response of a customer is worth",
                     field="campaign.sides.customer.worth",
                 )
-            if any(customers.percent):
-                raise InvalidInput(
-                    "must be empty: the cost of a percentage needs the amounts of orders, which long_term replaces",
-                    field="campaign.long_term",
-                )
-        least = self.least_return
-        if not 0 <= least < math.inf:
-            raise InvalidInput(f"must be a number that is not negative, got {least}", field="campaign.least_return")
-        if least and not self.in_money:
-            raise InvalidInput("must be 0 unless the objective is value or margin", field="campaign.least_return")
-        if least and self.budget.form == "per_response":
-            raise InvalidInput(
-                "must be 0: a budget per response earns money with responses; choose a total or a mean per account",
-                field="campaign.least_return",
-            )
+            needs = "must be empty: the cost of a percentage needs the amounts of orders, which long_term replaces"
+            require(not any(customers.percent), "campaign.long_term", needs)
+        least, field = self.least_return, "campaign.least_return"
+        require(0 <= least < math.inf, field, f"must be a number that is not negative, got {least}")
+        require(not least or self.in_money, field, "must be 0 unless the objective is value or margin")
+        earns = "must be 0: a budget per response earns money with responses; choose a total or a mean per account"
+        require(not least or self.budget.form != "per_response", field, earns)
         passing = [side for side, terms in self.sides.items() if terms.influence]
         if passing and self.policy == FLAT:
             raise InvalidInput(
@@ -463,16 +447,7 @@ class Campaign:
             optional |= {name: data[name] for name in named if name in data}
             if "least_return" in data:
                 optional["least_return"] = real(data["least_return"], "campaign.least_return")
-            if data.get("experiment") is not None:
-                optional["experiment"] = Experiment.from_dict(data["experiment"])
-            if data.get("holdout") is not None:
-                optional["holdout"] = Holdout.from_dict(data["holdout"])
-            if data.get("portfolio") is not None:
-                optional["portfolio"] = PortfolioTerms.from_dict(data["portfolio"])
-            if data.get("limits") is not None:
-                optional["limits"] = Limits.from_dict(data["limits"])
-            if data.get("long_term") is not None:
-                optional["long_term"] = LongTerm.from_dict(data["long_term"])
+            optional |= {name: read(data[name]) for name, read in READERS.items() if data.get(name) is not None}
             optional["rules"] = tuple(map(Rule.from_dict, data.get("rules", ())))
             return cls(
                 name=data["name"],

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from shadowprice.campaign.campaign import Campaign
 from shadowprice.campaign.segments import ONE_PLACE, Segment
 from shadowprice.campaign.terms import Terms
-from shadowprice.limits.limits import Bound
+from shadowprice.limits.sums import Bound
 
 
 def sum_of(segment: Segment) -> str:

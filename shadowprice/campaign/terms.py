@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.campaign.fields import check_positive, check_whole
 from shadowprice.campaign.percent import Percent, expected_payment
 from shadowprice.campaign.segments import NOTHING_GIVEN, Segment, fees
+from shadowprice.checks import require, require_one_of
 from shadowprice.currency import Currency
 from shadowprice.curves import AMOUNT, check_levels
 from shadowprice.errors import InvalidInput
@@ -78,49 +79,39 @@ class Terms:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
-        if self.cost_basis not in get_args(CostBasis):
-            raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
+        require_one_of(self.cost_basis, get_args(CostBasis), "cost_basis")
         check_positive(self.weight, "weight")
-        if not re.fullmatch(rf"(x_\w+|{AMOUNT})?", str(self.worth)):
-            raise InvalidInput(
-                f"must be {AMOUNT}, or a column of numbers of the accounts, x_…, got {self.worth!r}", field="worth"
-            )
-        if not re.fullmatch(r"([\w-]+\.parquet)?", str(self.influence)):
-            raise InvalidInput(
-                f"must be the name of a .parquet file in the workspace, got {self.influence!r}", field="influence"
-            )
-        if self.influence and (self.segments or any(self.percent)):
-            raise InvalidInput("needs levels that are amounts of money; leave it out", field="influence")
+        column = f"must be {AMOUNT}, or a column of numbers of the accounts, x_…, got {self.worth!r}"
+        require(re.fullmatch(rf"(x_\w+|{AMOUNT})?", str(self.worth)), "worth", column)
+        file = f"must be the name of a .parquet file in the workspace, got {self.influence!r}"
+        require(re.fullmatch(r"([\w-]+\.parquet)?", str(self.influence)), "influence", file)
+        money = not (self.segments or any(self.percent))
+        require(money or not self.influence, "influence", "needs levels that are amounts of money; leave it out")
         check_positive(self.most_response, "most_response")
         check_whole(self.most_units, 1, "units", "most_units")
-        if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
-            raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
+        several = self.cost_basis == "on_response" and not self.segments
+        require(several or not self.most_units > 1, "most_units", "must be 1 where nothing is paid on response")
         for name in ("amounts", "costs", "least_spends", "valid_hours"):
             self._check_amounts(name)
-        if max(self.reserved) > MOST_AMOUNT:
-            raise InvalidInput(
-                f"times the largest cost must not be above {MOST_AMOUNT} minor units", field="most_units"
-            )
-        if self.amounts and (self.levels not in (tuple(range(len(self.amounts))), self.amounts) or not self.offers):
-            raise InvalidInput(
-                "need offers that name the levels, and levels 0, 1, … or equal to the amounts", field="amounts"
-            )
-        if not isinstance(self.ordered, bool):
-            raise InvalidInput(f"must be true or false, got {self.ordered!r}", field="ordered")
-        if not self.ordered and not self.amounts:
-            raise InvalidInput("are needed where levels have no order; 0 for an offer without one", field="amounts")
+        above = f"times the largest cost must not be above {MOST_AMOUNT} minor units"
+        require(max(self.reserved) <= MOST_AMOUNT, "most_units", above)
+        numbered = self.levels in (tuple(range(len(self.amounts))), self.amounts) and self.offers
+        needed = "need offers that name the levels, and levels 0, 1, … or equal to the amounts"
+        require(numbered or not self.amounts, "amounts", needed)
+        require(isinstance(self.ordered, bool), "ordered", f"must be true or false, got {self.ordered!r}")
+        worthless = "are needed where levels have no order; 0 for an offer without one"
+        require(self.ordered or self.amounts, "amounts", worthless)
         if any(self.percent):
             self._check_percent()
-        if self.segments and self.levels != tuple(range(len(self.segments))):
-            raise InvalidInput("must number the segments 0, 1, …", field="levels")
-        if len({segment.name for segment in self.segments}) < len(self.segments):
-            raise InvalidInput("names must differ", field="segments")
-        if any(segment.gives_nothing for segment in self.segments[: max(1, len(self.segments) - 1)]):
-            raise InvalidInput(f"{NOTHING_GIVEN!r} must come after the offers of a delivery", field="segments")
-        if self.offers and (self.segments or not all(self.offers) or len(self.offers) != len(self.levels)):
-            raise InvalidInput("must name each level, and none of a delivery: its segments have names", field="offers")
-        if len(set(self.offers)) < len(self.offers):
-            raise InvalidInput("names must differ", field="offers")
+        count = len(self.segments)
+        require(not count or self.levels == tuple(range(count)), "levels", "must number the segments 0, 1, …")
+        require(len({segment.name for segment in self.segments}) == count, "segments", "names must differ")
+        last = not any(segment.gives_nothing for segment in self.segments[: max(1, count - 1)])
+        require(last, "segments", f"{NOTHING_GIVEN!r} must come after the offers of a delivery")
+        named = not self.segments and all(self.offers) and len(self.offers) == len(self.levels)
+        none = "must name each level, and none of a delivery: its segments have names"
+        require(named or not self.offers, "offers", none)
+        require(len(set(self.offers)) == len(self.offers), "offers", "names must differ")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, without what is left at its default; :meth:`from_dict` is the inverse."""

@@ -18,7 +18,7 @@ from shadowprice.learning.bundle import OfSides, write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import RAY, ray_workers
 from shadowprice.learning.guards import fitted_guards
-from shadowprice.learning.recipes import ROLLING, VALIDATION, Separate, Training, choose_training, flat
+from shadowprice.learning.recipes import ROLLING, SUBJECTS, VALIDATION, Separate, Training, choose_training, flat
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.train import configured, fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
@@ -69,7 +69,7 @@ def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
     check_repair(steps, data)
     if not steps:
         return model
-    seen, held_out = data.part("train"), data.part("validation" if data.inputs.sessions is None else "test")
+    seen, held_out = data.part("train"), data.part(SUBJECTS[data.inputs.about].held_out)
     repairs: dict[Side, SideRepair] = {}
     for side in data.rows:
 
@@ -183,8 +183,8 @@ def posteriors(model: SidedModel, data: TrainingSet, how: Training) -> dict[Side
 
     Empty where a model was fitted on these rows too, and for sessions and segments, which have no such rows.
     """
-    rows = data.part("validation")
-    if data.inputs.about or how.calibration == ROLLING or not all(map(len, rows.values())):
+    rows, learned = data.part("validation"), SUBJECTS[data.inputs.about].learned
+    if "validation" in learned or how.calibration == ROLLING or not all(map(len, rows.values())):
         return {}
     found = {}
     for side, curves in model.curves(data.inputs, rows).items():
@@ -195,18 +195,10 @@ def posteriors(model: SidedModel, data: TrainingSet, how: Training) -> dict[Side
 
 
 def training_figures(model: SidedModel, data: TrainingSet, result: FitResult) -> dict[str, float]:
-    """Figures of a training: those of the test split for values of segments, else losses and epochs."""
-    if data.inputs.segments:
-        return model.figures(data.inputs, data.part("test"))
-    if data.inputs.sessions is None:
-        return {name: getattr(result, name) for name in ("validation_loss", "epochs", "best_epoch")}
-    inner = model.unrepaired()
-    assert isinstance(inner, SeparateModels)
-    figures: dict[str, float] = {}
-    for own in inner.models.values():
-        for prefix, phase in zip(("", "pretraining_"), reversed(getattr(own, "results", [])), strict=False):
-            figures |= {f"{prefix}validation_loss": phase.validation_loss, f"{prefix}epochs": phase.epochs}
-    return figures
+    """Figures of a training: those of models that train by a configuration of their own, else losses and epochs."""
+    if SUBJECTS[data.inputs.about].learned:
+        return model.unrepaired().figures(data.inputs, data.part("test"))
+    return {name: getattr(result, name) for name in ("validation_loss", "epochs", "best_epoch")}
 
 
 def whole(data: TrainingSet) -> TrainingSet:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.inputs import Inputs
+from shadowprice.responses.registry import MODELS
 from shadowprice.tables import Tables, behaviours, labels_query, offer_features
 from shadowprice.tables.database import BATCH, ROW, write_batches
 
@@ -138,15 +140,15 @@ def write_serving(tables: Tables, side: Side, accounts: NDArray[np.str_], at: da
         write_batches(path, db.sql(query).to_arrow_reader(BATCH))
 
 
+READERS: Mapping[str, Callable[[Tables], Any]] = {
+    "behaviours": behaviours,
+    "offers": offer_features,
+}
+"""Input that is a table of its own → its reader."""
+
+
 def inputs_of(tables: Tables, campaign: Campaign, snapshots: Sequence[GraphSnapshot]) -> Inputs:
-    """Inputs of models beside the rows; those of a delivery have actions of accounts and features of offers too."""
-    delivered: list[Side] = [side for side, terms in campaign.sides.items() if terms.segments]
-    if not delivered:
-        return Inputs(snapshots=snapshots)
-    (side,) = delivered
-    return Inputs(
-        snapshots=snapshots,
-        behaviours=behaviours(tables, side),
-        offers=offer_features(tables, side),
-        segments=campaign.sides[side].segments,
-    )
+    """Return the inputs that a model of such rows is registered to read beside them."""
+    given = Inputs(snapshots=snapshots, segments=campaign.segments)
+    wanted = {name for entry in MODELS.values() if entry.about == given.about for name in entry.reads}
+    return replace(given, **{name: read(tables) for name, read in READERS.items() if name in wanted})

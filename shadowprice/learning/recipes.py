@@ -25,8 +25,6 @@ UNORDERED: Mapping[Side, str] = {"customer": "per_level", "merchant": "per_level
 """Response layer of a side whose levels have no order, where none is named."""
 JOINT = "joint_"
 """Prefix of the recipes of joint two-sided networks; a name without it is that of a response model."""
-PIPELINES = {"": "train", "sessions": "vouchers", "segments": "delivery"}
-"""Subject of a data set → the pipeline that trains its models."""
 PARTS = frozenset({*LAYERS, "dnn", "dnn_h"})
 """Names that alone would be taken for a joint network, whose recipe is called ``joint_…``."""
 
@@ -78,11 +76,11 @@ class Training:
         if self.recipe:
             check_recipe(self.recipe, about)
         steps = RepairSteps.named(self.curve_repair or NONE)
-        allowed = ("", NONE) if about else ("", VALIDATION, ROLLING, NONE)
-        problem = f"must be {' or '.join(allowed[1:])}, got {self.calibration!r}"
-        require(self.calibration in allowed, "calibration", problem)
-        require(not steps or about != "segments", "curve_repair", "values of segments are no curves to repair")
-        require(not self.loss or about == "segments", "loss", "is that of a model of funds, and these rows have none")
+        own = SUBJECTS[about]
+        problem = f"must be {' or '.join(own.calibration)}, got {self.calibration!r}"
+        require(self.calibration in ("", *own.calibration), "calibration", problem)
+        require(not steps or own.held_out, "curve_repair", f"values of {about} are no curves to repair")
+        require(not self.loss or own.values, "loss", "is that of a model of funds, and these rows have none")
         if self.calibration == ROLLING and steps.calibration != "none":
             raise InvalidInput(
                 f"{steps.calibration!r} needs rows that the model has not seen; use calibration={VALIDATION!r} with it",
@@ -109,26 +107,52 @@ DEFAULTS: Mapping[str, Training] = {"o2o": Training("gbdt_free", "effect+monoton
 """Data set → its training where the caller names no recipe; ``Training()`` for other data sets."""
 
 
-ABOUT: Mapping[str, Training] = {
-    # A discount is multiplied by a response, which must be a probability.
-    "sessions": Training("dmbgn", "pooled", NONE),
-    "segments": Training("esdpm", NONE, NONE),
+@dataclass(frozen=True)
+class Subject:
+    """Training of the data sets whose rows are about one input.
+
+    pipeline     that trains their models
+    calibration  those to choose from
+    held_out     split that a repair is fitted on; empty where there is no curve to repair
+    training     defaults, whichever recipe is named; None: those of the data set
+    learned      splits that its models learn from by a configuration of their own; empty: they take the caller's
+    of_rows      whether models of labeled requests are trained too
+    values       whether its models learn values, by a loss to choose
+    """
+
+    pipeline: str
+    calibration: tuple[str, ...]
+    held_out: str
+    training: Training | None = None
+    learned: tuple[str, ...] = ()
+    of_rows: bool = True
+    values: bool = False
+
+
+SUBJECTS: Mapping[str, Subject] = {
+    "": Subject("train", (VALIDATION, ROLLING, NONE), "validation"),
+    # A discount is multiplied by a response, which must be a probability. No split is left but that of the test.
+    "sessions": Subject("vouchers", (NONE,), "test", Training("dmbgn", "pooled", NONE), ("train",)),
+    # Values of segments are not calibrated, so that no row is kept for it.
+    "segments": Subject(
+        "delivery", (NONE,), "", Training("esdpm", NONE, NONE), ("train", "validation"), of_rows=False, values=True
+    ),
 }
-"""Subject of a data set → its training, whichever recipe is named."""
+"""Input that rows are about (:attr:`~shadowprice.responses.inputs.Inputs.about`) → how their models are trained."""
 
 
 def choose_training(dataset: str, asked: Training, about: str = "") -> Training:
     """Fill in the fields that the caller left empty.
 
     Without a recipe, the data set's own way of training; with one, no repair and calibration on the validation split.
-    A data set about sessions or segments is trained as :data:`ABOUT` says.
+    A data set about sessions or segments is trained as :data:`SUBJECTS` says.
 
     >>> choose_training("o2o", Training("", "", "")).recipe
     'gbdt_free'
     >>> choose_training("o2o", Training("joint_gnn", "", "")).curve_repair
     'none'
     """
-    own = ABOUT.get(about) or (Training(asked.recipe) if asked.recipe else DEFAULTS.get(dataset, Training()))
+    own = SUBJECTS[about].training or (Training(asked.recipe) if asked.recipe else DEFAULTS.get(dataset, Training()))
     return Training(
         asked.recipe or own.recipe,
         asked.curve_repair or own.curve_repair,
@@ -198,7 +222,7 @@ def recipe_names(about: str = "") -> list[str]:
     With sessions as ``about``, all response models of rows and of sessions; with segments, those of segments.
     """
     if about:
-        return sorted({*names(about), *(names("") if about == "sessions" else ())})
+        return sorted({*names(about), *(names("") if SUBJECTS[about].of_rows else ())})
     return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names("")} - PARTS)
 
 
@@ -213,7 +237,7 @@ def check_recipe(name: str, about: str = "") -> None:
         return
     require(about or name not in PARTS, "recipe", f"the joint network {name!r} is called {JOINT + name!r}")
     if name in MODELS:
-        hint = f"{name!r} is trained by `python -m pipelines run {PIPELINES[MODELS[name].about]}`"
+        hint = f"{name!r} is trained by `python -m pipelines run {SUBJECTS[MODELS[name].about].pipeline}`"
         raise InvalidInput(f"{hint}; choose one of {recipe_names(about)}" if about else hint, field="recipe")
     raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names(about)}")
 
@@ -253,9 +277,7 @@ def recipe(name: str, data: TrainingSet, amounts: str = "") -> JointSpec | Separ
 
 
 def _named(name: str, data: TrainingSet) -> JointSpec | Separate:
-    if data.inputs.about:
-        # Values of segments are not calibrated, so that no row is kept for it.
-        learned = ("train", "validation") if data.inputs.segments else ("train",)
+    if learned := SUBJECTS[data.inputs.about].learned:
         return Separate(dict.fromkeys(data.rows, name), own=True, learned=learned)
     if name in RECIPES:
         return RECIPES[name](data)
@@ -272,7 +294,7 @@ def _with_amounts(name: str, choice: JointSpec | Separate, data: TrainingSet, lo
     Amounts with bounds are those of offers in percent, and have one law for the side.
     """
     known = (side for side, rows in data.rows.items() if AMOUNT in rows and "amount_least" not in rows)
-    sides = [] if data.inputs.segments else list(known)
+    sides = [] if SUBJECTS[data.inputs.about].values else list(known)
     joint = isinstance(choice, JointSpec)
     require(not loss or (sides and joint), "amounts", "is of a joint network whose training rows have amounts")
     if isinstance(choice, JointSpec):

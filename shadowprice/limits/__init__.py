@@ -1,24 +1,13 @@
 """Limits on what a campaign may give: further budgets, caps, and rules over accounts, partners, context and offers."""
 
-from shadowprice.limits.limits import (
-    LIMIT_NAME,
-    MOST_AMOUNT,
-    OUTCOME,
-    Asked,
-    Bound,
-    BudgetForm,
-    Cap,
-    GroupBudget,
-    Limits,
-    Sense,
-    check_alike,
-    name_of,
-)
+from shadowprice.limits.cap import Cap
+from shadowprice.limits.group_budget import OUTCOME, BudgetForm, GroupBudget
+from shadowprice.limits.limits import Limits, check_alike
 from shadowprice.limits.periods import Calendar, Period
 from shadowprice.limits.rules import Rule
+from shadowprice.limits.sums import MOST_AMOUNT, Asked, Bound, name_of
 
 __all__ = [
-    "LIMIT_NAME",
     "MOST_AMOUNT",
     "OUTCOME",
     "Asked",
@@ -30,7 +19,6 @@ __all__ = [
     "Limits",
     "Period",
     "Rule",
-    "Sense",
     "check_alike",
     "name_of",
 ]

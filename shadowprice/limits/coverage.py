@@ -14,8 +14,9 @@ from shadowprice.curves import AMOUNT, Curves, expected_amounts
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import hashes
 from shadowprice.limits.attributes import INFLUENCE, Attributes, read_attributes, read_influence
+from shadowprice.limits.cap import Cap
 from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of, known
-from shadowprice.limits.limits import Cap, GroupBudget
+from shadowprice.limits.group_budget import GroupBudget
 from shadowprice.limits.rules import Rule
 
 Context = Mapping[str, Sequence[Any]]

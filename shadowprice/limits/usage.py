@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from shadowprice.limits.limits import Bound, name_of
+from shadowprice.limits.sums import Bound, name_of
 
 LimitReason = Literal["budget_exhausted", "capped"]
 

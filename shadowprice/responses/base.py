@@ -111,6 +111,10 @@ class ResponseModel(ABC):
         paid = self.levels.astype(np.float32)[:, None]
         return np.ascontiguousarray(np.broadcast_to(paid, (self.levels.size, len(frame))))
 
+    def figures(self) -> dict[str, float]:
+        """Losses and epochs of the last training; none of a model that does not count them."""
+        return {}
+
     def served_session(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], ServedSession] | None:
         """Return what a session is read with: float32 (n, P) of each row's account, and the network.
 

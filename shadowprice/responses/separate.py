@@ -130,6 +130,11 @@ class SeparateModels(SidedModel):
         """Sides whose model was fitted on amounts."""
         return frozenset(side for side, model in self.models.items() if model.with_amounts)
 
+    def figures(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[str, float]:
+        """Losses and epochs of the models' own training."""
+        del inputs, labeled
+        return {name: figure for model in self.models.values() for name, figure in model.figures().items()}
+
     def describe(self) -> dict[str, Any]:
         """Model and head of each side."""
         return {

@@ -102,7 +102,7 @@ class SidedModel(ABC):
         return self
 
     def figures(self, inputs: Inputs, labeled: Mapping[Side, pd.DataFrame]) -> dict[str, float]:
-        """Figures of the predictions of labeled rows, one number each; those of a delivery have some."""
+        """Figures of the training, or of the predictions of labeled rows, one number each."""
         del inputs, labeled
         return {}
 

@@ -171,7 +171,7 @@ def _rules(text: str) -> tuple[Rule, ...]:
         raise InvalidInput(f"is not a list of rules as JSON: {error!r}", field="campaign.rules") from error
 
 
-def behaviours(tables: Tables, side: Side) -> pd.DataFrame:
+def behaviours(tables: Tables, side: Side = "customer") -> pd.DataFrame:
     """account_id, level, action, ts: what accounts did with the funds of a side; without a table of actions no row."""
     if tables.action is None:
         nothing = {"account_id": [], "level": [], "action": [], "ts": pd.to_datetime([], utc=True)}
@@ -182,7 +182,7 @@ def behaviours(tables: Tables, side: Side) -> pd.DataFrame:
     return own[["account_id", "action", "ts"]].assign(level=level)
 
 
-def offer_features(tables: Tables, side: Side) -> pd.DataFrame | None:
+def offer_features(tables: Tables, side: Side = "customer") -> pd.DataFrame | None:
     """level and x_* of the funds of a side, in order of their numbers; None where no fund has a feature."""
     own = _delivered(tables, side).sort_values("order_index", ignore_index=True)
     names = [name for name in own.columns if name.startswith("x_") and own[name].notna().any()]

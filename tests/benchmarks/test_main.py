@@ -3,15 +3,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
 
 from benchmarks import __main__ as command
-from benchmarks.allocation.dualip import Rows, objective
-from benchmarks.allocation.instances import problem
 from benchmarks.cells import Cells
 from benchmarks.document import PAGES, TABLES, filled
 from benchmarks.service import capacity_tables
-from shadowprice.allocation import solve
 
 
 @pytest.mark.parametrize("name", command.BENCHMARKS)
@@ -97,36 +93,3 @@ def test_capacity_follows_from_processor_time() -> None:
     assert "| predictor | 246 MB |" in text
     assert "| online store's Redis, an account with an embedding of 64 | 772 | 0.77 GB |" in text
     assert "| ledger in redis, an outcome | 295 | 0.29 GB |" in text or "| 295 | 0.30 GB |" in text
-
-
-@pytest.mark.parametrize("kind", ["one", "eight"])
-def test_the_program_handed_to_dualip_has_our_optimum(kind: str) -> None:
-    """Its bound at our prices is our optimum, and its gradient is that of its dual."""
-    given = problem(kind, 60)
-    found = solve(given)
-    rows = Rows.of(given)
-    prices = torch.from_numpy(found.prices * rows.unit / rows.worth)
-    assert rows.bound(prices) == pytest.approx(found.dual, rel=1e-12)
-
-    class Result:
-        def __init__(self, **parts: torch.Tensor) -> None:
-            self.__dict__.update(parts)
-
-    def simplex(point: torch.Tensor) -> torch.Tensor:
-        """Projection of columns on the simplex: Duchi et al. (2008)."""
-        sorted_, _ = point.sort(dim=0, descending=True)
-        over = (sorted_.cumsum(dim=0) - 1.0) / torch.arange(1, len(point) + 1)[:, None]
-        count = (sorted_ > over).sum(dim=0)
-        return (point - over.gather(0, (count - 1)[None])).clamp(min=0.0)
-
-    given_to = objective(rows, simplex, object, Result)
-    at = given_to.calculate(prices, gamma=1e-2, save_primal=True)
-    torch.testing.assert_close(at.primal_var.sum(dim=0), torch.ones(60, dtype=torch.float64))
-    for k in range(len(prices)):
-        step = torch.zeros_like(prices)
-        step[k] = 1e-6
-        up, down = (given_to.calculate(prices + sign * step, gamma=1e-2).dual_objective for sign in (1, -1))
-        assert float(up - down) / 2e-6 == pytest.approx(float(at.dual_gradient[k]), abs=1e-6)
-    # With a small ridge its dual per account is minus our optimum.
-    small = float(given_to.calculate(prices, gamma=1e-6).dual_objective)
-    assert -small * 60 * rows.worth == pytest.approx(found.dual, rel=1e-4)

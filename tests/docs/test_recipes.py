@@ -90,7 +90,10 @@ TOUCHED = {
     ),
     "A pacer": ("1 new file", ["shadowprice/pacing/pacers/every_other_hour.py"]),
     "A logged field": ("4 and two generated", [*FIELD, PAGE_OF_A_REQUEST, *GENERATED]),
-    "A kind of limit": ("1", ["shadowprice/limits/limits.py"]),
+    "A kind of limit": (
+        "2: the kind, the limits",
+        ["shadowprice/limits/quota.py", "shadowprice/limits/limits.py"],
+    ),
 }
 """Recipe → what its row of the table says, and the files that it touches."""
 

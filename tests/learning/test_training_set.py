@@ -13,13 +13,16 @@ from shadowprice.learning import training_set
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.fit import fit_bundle
-from shadowprice.learning.recipes import Training, recipe
+from shadowprice.learning.labeling import inputs_of
+from shadowprice.learning.recipes import SUBJECTS, Training, recipe
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet, labeled
+from shadowprice.responses.inputs import SUBJECTS as INPUTS
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.registry import MODELS, Entry
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.tables import Tables
+from shadowprice.tables import Tables, campaign_from_tables
 
 TINY = {"customers": 300, "merchants": 80, "both": 10, "trials": 3}
 QUICK = TrainingConfig(epochs=12, save_seconds=0)
@@ -28,6 +31,21 @@ QUICK = TrainingConfig(epochs=12, save_seconds=0)
 @pytest.fixture(scope="module")
 def data(make_set) -> TrainingSet:
     return make_set("world", 0, **TINY)[1]
+
+
+@pytest.mark.parametrize("read", [(), ("behaviours",), ("behaviours", "offers")])
+def test_an_input_is_made_where_a_model_of_such_rows_is_registered_to_read_it(
+    make_set, read: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that only models of deliveries read by now: the kind of data set decides nothing."""
+    tables = make_set("world", 0, **TINY)[0].tables
+    monkeypatch.setitem(MODELS, "newcomer", Entry("tabular.newcomer", "NewcomerModel", read))
+    given = inputs_of(tables, campaign_from_tables(tables), [])
+    assert given.there == set(read) - {"offers"}  # no offer of this campaign has a feature
+
+
+def test_each_subject_of_rows_says_how_its_models_are_trained() -> None:
+    assert set(SUBJECTS) == {"", *INPUTS}
 
 
 def quiet(row: dict[str, float]) -> None:

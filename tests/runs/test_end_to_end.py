@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from research.data.misspecified import World
+from research.summary import over_seeds
 from research.tables.s4.end_to_end import (
     END_TO_END,
     RESIDUALS,
@@ -14,7 +15,6 @@ from research.tables.s4.end_to_end import (
     uniform_value,
     value_at_spend,
 )
-from shadowprice.evaluation.statistics.pairs import paired_over_seeds
 
 
 def shares(nuisance: float, seeds: int, rows: int) -> dict[str, np.ndarray]:
@@ -35,12 +35,12 @@ def misspecified() -> dict[str, np.ndarray]:
 
 
 def test_residual_outcomes_beat_two_stages_where_the_network_spends_itself_on_a_nuisance(misspecified) -> None:
-    difference = paired_over_seeds(misspecified[RESIDUALS], misspecified[TWO_STAGE])
+    difference = over_seeds(np.subtract(misspecified[RESIDUALS], misspecified[TWO_STAGE]))
     assert difference.low > 0, str(difference)
 
 
 def test_end_to_end_earns_no_more_than_two_stages_on_the_same_residual_outcomes(misspecified) -> None:
-    difference = paired_over_seeds(misspecified[END_TO_END], misspecified[RESIDUALS])
+    difference = over_seeds(np.subtract(misspecified[END_TO_END], misspecified[RESIDUALS]))
     assert difference.low <= 0, str(difference)
 
 

@@ -19,7 +19,7 @@ from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
 from serving.ledger.redis.scripts import KEYS
 from shadowprice.errors import Conflict, Unavailable
-from shadowprice.limits.limits import owner_of, renamed
+from shadowprice.limits.sums import owner_of, renamed
 from shadowprice.pacing.decision_log.basis import erased
 from shadowprice.pacing.decision_log.records import Decision
 

@@ -16,7 +16,7 @@ from operations.erasure.source import Source, word
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.database import open_for_reading, open_for_writing
 from shadowprice.errors import Unavailable
-from shadowprice.limits.limits import owner_of, renamed
+from shadowprice.limits.sums import owner_of, renamed
 from shadowprice.pacing.decision_log.basis import erased
 
 NOTED, BEGUN = "erased_until", "erasing_until"

@@ -8,7 +8,6 @@ from shadowprice.allocation.exact_sizes.audit import Audit, audit
 from shadowprice.allocation.exact_sizes.exact import solve_demands
 from shadowprice.allocation.exact_sizes.greedy import greedy_demands
 from shadowprice.allocation.exact_sizes.heuristic import heuristic_demands, literal_heuristic_demands
-from shadowprice.allocation.exact_sizes.online import SegmentQuota
 from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, Shortage
 from shadowprice.allocation.exact_sizes.priority import priority_demands
 
@@ -26,7 +25,6 @@ __all__ = [
     "NOBODY",
     "Audit",
     "Plan",
-    "SegmentQuota",
     "Shortage",
     "audit",
     "greedy_demands",

@@ -10,8 +10,8 @@ import os
 
 from shadowprice.allocation.kernel import compiled, plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, NetCost, Scored, Tile
-from shadowprice.allocation.kernel.paths import Sized, exact_sizes_compiled, exact_sizes_plain
-from shadowprice.allocation.kernel.place import Placed, place_compiled, place_plain
+from shadowprice.allocation.kernel.paths import exact_sizes_compiled, exact_sizes_plain
+from shadowprice.allocation.kernel.place import place_compiled, place_plain
 
 IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "numpy"
 
@@ -31,9 +31,7 @@ __all__ = [
     "Bounds",
     "Edges",
     "NetCost",
-    "Placed",
     "Scored",
-    "Sized",
     "Tile",
     "climb",
     "exact_sizes",

@@ -23,14 +23,14 @@ PATCH = 1 << 20
 """Places between two returns of pages while scattered entries are written."""
 
 
-def open_npy(path: Path, *, writable: bool = False) -> NDArray[Any]:
+def open_npy(path: Path) -> NDArray[Any]:
     """Map a ``.npy`` file, C-contiguous.
 
     Raises:
         InvalidInput: it is missing, truncated, or no such file; names it.
     """
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InvalidInput("there is no such file", field=str(path)) from None
     except (ValueError, EOFError, OSError) as error:

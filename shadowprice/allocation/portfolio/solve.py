@@ -45,7 +45,6 @@ def solve_portfolio(
     total: int,
     floors: Mapping[str, int],
     caps: Mapping[str, int],
-    tell: Callable[[int, float], None] | None = None,
 ) -> Portfolio:
     """Divide ``total`` minor units so that the sum of the campaigns' optima is largest; budgets are whole.
 
@@ -59,7 +58,6 @@ def solve_portfolio(
         total: money that may be given in all.
         floors: name → least budget; 0 where it is not named.
         caps: name → largest budget; the total where it is not named.
-        tell: is told the answers so far and the gap, after each round.
 
     Raises:
         InvalidInput: an unknown name, or floors that the total does not cover.
@@ -88,8 +86,6 @@ def solve_portfolio(
         if best is None or value > best[0]:
             best = value, dict(zip(names, budgets, strict=True)), found.price
         gap = max(bound - best[0], 0.0) / max(abs(best[0]), 1e-12)
-        if tell is not None:
-            tell(len(answers), gap)
         if gap <= GAP or not new:
             break
     assert best is not None

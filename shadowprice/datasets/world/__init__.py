@@ -19,7 +19,6 @@ and the channel (``c_channel``). The truth of an account is then its mean over t
 
 from shadowprice.datasets.world.generate import (
     WorldOptions,
-    context_generator,
     drifted_truth,
     generator,
     load,
@@ -44,7 +43,6 @@ __all__ = [
     "MERCHANT_LEVELS",
     "TRIAL_START",
     "WorldOptions",
-    "context_generator",
     "customer_response",
     "drifted_response",
     "drifted_truth",

@@ -48,7 +48,7 @@ class Metric(Protocol):
     ) -> Estimate: ...
 
     def statistic(self, *arrays: ArrayLike, **options: Any) -> Statistic:
-        """The metric as a function of the rows' weights, for :func:`paired_difference` and the bootstrap."""
+        """The metric as a function of the rows' weights, for differences and the bootstrap."""
 
 
 def metric(prepare: Callable[..., Statistic], *, basic: bool = False) -> Metric:

@@ -138,6 +138,13 @@ class TabularNetwork(ModuleModel[Module]):
         self.network = network.to(self.PRECISION).eval()
         return self
 
+    def figures(self) -> dict[str, float]:
+        """Loss and epochs of the training, and of the pre-training before it."""
+        found: dict[str, float] = {}
+        for prefix, phase in zip(("", "pretraining_"), reversed(self.results), strict=False):
+            found |= {f"{prefix}validation_loss": phase.validation_loss, f"{prefix}epochs": phase.epochs}
+        return found
+
     def train(self, network: Module, train: Any, validation: Any) -> list[FitResult]:
         """Minimize the weighted log loss; models with phases or penalties override it."""
         return [self.descend(network, train, validation)]

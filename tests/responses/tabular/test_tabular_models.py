@@ -55,6 +55,17 @@ def test_the_curves_follow_the_features_and_the_level(name: str, fitted) -> None
         assert_monotone(curves)
 
 
+def test_a_model_tells_the_losses_of_its_own_training_and_of_the_one_before(fitted) -> None:
+    first, last = fitted["dipn"].results
+    assert fitted["dipn"].figures() == {
+        "validation_loss": last.validation_loss,
+        "epochs": last.epochs,
+        "pretraining_validation_loss": first.validation_loss,
+        "pretraining_epochs": first.epochs,
+    }
+    assert fitted["isotonic_lr"].figures() == {}
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_training_leaves_the_callers_random_numbers_alone(name: str) -> None:
     torch.manual_seed(5)
