@@ -139,11 +139,14 @@ PRIMARY = ("value over best", "confounded, monotone + effect+monotone", "confoun
 
 TABLE = Table(
     title="Curve repair on known truth",
-    source="no table of the papers; what each step of curve repair changes",
-    data="three generated logs of 8,000 requests at 100 shops, with levels randomized or higher at shops whose "
-    "customers respond less, to fit on, to repair on and to be judged by; trees do not see the shop; simulated",
+    source="no table of a paper; the effect of each step of curve repair",
+    data=(
+        "three generated logs of 8,000 requests at 100 shops, to fit, to repair and to judge; levels are random or "
+        "higher at shops whose customers respond less; trees do not see the shop; simulated"
+    ),
     run=run,
     reading=reading,
+    aside=("ECE by level", "log loss", "randomized, monotone + monotone", "confounded, monotone + monotone"),
     primary=Primary(*PRIMARY, effect=0.05, spread=0.03),
     compare=[
         (column, a, b)

@@ -235,11 +235,13 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coverage of the reported lift",
-    source="no table of the papers; the estimators of the job `lift`",
-    data=f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} customers "
-    f"of `world` with {ASKS} requests each in the rows of a week, whose truth is that of 200,000 customers; {MANY:,} "
-    "accounts where a share is raised or visits depend on the arm; simulated. *Visits depend on the arm*: the policy "
-    "brings accounts that respond less often. *20 groups*: of 10 to 90 accounts",
+    source="no table of a paper; the estimators of the job `lift`",
+    data=(
+        f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} "
+        f"customers of `world`, {ASKS} requests each a week, judged by the truth of 200,000; {MANY:,} accounts "
+        "where a share is raised or visits depend on the arm (the policy brings accounts that respond less often); "
+        "groups of 10 to 90 accounts; simulated"
+    ),
     run=run,
     reading=reading,
     primary=Primary(COVERAGE, RAISED, POOLED, effect=0.05, spread=0.05),

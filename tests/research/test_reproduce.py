@@ -82,7 +82,7 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert record["measured"] == max(part["measured"] for part in parts)
     assert record["measured"] in page
     write_index(out, ["absent", "efficiency"])
-    row = (out / "README.md").read_text().split("|---|---|---|---|---|")[1].strip().splitlines()
+    row = (out / "README.md").read_text().split("|---|---|---|---|")[1].strip().splitlines()
     assert row[0].startswith("| [efficiency](efficiency.md) | median against mean on variance | worse | +0.")
 
     written = cache.path("efficiency", 101, False)

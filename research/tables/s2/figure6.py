@@ -56,8 +56,8 @@ def reading(summary: Summary) -> str:
 
 TABLE = Table(
     title="Heuristic and manual allocation against the exact plan",
-    source="S2 (EOCA), figure 6: the heuristic reaches 98.75 % of the integer program and is 416 times as fast",
-    data="simulated: true values of the generated data set `funds`, 8 funds with risk levels; processor time",
+    source="S2, figure 6: the heuristic reaches 98.75 % of the integer program and is 416 times as fast",
+    data=("true values of `funds`, 8 funds with risk levels; simulated; processor time"),
     run=run,
     reading=reading,
     primary=Primary(

@@ -115,7 +115,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="AUC by length of the history, and the session vectors",
-    source="Figure 4 and the t-SNE figure of S3 (DMBGN, KDD 2021)",
+    source="figure 4 and the t-SNE figure of S3",
     data=describe("A"),
     run=run,
     reading=reading,
