@@ -32,11 +32,12 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
         *_verdict(table, summary),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took}{on}.",
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took.seconds:.0f} s{on}.",
         "",
         *_grid(table, summary),
     ]
-    if shown := [pair for pair in table.compare if not _in_grid(summary, pair)]:
+    shown = [pair for pair in table.compare if not _in_grid(summary, pair)]
+    if shown and summary.seeds > 1:
         lines += ["", *_differences(shown, summary)]
     lines += ["", f"**Reading.** {_reading(table, summary)}", ""]
     for file in figures:

@@ -146,7 +146,15 @@ TABLE = Table(
     ),
     run=run,
     reading=reading,
-    aside=("ECE by level", "log loss", "randomized, monotone + monotone", "confounded, monotone + monotone"),
+    aside=(
+        *("ECE by level", "log loss", "randomized, monotone + monotone", "confounded, monotone + monotone"),
+        *(
+            f"{design}, free + {steps}"
+            for design in ("randomized", "confounded")
+            for steps in ("pooled+monotone", "by_level+monotone")
+        ),
+        *("randomized, monotone + by_level+monotone", "confounded, monotone + pooled+monotone"),
+    ),
     primary=Primary(*PRIMARY, effect=0.05, spread=0.03),
     compare=[
         (column, a, b)

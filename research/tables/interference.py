@@ -221,4 +221,5 @@ TABLE = Table(
         (AWAY, f"no communities: {HOUR}", f"no communities: {ACCOUNT}"),
     ],
     fewer_is_better=(AWAY, SPREAD),
+    aside=(SPREAD,),
 )

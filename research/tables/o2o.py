@@ -170,7 +170,15 @@ TABLE = Table(
     ),
     run=run,
     reading=reading,
-    aside=("known, low", "known, high", "rows of new merchants, %", "mean y, %"),
+    aside=(
+        "known, low",
+        "known, high",
+        "error, low",
+        "error, high",
+        "curve slope per yuan",
+        "rows of new merchants, %",
+        "mean y, %",
+    ),
     primary=Primary("log loss", f"{FORTNIGHT}: {DEFAULT}", f"{FORTNIGHT}: {LAST_WEEK}", effect=0.002, spread=0.001),
     compare=[
         *((column, f"{FORTNIGHT}: {DEFAULT}", f"{FORTNIGHT}: {PLAIN}") for column in ("AUC", "log loss")),

@@ -111,5 +111,9 @@ TABLE = Table(
     primary=Primary(GAIN, CHOSEN, DEFAULT, effect=0.5, spread=0.25),
     compare=[(GAIN, name, DEFAULT) for name in WORLDS if name not in (DEFAULT, CHOSEN)],
     reading=reading,
-    aside=("true traits over the best flat mixture, payments %", "attainable gain, %: one hop"),
+    aside=(
+        "true traits over the best flat mixture, payments %",
+        "attainable gain, %: own features",
+        "attainable gain, %: one hop",
+    ),
 )

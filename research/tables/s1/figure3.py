@@ -120,7 +120,7 @@ TABLE = Table(
     ),
     run=run,
     reading=reading,
-    aside=("future response",),
+    aside=("future response", LOWEST, *(f"{way}, one phase" for way in ("random: additive", "biased, IPS: additive"))),
     # On the development seeds the biased assignment adds about 0.07 to the error.
     primary=Primary(ERROR, "biased, IPS: bias net", "biased: bias net", effect=0.04, spread=0.034),
     compare=[

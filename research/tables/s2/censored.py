@@ -140,5 +140,5 @@ TABLE = Table(
         if (column, *pair) != (OVER_MONEY, MASS_CLICK, ZILN_CLICK)
     ],
     fewer_is_better=FEWER,
-    aside=("AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
+    aside=("MTL-MSE", TRUTH, "AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
 )

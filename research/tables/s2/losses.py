@@ -180,7 +180,7 @@ TABLE = Table(
     ],
     fewer_is_better=FEWER,
     aside=(
-        *(TRUTH + suffix for suffix in WORLDS),
+        *(row + suffix for suffix in WORLDS for row in (TRUTH, "conversion alone")),
         "AUC",
         "logloss",
         "MSE",

@@ -127,6 +127,7 @@ TABLE = Table(
     ),
     run=run,
     reading=reading,
+    aside=(PER,),
     published={
         "ESMM, manual": {"CPMD": 3.39, "TAPMD": 16_608},
         "ESDPM-NCG, heuristic": {"CPMD": 4.29, "TAPMD": 25_558},
