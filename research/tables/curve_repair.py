@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 
@@ -107,7 +105,6 @@ def judge(curves: Curves, frame: pd.DataFrame, truth: np.ndarray) -> dict[str, f
 
 def reading(found: Summary) -> str:
     """Return shares of the attainable gain, and the change of the curves by each step."""
-    told: Callable[[str, str], float] = lambda row, column: found.cell(row, column).value  # noqa: E731
     free = "randomized, free + none"
     worse = "confounded, monotone + none"
     best = "confounded, monotone + effect+monotone"
@@ -119,11 +116,7 @@ def reading(found: Summary) -> str:
     return (
         f"Of the attainable gain, free trees reach {shares[0]} on randomized levels, and {shares[1]} with the effect "
         f"step; monotone trees reach {shares[2]} on confounded levels, and {shares[3]} with it. On randomized levels "
-        f"free trees reverse {told(free, 'reversed pairs'):.1%} of pairs, and projection removes all of them. On "
-        f"confounded levels the effect step reduces the error of the curves from "
-        f"{told(worse, 'error of curve'):.3f} to {told(best, 'error of curve'):.3f} and raises the value from "
-        f"{told(worse, 'value over best'):.1%} to {told(best, 'value over best'):.1%} of the best; a map per level "
-        f"gives {told('confounded, monotone + by_level+monotone', 'value over best'):.1%}."
+        f"free trees reverse {found.cell(free, 'reversed pairs').value:.1%} of pairs; projection removes all of them."
     )
 
 

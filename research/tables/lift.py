@@ -225,11 +225,10 @@ def reading(found: Summary) -> str:
     sound = [LISTED, COVARIATE, MONEY, RAISED, RAISED_REQUEST, VISITS, CLUSTERS, FEW_COVARIATES]
     lowest, highest = min(coverage[row] for row in sound), max(coverage[row] for row in sound)
     return (
-        f"The reported intervals cover the truth in {lowest:.1%} to {highest:.1%} of the campaigns, with a list of "
-        f"accounts; by the shares alone in {coverage[SHARES]:.1%}. Pooled days do in {coverage[POOLED]:.1%} where a "
-        f"share is raised, and the difference per request in {coverage[VISITS_REQUEST]:.1%} where visits depend on it. "
-        f"Read every day, always-valid intervals cover the truth on all days in {coverage[ALWAYS]:.1%}, those of each "
-        f"day in {coverage[EACH]:.1%}."
+        f"The reported intervals cover the truth in {lowest:.1%} to {highest:.1%} of the campaigns with a list of "
+        f"accounts, pooled days in {coverage[POOLED]:.1%} where a share is raised, and the difference per request in "
+        f"{coverage[VISITS_REQUEST]:.1%} where visits depend on it. Read "
+        f"every day, always-valid intervals cover in {coverage[ALWAYS]:.1%}, those of each day in {coverage[EACH]:.1%}."
     )
 
 

@@ -118,7 +118,8 @@ def spends(judged: SimulatedTrial) -> Any:
 
 def reading(found: Summary) -> str:
     """Return shares of the attainable gain, what residual outcomes and the goal each add, and the verdicts of DFCL."""
-    shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in METHODS)
+    told = (TWO_STAGE, RESIDUALS, R_LEARNER, END_TO_END, ON_TOP)
+    shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in told)
     control, goal = (found.finding(WRONG, *pair) for pair in ((RESIDUALS, TWO_STAGE), (ON_TOP, RESIDUALS)))
     plain, above = (found.tally([(WRONG, *pair) for pair in pairs]) for pairs in (DFCL_PLAIN, DFCL_RESIDUALS))
     return (
