@@ -116,7 +116,7 @@ def _grid(table: Table, summary: Summary) -> list[str]:
     for column in columns:
         header += [f"{column} ↓" if column in table.fewer_is_better else column]
         header += ["published"] if column in printed else []
-    lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header))]
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     rows = [*summary.rows, *(row for row in table.published if row not in summary.rows)]
     for row in (row for row in rows if row not in table.aside):
         cells = [row]
