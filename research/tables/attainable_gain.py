@@ -121,10 +121,8 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Share of the attainable gain",
     source="no table of a paper",
-    data=(
-        "`world` at its default size (6,000 customers, 1,500 merchants, 8 trial rows an account), a day of about "
-        "30,000 requests; simulated. The encoder's settings were chosen on seeds 0 and 1"
-    ),
+    data="`world` at its default size (6,000 customers, 1,500 merchants, 8 trial rows an account), a day of about "
+    "30,000 requests; simulated. The encoder's settings were chosen on seeds 0 and 1",
     run=run,
     reading=reading,
     aside=("value above the lowest level",),

@@ -313,12 +313,10 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="The closed loop on a population that drifts",
     source="no table of a paper; the loop of `retrain`: serve, train on what was served, gate, canary, solve",
-    data=(
-        f"{ACCOUNTS:,} customers of `world`, a trial of {TRIAL:,} offers, about {DAILY:,} requests a day, {CENTS} "
-        "cents of budget a request; simulated. The incentive that customers want rises by so many cents a day for "
-        "28 days; a model a week on all rows, 1 % explored. Last rows: one week, a model every night of the last "
-        "three days, 10 % explored. Settings: seeds 0 to 5"
-    ),
+    data=f"{ACCOUNTS:,} customers of `world`, a trial of {TRIAL:,} offers, about {DAILY:,} requests a day, {CENTS} "
+    "cents of budget a request; simulated. The incentive that customers want rises by so many cents a day for "
+    "28 days; a model a week on all rows, 1 % explored. Last rows: one week, a model every night of the last "
+    "three days, 10 % explored. Settings: seeds 0 to 5",
     run=run,
     reading=reading,
     aside=tuple(f"{scenario.name}: {FROZEN}" for scenario in SCENARIOS),

@@ -133,10 +133,8 @@ PRIMARY = ("value over best", "confounded, monotone + effect+monotone", "confoun
 TABLE = Table(
     title="Curve repair on known truth",
     source="no table of a paper; the effect of each step of curve repair",
-    data=(
-        "three generated logs of 8,000 requests at 100 shops, to fit, to repair and to judge; levels are random or "
-        "higher at shops whose customers respond less; trees do not see the shop; simulated"
-    ),
+    data="three generated logs of 8,000 requests at 100 shops, to fit, to repair and to judge; levels are random or "
+    "higher at shops whose customers respond less; trees do not see the shop; simulated",
     run=run,
     reading=reading,
     aside=(

@@ -212,11 +212,9 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Influence in the price",
     source="no table of a paper: S0's prices count own responses alone",
-    data=(
-        f"`world`, true curves; simulated. Commissions move customers by a line ({SLOPE:g} for a minor unit), by "
-        f"their hazard (option `spillover`), or not at all. {DRAWS} trials by accounts a seed, half of them in the "
-        "policy; exact expectations, at the true spend of the price by own response"
-    ),
+    data=f"`world`, true curves; simulated. Commissions move customers by a line ({SLOPE:g} for a minor unit), by "
+    f"their hazard (option `spillover`), or not at all. {DRAWS} trials by accounts a seed, half of them in the "
+    "policy; exact expectations, at the true spend of the price by own response",
     run=run,
     reading=reading,
     primary=Primary(VALUE, f"{LINEAR}: {COUNTED}", f"{LINEAR}: {OWN}", effect=1.0, spread=0.8),

@@ -206,11 +206,9 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Trials where incentives spill over",
     source="no table of a paper: all five report A/B tests by account",
-    data=(
-        "`world` with spill-over: commissions of a customer's merchants move its response. The effect: everybody "
-        f"in the policy instead of nobody. {DRAWS} assignments a seed, groups of at most {LARGEST} accounts, {DAYS} "
-        "days by hour; simulated"
-    ),
+    data="`world` with spill-over: commissions of a customer's merchants move its response. The effect: everybody "
+    f"in the policy instead of nobody. {DRAWS} assignments a seed, groups of at most {LARGEST} accounts, {DAYS} "
+    "days by hour; simulated",
     run=run,
     reading=reading,
     primary=Primary(AWAY, f"50 communities: {GROUP}", f"50 communities: {ACCOUNT}", effect=10.0, spread=8.0),

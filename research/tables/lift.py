@@ -235,12 +235,10 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Coverage of the reported lift",
     source="no table of a paper; the estimators of the job `lift`",
-    data=(
-        f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} "
-        f"customers of `world`, {ASKS} requests each a week, judged by the truth of 200,000; {MANY:,} accounts "
-        "where a share is raised or visits depend on the arm (the policy brings accounts that respond less often); "
-        "groups of 10 to 90 accounts; simulated"
-    ),
+    data=f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} "
+    f"customers of `world`, {ASKS} requests each a week, judged by the truth of 200,000; {MANY:,} accounts "
+    "where a share is raised or visits depend on the arm (the policy brings accounts that respond less often); "
+    "groups of 10 to 90 accounts; simulated",
     run=run,
     reading=reading,
     primary=Primary(COVERAGE, RAISED, POOLED, effect=0.05, spread=0.05),

@@ -115,10 +115,8 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Four overlapping budgets over a day",
     source="S1, equation 4 (budgets of groups), which has no table",
-    data=(
-        "simulated market, known curves, 60,000 requests a day; a main budget, one of all customers, one of a "
-        "region's customers, one of four shops' requests"
-    ),
+    data="simulated market, known curves, 60,000 requests a day; a main budget, one of all customers, one of a "
+    "region's customers, one of four shops' requests",
     run=run,
     reading=reading,
     primary=Primary(SHARE, PRICED, STOPPED, effect=0.5, spread=0.5),

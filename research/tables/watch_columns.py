@@ -107,11 +107,9 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Watch on the columns of accounts: false alarms and delay",
     source="no table of a paper; the population stability index of credit scoring",
-    data=(
-        f"{DAYS} days of {DAILY} requests of {ACCOUNTS:,} accounts with three columns; one drifts from day {SINCE}: "
-        "it moves by 0.6 standard deviations, a tenth of the accounts lose it, or accounts with a high value ask "
-        "more; 40 runs a seed without and 20 with a drift; simulated"
-    ),
+    data=f"{DAYS} days of {DAILY} requests of {ACCOUNTS:,} accounts with three columns; one drifts from day {SINCE}: "
+    "it moves by 0.6 standard deviations, a tenth of the accounts lose it, or accounts with a high value ask "
+    "more; 40 runs a seed without and 20 with a drift; simulated",
     run=run,
     reading=reading,
     primary=Primary("false alarms, a move of 0.2", INDEX, TESTS, effect=0.2, spread=0.1),

@@ -64,12 +64,10 @@ PRIMARY = ("AUC_c", OURS, "Cox")
 TABLE = Table(
     title="Joint incentive optimization: customers who move at incentives of their own",
     source="S0, table 3 (response models), in kind",
-    data=(
-        "`world`, 2,000 customers and 500 merchants, with `own_change_point`: some customers move at 60 cents and "
-        "others at 120; split by account; simulated. **Hazards are not proportional by design, which favors the "
-        f"hazard layer.** {ENCODER}. Curve error: root mean squared distance to the true curves of held-out "
-        "customers"
-    ),
+    data="`world`, 2,000 customers and 500 merchants, with `own_change_point`: some customers move at 60 cents and "
+    "others at 120; split by account; simulated. **Hazards are not proportional by design, which favors the "
+    f"hazard layer.** {ENCODER}. Curve error: root mean squared distance to the true curves of held-out "
+    "customers",
     run=run,
     published={method: {"AUC_c": value} for method, value in PUBLISHED.items()},
     primary=Primary(*PRIMARY, effect=0.004, spread=0.003),

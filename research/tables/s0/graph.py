@@ -51,13 +51,11 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Payments earned by the graph",
     source="S0, table 4 (online), in kind",
-    data=(
-        "`world`, 2,000 customers and 500 merchants, with `own_change_point`, influence 2, 45 minor units an "
-        "account; split by account; simulated. **Chosen on seeds 0 to 3 as a world on which the graph earns "
-        "payments; its influence is linear, as `sgc2` (ours) assumes; do not compare with the paper's figures.** "
-        '`gcn2` is S0\'s equation 1. In rows "threshold", chosen before they were measured, influence counts only '
-        "where it is positive at each hop"
-    ),
+    data="`world`, 2,000 customers and 500 merchants, with `own_change_point`, influence 2, 45 minor units an "
+    "account; split by account; simulated. **Chosen on seeds 0 to 3 as a world on which the graph earns "
+    "payments; its influence is linear, as `sgc2` (ours) assumes; do not compare with the paper's figures.** "
+    '`gcn2` is S0\'s equation 1. In rows "threshold", chosen before they were measured, influence counts only '
+    "where it is positive at each hop",
     run=run,
     primary=Primary(BOUGHT, OURS, "DNN-H", effect=1.0, spread=0.9),
     compare=[

@@ -102,11 +102,9 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Worlds on which a graph can earn payments",
     source="S0, tables 2 and 4 in kind (published: payments +2.54 % over DNN-H): the bound for every model",
-    data=(
-        "`world`, 2,000 customers and 500 merchants, by default with noise 0.8, influence 1, 7 ties, 30 minor "
-        "units an account; simulated. No model is trained: each information has its best curves in closed form, "
-        "partners' means for DNN-H, two hops for the graph network"
-    ),
+    data="`world`, 2,000 customers and 500 merchants, by default with noise 0.8, influence 1, 7 ties, 30 minor "
+    "units an account; simulated. No model is trained: each information has its best curves in closed form, "
+    "partners' means for DNN-H, two hops for the graph network",
     run=run,
     primary=Primary(GAIN, CHOSEN, DEFAULT, effect=0.5, spread=0.25),
     compare=[(GAIN, name, DEFAULT) for name in WORLDS if name not in (DEFAULT, CHOSEN)],

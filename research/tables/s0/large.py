@@ -29,10 +29,8 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Graph network against DNN-H and Cox with 100,000 customers",
     source="S0, tables 2 and 3 (offline errors) and in kind table 4 (online: payments +2.54 % over DNN-H)",
-    data=(
-        "`world`, the default (8 trial rows an account, 7 ties) with 100,000 customers and 25,000 merchants, 30 "
-        f"minor units an account; split by account; simulated. {ENCODER}"
-    ),
+    data="`world`, the default (8 trial rows an account, 7 ties) with 100,000 customers and 25,000 merchants, 30 "
+    f"minor units an account; split by account; simulated. {ENCODER}",
     run=run,
     reading=reading,
     aside=["MAE_c", "MAE_m", "MSE_m", "overspend, %"],

@@ -69,10 +69,8 @@ TABLE = Table(
     title="Uplift by sensitivity",
     source="S0, figure 4 (uplift by fifths of rising sensitivity, steeper with the graph than with DNN-H), in kind: "
     "the paper prints no figures",
-    data=(
-        f"`world`, 2,000 customers and 500 merchants, split by account; simulated. {ENCODER}. Sensitivity at random "
-        "is a control"
-    ),
+    data=f"`world`, 2,000 customers and 500 merchants, split by account; simulated. {ENCODER}. Sensitivity at random "
+    "is a control",
     run=run,
     primary=Primary(STEEPNESS, GRAPH, HISTORY, effect=5.0, spread=4.0),
     compare=[(STEEPNESS, GRAPH, RANDOM), (STEEPNESS, HISTORY, RANDOM)],

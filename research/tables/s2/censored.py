@@ -122,14 +122,12 @@ def reading(summary: Summary) -> str:
 TABLE = Table(
     title="Models where a latent amount decides the purchase",
     source="no table of S2; its claim that purchase and amount are to be learned jointly",
-    data=(
-        f"`funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} funds, {JUDGED_SHARE:.0%} "
-        f"of the users judged, on {LATER} later deliveries each; simulated. **This world is drawn from the law of "
-        f'`esj_mass` ("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
-        f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund. '
-        f'{OPEN_NOTE}. "{MEDIAN}" and "{LOGNORMAL}": the true probabilities with the nearest median and lognormal. '
-        f"{ETV_NOTE}"
-    ),
+    data=f"`funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} funds, {JUDGED_SHARE:.0%} "
+    f"of the users judged, on {LATER} later deliveries each; simulated. **This world is drawn from the law of "
+    f'`esj_mass` ("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
+    f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund. '
+    f'{OPEN_NOTE}. "{MEDIAN}" and "{LOGNORMAL}": the true probabilities with the nearest median and lognormal. '
+    f"{ETV_NOTE}",
     run=run,
     reading=reading,
     primary=Primary(OVER_MONEY, MASS_CLICK, ZILN_CLICK, effect=0.5, spread=0.4),

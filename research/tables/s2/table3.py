@@ -120,11 +120,9 @@ def reading(summary: Summary) -> str:
 TABLE = Table(
     title="A delivery by model and method",
     source="S2, table 3, online pairs P1 to P4",
-    data=(
-        f"`funds`, {USERS:,} users who are all delivered one of 8 funds; simulated, outcomes by the known truth, in "
-        'units of the least purchase. "Conversions known": the true probabilities, also with other effects in the '
-        f"generator. {OPEN_NOTE}. The published columns show P3 and P4, each from a week of its own. {ETV_NOTE}"
-    ),
+    data=f"`funds`, {USERS:,} users who are all delivered one of 8 funds; simulated, outcomes by the known truth, in "
+    'units of the least purchase. "Conversions known": the true probabilities, also with other effects in the '
+    f"generator. {OPEN_NOTE}. The published columns show P3 and P4, each from a week of its own. {ETV_NOTE}",
     run=run,
     reading=reading,
     aside=(PER,),
