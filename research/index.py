@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from research.papers import by_paper
-from research.summary import show
+from research.summary import beside, show
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
 
@@ -61,7 +61,7 @@ def _missing(names: list[str]) -> list[str]:
 def _row(name: str, page: dict[str, Any]) -> str:
     compared, verdict, difference = "", "", ""
     if primary := page.get("primary"):
-        compared = f"{primary['row']} against {primary['other']} on {primary['column']}"
+        compared = f"{primary['row']} against {beside(primary['row'], primary['other'])} on {primary['column']}"
         verdict = primary["verdict"]
         bounds = [math.nan if primary[key] is None else primary[key] for key in ("mean", "low", "high")]
         difference = show(Estimate(*bounds), sign=True)

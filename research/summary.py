@@ -118,7 +118,7 @@ class Summary:
 
     def finding(self, column: str, row: str, other: str) -> str:
         """Return the verdict of one comparison in words, for readings: the page's tables have its figures."""
-        verdict = self.verdict(column, row, other)
+        verdict, other = self.verdict(column, row, other), beside(row, other)
         return {
             "better": f"{row} is better than {other}",
             "worse": f"{row} is worse than {other}",
@@ -161,6 +161,12 @@ class Summary:
         return float(stats.ttest_1samp(difference, 0.0).pvalue)
 
 
+def beside(row: str, other: str) -> str:
+    """Return the name of the other row of a comparison, without the group (``"group: name"``) that both have."""
+    group, found, name = other.rpartition(": ")
+    return name if row.startswith(f"{group}{found}") else other
+
+
 def show(found: Estimate, sign: bool = False) -> str:
     """Return four significant digits and half of the interval, left out where it is not known or of no width.
 
@@ -175,4 +181,4 @@ def show(found: Estimate, sign: bool = False) -> str:
 
 def _digits(value: float, digits: int, sign: str = "") -> str:
     """Return significant digits, without an exponent where the number is large."""
-    return f"{value:{sign},.0f}" if abs(value) >= 10**digits else f"{value:{sign}.{digits}g}"
+    return f"{value:{sign}.0f}" if abs(value) >= 10**digits else f"{value:{sign}.{digits}g}"

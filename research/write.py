@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from research.registry import TABLES
-from research.summary import NOT_DIFFERENT, Comparison, Summary, show
+from research.summary import NOT_DIFFERENT, Comparison, Summary, beside, show
 from research.table import Table
 from research.took import Took
 from shadowprice.errors import InvalidInput
@@ -98,8 +98,7 @@ def _differences(shown: Sequence[Comparison], summary: Summary) -> list[str]:
             else ""
             for column in columns
         ]
-        group, _, rest = other.rpartition(": ")
-        lines.append(f"| {row} − {rest if group and row.startswith(f'{group}: ') else other} | {' | '.join(cells)} |")
+        lines.append(f"| {row} − {beside(row, other)} | {' | '.join(cells)} |")
     return lines
 
 

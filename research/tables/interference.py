@@ -197,7 +197,7 @@ def reading(found: Summary) -> str:
     """State the bias of groups against accounts, with communities and without."""
     near, far = WORLDS
     return (
-        f"With communities: {found.finding(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}. Without: "
+        f"{found.finding(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}; "
         f"{found.finding(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. This world favors two designs: an incentive "
         "of one hour moves nobody in the next, and the exposure mapping knows the world's rule but for its curvature."
     )

@@ -16,14 +16,12 @@ from research.summary import Summary
 from research.table import Rows, Table
 from research.tables.s2.funds import (
     CHOICE,
-    ETV_NOTE,
     FEWER,
     FIRST,
     MASS,
     MODELS,
     NEW,
     OPEN,
-    OPEN_NOTE,
     OVER,
     OVER_MONEY,
     QUICK_LATER,
@@ -126,8 +124,7 @@ TABLE = Table(
     f"of the users judged, on {LATER} later deliveries each; simulated. **This world is drawn from the law of "
     f'`esj_mass` ("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
     f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund. '
-    f'{OPEN_NOTE}. "{MEDIAN}" and "{LOGNORMAL}": the true probabilities with the nearest median and lognormal. '
-    f"{ETV_NOTE}",
+    f'"{MEDIAN}" and "{LOGNORMAL}": the true probabilities with the nearest median and lognormal',
     run=run,
     reading=reading,
     primary=Primary(OVER_MONEY, MASS_CLICK, ZILN_CLICK, effect=0.5, spread=0.4),

@@ -14,7 +14,6 @@ from research.summary import Summary
 from research.table import Rows, Table
 from research.tables.s2.funds import (
     CHOICE,
-    ETV_NOTE,
     FEWER,
     FIRST,
     JUDGED,
@@ -163,7 +162,8 @@ TABLE = Table(
     '`censored`, 4,000 users, half of them judged. "Fewer reach": `censored` with 1.5 expected units of the '
     "mean user in place of 6, 16 deliveries of 4 funds to 5,000 users, 40 % of them judged. Both are judged on "
     "128 later deliveries each and drawn from the law of `esj_mass`, which favors that loss. One linear "
-    f'predictor a fund by penalized maximum likelihood for every loss. "Two parts": Cragg (1971). {ETV_NOTE}',
+    'predictor a fund by penalized maximum likelihood for every loss. "Two parts": Cragg (1971). ETV as in '
+    "[s2_table1](s2_table1.md)",
     run=run,
     reading=reading,
     primary=Primary(OVER, "ESJ", "ZILN", effect=0.001, spread=0.0003),

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from research.primary import Primary
 from research.summary import Summary
 from research.table import Rows, Table
-from research.tables.s2.funds import ETV_NOTE, FIRST, MODELS, NEW, OPEN, OPEN_NOTE, TRUTH, fit, options
+from research.tables.s2.funds import FIRST, MODELS, NEW, OPEN, TRUTH, fit, options
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import UNIT, Funds, draw, mean_amount
 from shadowprice.evaluation import metrics
@@ -122,7 +122,7 @@ TABLE = Table(
     source="S2, table 3, online pairs P1 to P4",
     data=f"`funds`, {USERS:,} users who are all delivered one of 8 funds; simulated, outcomes by the known truth, in "
     'units of the least purchase. "Conversions known": the true probabilities, also with other effects in the '
-    f"generator. {OPEN_NOTE}. The published columns show P3 and P4, each from a week of its own. {ETV_NOTE}",
+    "generator. Models as in [s2_table1](s2_table1.md). The published columns show P3 and P4, each from its own week",
     run=run,
     reading=reading,
     aside=(PER,),

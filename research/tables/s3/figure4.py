@@ -15,7 +15,7 @@ from sklearn.metrics import silhouette_score
 from research.primary import Primary
 from research.summary import Summary
 from research.table import Rows, Table
-from research.tables.s3.vouchers import describe, draw, fit, judge, respond
+from research.tables.s3.vouchers import draw, fit, judge, respond
 from shadowprice.datasets.vouchers import VoucherData
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.base import ResponseModel
@@ -114,7 +114,7 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="AUC by length of the history, and the session vectors",
     source="figure 4 and the t-SNE figure of S3",
-    data=describe("A"),
+    data="region A of [s3_table3](s3_table3.md)",
     run=run,
     reading=reading,
     primary=Primary("AUC, DMBGN", LONG, NONE, effect=0.02, spread=0.016),

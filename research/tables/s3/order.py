@@ -25,7 +25,6 @@ from research.tables.s3.vouchers import (
     SESSIONS,
     STRENGTH,
     TEST_DAYS,
-    describe,
     draw,
     fit,
     judge,
@@ -89,10 +88,10 @@ AUC = [f"AUC, {region}" for region in SESSIONS]
 TABLE = Table(
     title="Redemption of vouchers where the order of behavior matters",
     source="no table of S3; its claim that the graph network beats the mean of item embeddings",
-    data=f"{describe(*SESSIONS)}. The logit also has {ORDER:g} times recency and succession of the voucher's "
-    "category in the carts (option `order`), which no count shows. World and comparisons were chosen before a "
-    f'model was fitted. "{IN_ORDER}" has the two terms as columns; "{SHUFFLED}" keeps counts and destroys '
-    f'order; "{COUNTS}" is the true logit without the two terms',
+    data="sessions as in [s3_table3](s3_table3.md), where the logit also has "
+    f"{ORDER:g} times recency and succession of the voucher's category in the carts (option `order`), which no count "
+    f'shows. World and comparisons were chosen before a model was fitted. "{IN_ORDER}" has the two terms as columns; '
+    f'"{SHUFFLED}" keeps counts and destroys order; "{COUNTS}" is the true logit without the two terms',
     run=run,
     reading=reading,
     aside=[f"logloss, {region}" for region in SESSIONS],
