@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from research.papers import by_paper
-from research.summary import show
+from research.summary import beside, show
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
 
@@ -24,27 +24,30 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
     lines = [
         "# Results" + (" of quick mode: not to be quoted" if quick else ""),
         "",
-        "`make reproduce` measures these pages. Each page names its data and states what is simulated. The verdict is "
-        "that of the primary comparison, which was named before it was measured; Holm's method adjusts the others. "
-        "Figures are means with 95 % t intervals over seeds, which start at 100; settings are chosen on seeds below "
-        "that. The JSON file beside a page has the figures of every seed. Where data are generated, values and "
-        "payments are those of the known truth, at equal true cost; the attainable gain is that of the optimum over "
-        "the best flat mixture of levels.",
+        "`make reproduce` measures these pages; `make reproduce QUICK=1` does so at small sizes, not to be quoted. The "
+        "verdict is that of the primary comparison, named before it was measured; Holm's method adjusts the others. "
+        "Figures are means ± half their 95 % t interval over seeds, which start at 100; settings are chosen on seeds "
+        "below that. A difference that is significant says better or worse. The JSON file beside a page has every seed "
+        "and every row. On generated data, values and payments "
+        "are those of the known truth, at equal true cost; the attainable gain is that of the optimum over the best "
+        "flat mixture of levels.",
         "",
-        "| page | primary comparison | verdict | difference [95 %] | seeds |",
-        "|---|---|---|---|---|",
+        "| page | primary comparison | verdict | difference |",
+        "|---|---|---|---|",
         *(_row(name, page) for name, page in pages.items()),
         "",
         *_missing([name for name in names if name not in pages]),
         "## By paper",
         "",
-        "A table or figure counts as reproduced when the primary comparison of its page is significant in the paper's "
-        "favor, and the page uses the paper's own data or generator; on other data it is reproduced in kind.",
+        "An exhibit is reproduced when the comparisons that its claim needs are significant on the paper's own data or "
+        "generator, and reproduced in kind on other data, which are simulated here. "
+        "S0: incentives for both sides of Alipay's payments; S1: DIPN (KDD 2021); S2: EOCA; S3: DMBGN (KDD 2021); "
+        "S4: training through the budget.",
         "",
         *by_paper(pages),
         "",
         f"{len(pages)} pages, {sum(page['seconds'] for page in pages.values()) / 60:.0f} minutes in all, on machines "
-        "that also did other work. `make reproduce QUICK=1` measures every table at small sizes, not to be quoted.",
+        "that also did other work.",
         "",
     ]
     write_whole(folder / INDEX, "\n".join(lines))
@@ -58,9 +61,9 @@ def _missing(names: list[str]) -> list[str]:
 def _row(name: str, page: dict[str, Any]) -> str:
     compared, verdict, difference = "", "", ""
     if primary := page.get("primary"):
-        compared = f"{primary['row']} against {primary['other']} on {primary['column']}"
+        compared = f"{primary['row']} against {beside(primary['row'], primary['other'])} on {primary['column']}"
         verdict = primary["verdict"]
         bounds = [math.nan if primary[key] is None else primary[key] for key in ("mean", "low", "high")]
         difference = show(Estimate(*bounds), sign=True)
-    cells = [f"[{name}]({name}.md)", compared, verdict, difference, str(page["seeds"])]
+    cells = [f"[{name}]({name}.md)", compared, verdict, difference]
     return "| " + " | ".join(cells) + " |"

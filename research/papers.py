@@ -203,9 +203,10 @@ EXHIBITS: Sequence[Exhibit] = (
 
 def by_paper(pages: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the lines of a Markdown table: every exhibit with its status."""
-    lines = ["| paper | exhibit | claim | status | reason | page |", "|---|---|---|---|---|---|"]
+    lines = ["| exhibit | claim | status |", "|---|---|---|"]
     for exhibit in EXHIBITS:
         status, reason = exhibit.status(pages)
-        page = f"[{exhibit.page}]({exhibit.page}.md)" if exhibit.page in pages else ""
-        lines.append(f"| {exhibit.paper} | {exhibit.number} | {exhibit.claim} | {status} | {reason} | {page} |")
+        name = f"{exhibit.paper}, {exhibit.number}"
+        name = f"[{name}]({exhibit.page}.md)" if exhibit.page in pages else name
+        lines.append(f"| {name} | {exhibit.claim} | {status if reason == SIMULATED else f'{status}: {reason}'} |")
     return lines

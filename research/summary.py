@@ -116,17 +116,21 @@ class Summary:
             return NOT_DIFFERENT
         return "worse" if (found.value > 0) == (column in self.fewer_is_better) else "better"
 
-    def sentence(self, column: str, row: str, other: str) -> str:
-        """Return one comparison in words, for readings."""
-        verdict = self.verdict(column, row, other)
-        words = {
+    def finding(self, column: str, row: str, other: str) -> str:
+        """Return the verdict of one comparison in words, for readings: the page's tables have its figures."""
+        verdict, other = self.verdict(column, row, other), beside(row, other)
+        return {
             "better": f"{row} is better than {other}",
             "worse": f"{row} is worse than {other}",
             "equal": f"{row} equals {other}",
             NOT_DIFFERENT: f"{row} and {other} are {NOT_DIFFERENT}",
             NOT_TESTED: f"{row} and {other} were measured at one seed",
         }[verdict]
-        return f"{words} on {column} ({show(self.difference(column, row, other), sign=True)})"
+
+    def sentence(self, column: str, row: str, other: str) -> str:
+        """Return one comparison in words and figures."""
+        found = show(self.difference(column, row, other), sign=True)
+        return f"{self.finding(column, row, other)} on {column} ({found})"
 
     def tally(self, comparisons: Sequence[Comparison]) -> str:
         """Return the verdicts of several comparisons by number; the table of differences has each of them.
@@ -157,15 +161,27 @@ class Summary:
         return float(stats.ttest_1samp(difference, 0.0).pvalue)
 
 
+def beside(row: str, other: str) -> str:
+    """Return the name of the other row of a comparison, without the group (``"group: name"``) that both have."""
+    group, found, name = other.rpartition(": ")
+    return name if row.startswith(f"{group}{found}") else other
+
+
 def show(found: Estimate, sign: bool = False) -> str:
-    """Return four significant digits and the interval, left out where it is not known or of no width."""
-    plus = "+" if sign else ""
+    """Return four significant digits and half of the interval, left out where it is not known or of no width.
+
+    Example: ``"0.5732 ±0.0058"``. All intervals of a table are Student's and lie evenly around their mean.
+    """
     # What rounding leaves of a zero.
-    found = Estimate(*(0.0 if abs(each) < 1e-12 else each for each in (found.value, found.low, found.high)))
-    value = f"{found.value:{plus}.4g}"
-    if not (math.isfinite(found.low) and math.isfinite(found.high)) or found.low == found.high:
-        return value
-    return f"{value} [{found.low:{plus}.4g}, {found.high:{plus}.4g}]"
+    mean, low, high = (0.0 if abs(each) < 1e-12 else each for each in (found.value, found.low, found.high))
+    value = _digits(mean, 4, "+" if sign else "")
+    half = (high - low) / 2
+    return f"{value} ±{_digits(half, 2)}" if math.isfinite(half) and half else value
+
+
+def _digits(value: float, digits: int, sign: str = "") -> str:
+    """Return significant digits, without an exponent where the number is large."""
+    return f"{value:{sign}.0f}" if abs(value) >= 10**digits else f"{value:{sign}.{digits}g}"
 
 
 def over_seeds(values: NDArray[np.float64]) -> Estimate:

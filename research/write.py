@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from research.registry import TABLES
-from research.summary import NOT_DIFFERENT, Summary, show
+from research.summary import NOT_DIFFERENT, Comparison, Summary, beside, show
 from research.table import Table
 from research.took import Took
 from shadowprice.errors import InvalidInput
@@ -32,12 +32,13 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
         *_verdict(table, summary),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took}{on}.",
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took.seconds:.0f} s{on}.",
         "",
         *_grid(table, summary),
     ]
-    if table.compare:
-        lines += ["", *_differences(table, summary)]
+    shown = [pair for pair in table.compare if not _in_grid(summary, pair)]
+    if shown and summary.seeds > 1:
+        lines += ["", *_differences(shown, summary)]
     lines += ["", f"**Reading.** {_reading(table, summary)}", ""]
     for file in figures:
         lines += [f"![{Path(file).stem.replace('_', ' ')}]({file})", ""]
@@ -76,27 +77,35 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.!?])\s+(?!\d)", text.strip())
 
 
-def _differences(table: Table, summary: Summary) -> list[str]:
+def _in_grid(summary: Summary, pair: Comparison) -> bool:
+    """Return whether a row is compared with zeros, so that its own cell is the difference."""
+    column, _, other = pair
+    return not any(summary.at_seeds(other, column))
+
+
+def _differences(shown: Sequence[Comparison], summary: Summary) -> list[str]:
     """Return the table of differences: a row for each pair, a column for each measure that compares any."""
-    columns = list(dict.fromkeys(column for column, _, _ in table.compare))
-    pairs = list(dict.fromkeys((row, other) for _, row, other in table.compare))
+    columns = list(dict.fromkeys(column for column, _, _ in shown))
+    pairs = list(dict.fromkeys((row, other) for _, row, other in shown))
     lines = [
         "| paired difference | " + " | ".join(columns) + " |",
         "|---|" + "---|" * len(columns),
     ]
     for row, other in pairs:
-        cells = [_difference_of(summary, column, row, other) for column in columns]
-        lines.append(f"| {row} − {other} | " + " | ".join(cells) + " |")
+        cells = [
+            show(summary.difference(column, row, other), sign=True) + _verdict_of(summary, (column, row, other))
+            if (column, row, other) in shown
+            else ""
+            for column in columns
+        ]
+        lines.append(f"| {row} − {beside(row, other)} | {' | '.join(cells)} |")
     return lines
 
 
-def _difference_of(summary: Summary, column: str, row: str, other: str) -> str:
-    """Return mean, interval and verdict of a named comparison; one that is not significant has no word."""
-    if (column, row, other) not in summary.compare:
-        return ""
-    verdict = summary.verdict(column, row, other)
-    found = show(summary.difference(column, row, other), sign=True)
-    return found if verdict == NOT_DIFFERENT else f"{found} {verdict}"
+def _verdict_of(summary: Summary, pair: Comparison) -> str:
+    """Return the word of a comparison, with a space before it; one that is not significant has none."""
+    verdict = summary.verdict(*pair)
+    return "" if verdict == NOT_DIFFERENT else f" {verdict}"
 
 
 def _grid(table: Table, summary: Summary) -> list[str]:
@@ -106,11 +115,14 @@ def _grid(table: Table, summary: Summary) -> list[str]:
     for column in columns:
         header += [f"{column} ↓" if column in table.fewer_is_better else column]
         header += ["published"] if column in printed else []
-    lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header))]
-    for row in [*summary.rows, *(row for row in table.published if row not in summary.rows)]:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    rows = [*summary.rows, *(row for row in table.published if row not in summary.rows)]
+    for row in (row for row in rows if row not in table.aside):
         cells = [row]
         for column in columns:
-            cells.append(show(summary.cell(row, column)) if summary.has(row, column) else "")
+            zeros = [pair for pair in table.compare if pair[:2] == (column, row) and _in_grid(summary, pair)]
+            verdicts = "".join(_verdict_of(summary, pair) for pair in zeros)
+            cells.append(show(summary.cell(row, column)) + verdicts if summary.has(row, column) else "")
             if column in printed:
                 value = table.published.get(row, {}).get(column)
                 cells.append("" if value is None else f"{value:g}")
@@ -185,7 +197,7 @@ def _difference(pair: tuple[str, str, str], summary: Summary) -> dict[str, Any]:
         **_plain(summary.difference(*pair)),
         "p": _number(summary.p_value(*pair)),
         "verdict": summary.verdict(*pair),
-        "sentence": summary.sentence(*pair),
+        "sentence": f"{summary.finding(*pair)} on {pair[0]}",
     }
 
 

@@ -108,7 +108,7 @@ def _quiet(_epoch: dict[str, float]) -> None:
 
 def reading(found: Summary) -> str:
     """Distance to the bound, and the two parts that need no measurement."""
-    bound = found.sentence(SHARE, KNOWN, f"{SGC}: {SPEND}")
+    bound = found.finding(SHARE, KNOWN, f"{SGC}: {SPEND}")
     return (
         f"The bound of this world: {bound}. "
         "The response family loses nothing: hazards that are constant between levels and lines with a positive slope "
@@ -120,11 +120,12 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Share of the attainable gain",
-    source="no table of a paper: S0 compares online value between methods and has no optimum to compare with",
-    data="generated data set `world` at its default size (6,000 customers, 1,500 merchants, 8 trial rows an account) "
-    "and its day of about 30,000 requests; simulated. Settings of the encoder were chosen on seeds 0 and 1",
+    source="no table of a paper",
+    data="`world` at its default size (6,000 customers, 1,500 merchants, 8 trial rows an account), a day of about "
+    "30,000 requests; simulated. The encoder's settings were chosen on seeds 0 and 1",
     run=run,
     reading=reading,
+    aside=("value above the lowest level",),
     primary=Primary(SHARE, f"{SGC}: {SERVED}", f"{GCN}: {SERVED}", effect=8.0, spread=6.0),
     compare=[
         (SHARE, f"{SGC}: {SPEND}", f"{SGC}: {SERVED}"),

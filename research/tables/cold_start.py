@@ -123,17 +123,16 @@ def reading(found: Summary) -> str:
     """State the gain from each piece of information about a new customer."""
     column = _column(NEW[1])
     return (
-        f"The request's context: {found.sentence(column, CONTEXT, MEAN)}. The customer's own features: "
-        f"{found.sentence(column, OWN, CONTEXT)}. Its ties: {found.sentence(column, TIES, OWN)}."
+        f"The request's context: {found.finding(column, CONTEXT, MEAN)}. The customer's own features: "
+        f"{found.finding(column, OWN, CONTEXT)}. Its ties: {found.finding(column, TIES, OWN)}."
     )
 
 
 TABLE = Table(
     title="Accounts that came after training",
-    source="no table of a paper: S0's accounts are all in the graph that it is trained on",
-    data="generated data set `world` with `context` 1 and no account on both sides; a share of the 6,000 customers is "
-    "left out of training. 20,000 fresh requests of these at one true cost of 24 cents; simulated. Regret is the value "
-    "below the optimum that knows the truth",
+    source="no table of a paper: S0's graph has all accounts",
+    data="`world` with `context` 1; a share of the 6,000 customers is left out of training; 20,000 fresh requests "
+    "of these at one true cost of 24 cents; simulated. Regret: value below the optimum that knows the truth",
     run=run,
     reading=reading,
     primary=Primary(_column(NEW[1]), OWN, MEAN, effect=0.5, spread=0.3),

@@ -98,19 +98,20 @@ def _quiet(_epoch: dict[str, float]) -> None:
 def reading(found: Summary) -> str:
     """State the gain from the merchant over the rest of the context."""
     return (
-        f"The merchant: {found.sentence(SHARE, LIVE, WITHOUT_PARTNER)}. A stored vector of another request is "
-        f"compared with no knowledge of requests: {found.sentence(SHARE, STORED, BLIND)}."
+        f"The merchant: {found.finding(SHARE, LIVE, WITHOUT_PARTNER)}. A stored vector of another request is "
+        f"compared with no knowledge of requests: {found.finding(SHARE, STORED, BLIND)}."
     )
 
 
 TABLE = Table(
     title="Value of the request's context",
     source="no table of a paper: S0 decides when a customer scans a merchant's code, and compares with nothing else",
-    data="generated data set `world` with `context` 1: a customer's response depends on its traits and, as strongly, "
-    "on the merchant, the basket and the channel of the request. 30,000 fresh requests of 6,000 customers at one true "
-    "cost of 24 cents; simulated",
+    data="`world` with `context` 1: a response depends on the customer's traits and, as strongly, on merchant, "
+    "basket and channel of the request. 30,000 fresh requests of 6,000 customers at one true cost of 24 cents; "
+    "simulated",
     run=run,
     reading=reading,
+    aside=("value of 1,000 requests",),
     primary=Primary(SHARE, LIVE, STORED, effect=8.0, spread=6.0),
     seeds=20,
     compare=[(SHARE, LIVE, WITHOUT_PARTNER), (SHARE, LIVE, BLIND), (SHARE, STORED, BLIND)],

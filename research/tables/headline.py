@@ -129,9 +129,9 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Headline: coverage of its intervals",
-    source="no table of the papers; the figures of a run's report",
-    data="`world` with 600 customers and 150 merchants, new at each seed; a day of 600 requests decided with the true "
-    "curves and one price; the wrong model is judged on a day where half the requests explore; simulated",
+    source="no table of a paper; the figures of a run's report",
+    data="`world` with 600 customers and 150 merchants, new at each seed; a day of 600 requests decided by the true "
+    "curves; half the requests explore where the wrong model is judged; simulated",
     run=run,
     reading=reading,
     primary=Primary(COVERED, CORRECTED, ALONE, effect=10.0, spread=40.0),

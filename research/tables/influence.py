@@ -200,7 +200,7 @@ def _at(curve: NDArray[np.floating], level: NDArray[np.integer]) -> Reals:
 def reading(found: Summary) -> str:
     """State the gain where there is influence, and the loss where there is none."""
     line, curve, none = (
-        found.sentence(VALUE, f"{world}: {COUNTED}", f"{world}: {OWN}") for world in (LINEAR, CURVED, NONE)
+        found.finding(VALUE, f"{world}: {COUNTED}", f"{world}: {OWN}") for world in (LINEAR, CURVED, NONE)
     )
     return (
         f"With influence: {line}; {curve}. Without: {none}. All prices decide by the true curves of own responses, all "
@@ -211,11 +211,10 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Influence in the price",
-    source="no table of a paper: S0 models mutual influence in the encoder, and its prices count own responses alone",
-    data="generated data set `world`, true curves; simulated. Commissions move customers by a line "
-    f"({SLOPE:g} for a minor unit), by their hazard as the option `spillover`, or not at all. {DRAWS} trials by "
-    "accounts, half of them in the policy, for each seed; values and spend are exact expectations, and each price is "
-    "set so that its true spend is that by own response",
+    source="no table of a paper: S0's prices count own responses alone",
+    data=f"`world`, true curves; simulated. Commissions move customers by a line ({SLOPE:g} for a minor unit), by "
+    f"their hazard (option `spillover`), or not at all. {DRAWS} trials by accounts a seed, half of them in the "
+    "policy; exact expectations, at the true spend of the price by own response",
     run=run,
     reading=reading,
     primary=Primary(VALUE, f"{LINEAR}: {COUNTED}", f"{LINEAR}: {OWN}", effect=1.0, spread=0.8),

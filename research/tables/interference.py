@@ -197,19 +197,18 @@ def reading(found: Summary) -> str:
     """State the bias of groups against accounts, with communities and without."""
     near, far = WORLDS
     return (
-        f"With communities: {found.sentence(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}. Without: "
-        f"{found.sentence(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. This world favors two designs: an incentive "
+        f"{found.finding(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}; "
+        f"{found.finding(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. This world favors two designs: an incentive "
         "of one hour moves nobody in the next, and the exposure mapping knows the world's rule but for its curvature."
     )
 
 
 TABLE = Table(
     title="Trials where incentives spill over",
-    source="no table of a paper: all five report account-level A/B tests",
-    data="generated data set `world` with spill-over: the commissions of a customer's merchants move its response. The "
-    "effect is that on customers' responses if everybody is in the policy instead of nobody. "
-    f"{DRAWS} draws of the assignment for each seed; simulated. Groups have at most {LARGEST} accounts; the trial by "
-    f"hour lasts {DAYS} days",
+    source="no table of a paper: all five report A/B tests by account",
+    data="`world` with spill-over: commissions of a customer's merchants move its response. The effect: everybody "
+    f"in the policy instead of nobody. {DRAWS} assignments a seed, groups of at most {LARGEST} accounts, {DAYS} "
+    "days by hour; simulated",
     run=run,
     reading=reading,
     primary=Primary(AWAY, f"50 communities: {GROUP}", f"50 communities: {ACCOUNT}", effect=10.0, spread=8.0),
@@ -220,4 +219,5 @@ TABLE = Table(
         (AWAY, f"no communities: {HOUR}", f"no communities: {ACCOUNT}"),
     ],
     fewer_is_better=(AWAY, SPREAD),
+    aside=(SPREAD,),
 )

@@ -225,21 +225,20 @@ def reading(found: Summary) -> str:
     sound = [LISTED, COVARIATE, MONEY, RAISED, RAISED_REQUEST, VISITS, CLUSTERS, FEW_COVARIATES]
     lowest, highest = min(coverage[row] for row in sound), max(coverage[row] for row in sound)
     return (
-        f"The reported intervals cover the truth in {lowest:.1%} to {highest:.1%} of the campaigns, with a list of "
-        f"accounts; by the shares alone in {coverage[SHARES]:.1%}. Pooled days do in {coverage[POOLED]:.1%} where a "
-        f"share is raised, and the difference per request in {coverage[VISITS_REQUEST]:.1%} where visits depend on it. "
-        f"Read every day, always-valid intervals cover the truth on all days in {coverage[ALWAYS]:.1%}, those of each "
-        f"day in {coverage[EACH]:.1%}."
+        f"The reported intervals cover the truth in {lowest:.1%} to {highest:.1%} of the campaigns with a list of "
+        f"accounts, pooled days in {coverage[POOLED]:.1%} where a share is raised, and the difference per request in "
+        f"{coverage[VISITS_REQUEST]:.1%} where visits depend on it. Read "
+        f"every day, always-valid intervals cover in {coverage[ALWAYS]:.1%}, those of each day in {coverage[EACH]:.1%}."
     )
 
 
 TABLE = Table(
     title="Coverage of the reported lift",
-    source="no table of the papers; the estimators of the job `lift`",
-    data=f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} customers "
-    f"of `world` with {ASKS} requests each in the rows of a week, whose truth is that of 200,000 customers; {MANY:,} "
-    "accounts where a share is raised or visits depend on the arm; simulated. *Visits depend on the arm*: the policy "
-    "brings accounts that respond less often. *20 groups*: of 10 to 90 accounts",
+    source="no table of a paper; the estimators of the job `lift`",
+    data=f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} "
+    f"customers of `world`, {ASKS} requests each a week, judged by the truth of 200,000; {MANY:,} accounts "
+    "where a share is raised or visits depend on the arm (the policy brings accounts that respond less often); "
+    "groups of 10 to 90 accounts; simulated",
     run=run,
     reading=reading,
     primary=Primary(COVERAGE, RAISED, POOLED, effect=0.05, spread=0.05),

@@ -162,12 +162,21 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coupons: boosted trees by rolling origin",
-    source="no table of the papers; plain LightGBM on the same columns beside the default of the data set",
+    source="no table of a paper; plain LightGBM on the same columns beside the default of the data set",
     data="o2o: 296,356 real coupon receipts, nothing is simulated; each cut trains on all receipts before it and "
-    "judges the week after it, the last one the fortnight of 18–31 May 2016, on which nothing was chosen; labels count "
-    "as known at the cut but in the last row; the data are fixed, so intervals are over users and merchants",
+    "judges the week after it, the last one the fortnight of 18–31 May 2016, on which nothing was chosen; "
+    "labels count as known at the cut but in the last row; intervals are over users and merchants",
     run=run,
     reading=reading,
+    aside=(
+        "known, low",
+        "known, high",
+        "error, low",
+        "error, high",
+        "curve slope per yuan",
+        "rows of new merchants, %",
+        "mean y, %",
+    ),
     primary=Primary("log loss", f"{FORTNIGHT}: {DEFAULT}", f"{FORTNIGHT}: {LAST_WEEK}", effect=0.002, spread=0.001),
     compare=[
         *((column, f"{FORTNIGHT}: {DEFAULT}", f"{FORTNIGHT}: {PLAIN}") for column in ("AUC", "log loss")),

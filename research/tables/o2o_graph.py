@@ -43,7 +43,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coupons: the joint graph network and boosted trees side by side",
-    source="no table of the papers; S0's network against the strongest tabular model",
+    source="no table of a paper; S0's network against the strongest tabular model",
     data="o2o: 296,356 real coupon receipts; trained to 17 May 2016, judged on 25–31 May; nothing is simulated",
     run=run,
     reading=reading,

@@ -124,19 +124,19 @@ def reading(found: Summary) -> str:
     return (
         f"The 95 % band holds the true added value at {few[0]} of the budgets with 1,000 rows and {many[0]} with "
         f"6,400, and the true return of the last unit at {few[1]} and {many[1]}. Shares of the attainable gain of "
-        f"{WRONG}: {shares}. On more rows {found.sentence(MANY, MEAN_RESIDUAL, ONE_RESIDUAL)}."
+        f"{WRONG}: {shares}. On more rows {found.finding(MANY, MEAN_RESIDUAL, ONE_RESIDUAL)}."
     )
 
 
 TABLE = Table(
     title="What the curves do not know",
     source="no table of a paper: S0 and S4 decide by point estimates",
-    data="band: generated data set `world` of 250 and 800 accounts, the default recipe, budgets of 50 to 200 % of 24 "
-    "minor units a request, the truth of the same decisions at equal true cost. Values: simulated trials of four "
-    "levels as in [end_to_end](end_to_end.md), per account at equal true cost, mean of five budgets; networks of "
-    f"width {HIDDEN}. All is simulated; the design was settled on seeds 0 to 59. A first band, around the expected "
-    "value under the posterior, held the true value at 69 % of the budgets of worlds 100 to 106 with 6,400 rows. The "
-    "band of this page lies around the value of the curves and is measured on worlds 1100 to 1109",
+    data="band: `world` of 250 and 800 accounts, the default recipe, budgets of 50 to 200 % of 24 minor units a "
+    "request, the truth of the same decisions at equal true cost. Values: trials of "
+    f"[end_to_end](end_to_end.md), networks of width {HIDDEN}. Simulated; designed on seeds 0 to 59. A first "
+    "band, around the expected value under the posterior, held the true value at 69 % of the budgets of worlds "
+    "100 to 106 with 6,400 rows; this one lies around the value of the curves and is measured on worlds 1100 "
+    "to 1109",
     run=run,
     reading=reading,
     primary=Primary(WRONG, MEAN_RESIDUAL, ONE_RESIDUAL, effect=0.1, spread=0.07),

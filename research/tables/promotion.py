@@ -127,10 +127,9 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="A canary: false and true promotions with daily looks",
-    source="no table of the papers; the rule of the job `promote`, stages of 1 % and 10 %",
-    data=f"{ACCOUNTS:,} merchants with the true response of `world`, {DAILY:,} requests a day, at most "
-    f"{MOST_DAYS} days a stage; {sum(TRIALS.values())} trials a seed, {TRIALS['equal']} of them of equal policies; "
-    "simulated",
+    source="no table of a paper; the rule of the job `promote`, stages of 1 % and 10 %",
+    data=f"{ACCOUNTS:,} merchants with the true response of `world`, {DAILY:,} requests a day, at most {MOST_DAYS} "
+    f"days a stage; {sum(TRIALS.values())} trials a seed, {TRIALS['equal']} of equal policies; simulated",
     run=run,
     reading=reading,
     primary=Primary(PROMOTED, "better by 2 %", "equal", effect=0.5, spread=0.2),

@@ -108,15 +108,15 @@ def groups(setting: Setting) -> dict[str, np.ndarray]:
 
 
 def reading(found: Summary) -> str:
-    """State the value of prices, and how near each way comes to its limits."""
-    return f"Prices: {found.sentence(SHARE, PRICED, STOPPED)}. Limits: {found.sentence(OFF, PRICED, STOPPED)}."
+    """State how near each way comes to its limits."""
+    return f"Prices also come nearer to the limits: {found.finding(OFF, PRICED, STOPPED)}."
 
 
 TABLE = Table(
     title="Four overlapping budgets over a day",
-    source="S1, equation 4: budgets of groups; the paper has no table of it",
-    data="simulated market with known curves and 60,000 requests a day; a main budget, one of all customers, one of a "
-    "region's customers and one of four shops' requests",
+    source="S1, equation 4 (budgets of groups), which has no table",
+    data="simulated market, known curves, 60,000 requests a day; a main budget, one of all customers, one of a "
+    "region's customers, one of four shops' requests",
     run=run,
     reading=reading,
     primary=Primary(SHARE, PRICED, STOPPED, effect=0.5, spread=0.5),

@@ -119,10 +119,10 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Watch on a served model: false alarms and delay",
-    source="no table of the papers; the e-process of Ramdas et al. (2023), Waudby-Smith et al. (2024) for the slope",
-    data=f"{DAYS} days of {DAILY} explored requests at {LEVELS} levels, drifts from day {SINCE}: odds of all levels up "
-    "by 0.6, of the highest by 1.0, or accounts that respond more; 100 runs a seed without and 30 with a drift; "
-    "simulated",
+    source="no table of a paper; the e-process of Ramdas et al. (2023), Waudby-Smith et al. (2024) for the slope",
+    data=f"{DAYS} days of {DAILY} explored requests at {LEVELS} levels; drifts from day {SINCE}: odds of all levels "
+    "up by 0.6, of the highest by 1.0, or accounts that respond more; 100 runs a seed without and 30 with a "
+    "drift; simulated",
     run=run,
     reading=reading,
     primary=Primary("false alarms, error at the tolerance", "calibration", DAILY_TEST, effect=0.05, spread=0.03),

@@ -106,9 +106,9 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Watch on the columns of accounts: false alarms and delay",
-    source="no table of the papers; the population stability index of credit scoring",
-    data=f"{DAYS} days of {DAILY} requests of {ACCOUNTS:,} accounts with three columns, drifts of one column from day "
-    f"{SINCE}: it moves by 0.6 standard deviations, a tenth of the accounts lose it, or accounts with a high value ask "
+    source="no table of a paper; the population stability index of credit scoring",
+    data=f"{DAYS} days of {DAILY} requests of {ACCOUNTS:,} accounts with three columns; one drifts from day {SINCE}: "
+    "it moves by 0.6 standard deviations, a tenth of the accounts lose it, or accounts with a high value ask "
     "more; 40 runs a seed without and 20 with a drift; simulated",
     run=run,
     reading=reading,

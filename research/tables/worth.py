@@ -191,10 +191,10 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coverage of what personalizing is worth",
-    source="no table of the papers; Wager (2024), Sequential validation of treatment heterogeneity",
+    source="no table of a paper; Wager (2024), Sequential validation of treatment heterogeneity",
     data="files in the shape of a bonus of four levels (14,000 people), a matching gift (50,000) and an e-mail of "
-    f"three arms (64,000), with known truth; ridge regressions by level; {DRAWS} draws a seed, of which every second "
-    "is also judged in folds; simulated",
+    f"three arms (64,000), with known truth; ridge regressions by level; {DRAWS} draws a seed, half of them "
+    "also judged in folds; simulated",
     run=run,
     reading=reading,
     primary=Primary(FLAT, f"all, {SEQUENCE}", f"all, {FOLDS}", effect=0.04, spread=0.06),

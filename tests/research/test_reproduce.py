@@ -82,7 +82,7 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert record["measured"] == max(part["measured"] for part in parts)
     assert record["measured"] in page
     write_index(out, ["absent", "efficiency"])
-    row = (out / "README.md").read_text().split("|---|---|---|---|---|")[1].strip().splitlines()
+    row = (out / "README.md").read_text().split("|---|---|---|---|")[1].strip().splitlines()
     assert row[0].startswith("| [efficiency](efficiency.md) | median against mean on variance | worse | +0.")
 
     written = cache.path("efficiency", 101, False)
@@ -227,6 +227,26 @@ def test_the_page_opens_with_the_primary_verdict_and_the_index_shows_no_other(mo
     assert "10 seeds detect 0.5" in page[2]
     write_index(out, ["efficiency"])
     assert "| [efficiency](efficiency.md) | median against mean on variance | worse | +0." in (out / INDEX).read_text()
+
+
+def test_a_page_shows_half_the_interval_differences_from_zeros_in_the_grid_and_no_row_aside(module) -> None:
+    gains = [0.9, 1.0, 1.1]
+    by_seed = [{"ours": {"gain": gain}, "plain": {"gain": 0.0}, "other": {"gain": 13_000 - gain}} for gain in gains]
+    table = replace(
+        import_module(module.stem).TABLE,
+        primary=Primary("gain", "other", "ours", effect=1.0, spread=1.0),
+        compare=[("gain", "ours", "plain")],
+        published={},
+        aside=("plain",),
+        reading=lambda found: f"{found.finding('gain', 'other', 'ours')}.",
+    )
+    page = markdown(table, table.summary(by_seed), Took(1.0), False)
+    half = stats.t.ppf(0.975, 2) * np.std(gains, ddof=1) / math.sqrt(3)
+    assert f"| ours | 1 ±{half:.2g} better |" in page
+    assert f"| other | 12999 ±{half:.2g} |" in page
+    assert "plain" not in page
+    assert "paired difference" not in page
+    assert "**Reading.** other is better than ours.\n" in page
 
 
 def test_an_exhibit_is_reproduced_only_when_its_comparisons_have_the_verdicts_that_it_needs() -> None:

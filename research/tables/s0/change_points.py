@@ -64,15 +64,15 @@ PRIMARY = ("AUC_c", OURS, "Cox")
 TABLE = Table(
     title="Joint incentive optimization: customers who move at incentives of their own",
     source="S0, table 3 (response models), in kind",
-    data="generated data set `world` with `own_change_point`: 2,000 customers, some of whom move at 60 cents and "
-    "others at 120, and 500 merchants; test split by account; simulated. **This world was made so that hazards are not "
-    f"proportional, which favors the hazard layer.** {ENCODER}. Curve error: root mean squared distance to "
-    "the true curves of held-out customers; overspend: how much the true cost misses the budget when the model alone "
-    "sets the price",
+    data="`world`, 2,000 customers and 500 merchants, with `own_change_point`: some customers move at 60 cents and "
+    "others at 120; split by account; simulated. **Hazards are not proportional by design, which favors the "
+    f"hazard layer.** {ENCODER}. Curve error: root mean squared distance to the true curves of held-out "
+    "customers",
     run=run,
     published={method: {"AUC_c": value} for method, value in PUBLISHED.items()},
     primary=Primary(*PRIMARY, effect=0.004, spread=0.003),
     compare=[(column, OURS, method) for column in COLUMNS for method in OTHERS if (column, OURS, method) != PRIMARY],
     fewer_is_better=["MAE_c", "MSE_c", "MAE_m", "MSE_m", ERROR, "overspend, %"],
     reading=reading,
+    aside=["MAE_c", "MAE_m", "MSE_m", "overspend, %"],
 )

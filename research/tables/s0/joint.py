@@ -155,7 +155,7 @@ def split_value(sides: list[Choices], total: float, weight: Mapping[Side, float]
 
 def reading(found: Summary) -> str:
     """Return what training and budget each add to the verdict."""
-    training, budget = (found.sentence(MAIN, *pair) for pair in (TRAINING, BUDGET))
+    training, budget = (found.finding(MAIN, *pair) for pair in (TRAINING, BUDGET))
     return f"The verdict is the sum of two steps. Training: {training}; budget: {budget}."
 
 
@@ -165,13 +165,12 @@ PRIMARY = (MAIN, f"{JOINT}, {ONE_PRICE}", f"{SEPARATE}, {REQUESTS}")
 
 TABLE = Table(
     title="Joint against separate optimization of customers and merchants",
-    source="S0's claim (sections 1 and 4; no table of the paper compares them): one optimization of both sides against "
-    "one of each",
-    data="generated data set `world`, 2,000 customers and 500 merchants, one request of each held-out account of both "
-    "sides; simulated. Loss is the true value that is missing to the optimum at the same true cost, in percent, at "
-    "budgets of 12, 24 and 36 minor units a request; the world has 24. Customers are paid on response; merchants for "
-    "certain (eq. 17–20, the paper's rule) or on response (eq. 16). Separate training has a network for each side on "
-    "the same graph, both by the encoder `sgc2`. The best split in hindsight needs the outcome of every split",
+    source="S0's claim in sections 1 and 4, which no table of the paper measures",
+    data="`world`, 2,000 customers and 500 merchants, one request of each held-out account of both sides; "
+    "simulated. Loss: true value short of the optimum at the same true cost, at budgets of 12, 24 and 36 minor "
+    "units a request; the world has 24. Merchants are paid for certain (eq. 17–20, the paper's rule) or on "
+    "response (eq. 16), customers on response. Separate training has a network for each side on the same graph "
+    "(`sgc2`). The best split in hindsight needs the outcome of every split",
     run=run,
     primary=Primary(*PRIMARY, effect=0.5, spread=0.45),
     compare=[

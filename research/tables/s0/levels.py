@@ -57,11 +57,9 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Response and hazard by level, with change points",
-    source="S0, figures 3b and 5 (response by level with a change point near 100 cents; mean hazard by level with "
-    "jumps near 80 and 100 cents), in kind: the paper prints no figures",
-    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; simulated, with change "
-    f"points planted at 80 and 100 cents. {ENCODER}. Hazards are rates per 100 cents in the segment that ends at the "
-    "level",
+    source="S0, figures 3b and 5 in kind: change points near 80 and 100 cents; the paper prints no figures",
+    data="`world`, 2,000 customers and 500 merchants, split by account; simulated, with change points planted at 80 "
+    f"and 100 cents. {ENCODER}. Hazards: rates per 100 cents in the segment that ends at the level",
     run=run,
     primary=Primary("model hazard", "100 cents", "80 cents", effect=0.5, spread=0.25),
     compare=[("model hazard", "100 cents", "120 cents")],

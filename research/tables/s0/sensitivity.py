@@ -60,17 +60,17 @@ def reading(found: Summary) -> str:
     """Measure whether sorting by sensitivity finds uplift, on either encoder."""
     return (
         "Uplift is the redemption at high incentives (100 to 200 cents) less that at low ones (20 to 80). "
-        + ". ".join(found.sentence(STEEPNESS, name, RANDOM) for name in (GRAPH, HISTORY))
+        + "; ".join(found.finding(STEEPNESS, name, RANDOM) for name in (GRAPH, HISTORY))
         + "."
     )
 
 
 TABLE = Table(
     title="Uplift by sensitivity",
-    source="S0, figure 4 (uplift gain by fifths of rising sensitivity, steeper with the graph than with DNN-H), in "
-    "kind: the paper prints no figures",
-    data="generated data set `world`, 2,000 customers and 500 merchants, test split by account; outcomes are "
-    f"simulated. {ENCODER}. Sensitivity at random is a control: its fifths differ by chance alone",
+    source="S0, figure 4 (uplift by fifths of rising sensitivity, steeper with the graph than with DNN-H), in kind: "
+    "the paper prints no figures",
+    data=f"`world`, 2,000 customers and 500 merchants, split by account; simulated. {ENCODER}. Sensitivity at random "
+    "is a control",
     run=run,
     primary=Primary(STEEPNESS, GRAPH, HISTORY, effect=5.0, spread=4.0),
     compare=[(STEEPNESS, GRAPH, RANDOM), (STEEPNESS, HISTORY, RANDOM)],

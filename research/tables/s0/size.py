@@ -63,8 +63,8 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Payments earned by the graph, by the number of accounts",
     source="S0, table 4, in kind (online: payments +2.54 % over DNN-H)",
-    data="generated data set `world`, the default (8 trial rows an account, 7 ties) with 2,000 or 20,000 customers and "
-    f"a quarter as many merchants, 30 minor units an account; test split by account; simulated. {ENCODER}",
+    data="`world`, the default (8 trial rows an account, 7 ties) with 2,000 or 20,000 customers, a quarter as many "
+    f"merchants, 30 minor units an account; split by account; simulated. {ENCODER}",
     run=run,
     reading=reading,
     primary=Primary(BOUGHT, LARGE, SMALL, effect=0.6, spread=0.5),

@@ -46,6 +46,7 @@ The end of the smoothness was chosen on other promotions, with steeper curves.""
 
 LOWEST = "error at the lowest level"
 FEWER = ("logloss", "RPR", "EPR", "error of the curve", LOWEST, "future cost error")
+ASIDE = ("AUC", "MLSS", "future cost", "future cost error", FLAT, LEAST)
 GAINS = ("DNN", "DIPN", "DIPN, bias not frozen", ATTAINABLE)
 """Rows whose share of the attainable gain the reading gives."""
 COMPARE = [
@@ -59,10 +60,9 @@ COMPARE = [
     (LOWEST, FROZEN, ATTAINABLE),
 ]
 DATA = (
-    "simulated: promotions with known curves by equations 18–20 of S1 (20,000 accounts: 5,000 train, 5,000 stop the "
-    "training, 10,000 are judged; 21 levels from 0 to 100, assigned at random). Best attainable: the mean of the true "
-    "curves given the rows and the law of the generator; start frozen: with the lowest level learned from its own rows "
-    "alone"
+    "promotions by equations 18–20 of S1 (20,000 accounts: 5,000 train, 5,000 stop the training, 10,000 are judged; 21 "
+    "levels from 0 to 100, assigned at random); simulated. Best attainable: the mean of the true curves given the rows "
+    "and the law of the generator; start frozen: the lowest level learned from its own rows alone"
 )
 
 

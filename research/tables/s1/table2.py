@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from research.table import Primary, Table
-from research.tables.s1.promotion import COMPARE, DATA, FEWER, published, reading, run
+from research.tables.s1.promotion import ASIDE, COMPARE, DATA, FEWER, published, reading, run
 
 TABLE = Table(
     title="Response models on a synthetic promotion, features of (2, 2, 2) values",
-    source="Table 2 of S1 (DIPN, KDD 2021)",
+    source="table 2 of S1",
     data=DATA,
     run=partial(run, (2, 2, 2)),
     reading=reading,
@@ -22,4 +22,5 @@ TABLE = Table(
     primary=Primary("future response", "DIPN", "DNN", effect=0.005, spread=0.0036),
     compare=COMPARE,
     fewer_is_better=FEWER,
+    aside=ASIDE,
 )

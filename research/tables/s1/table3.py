@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from research.table import Primary, Table
-from research.tables.s1.promotion import COMPARE, DATA, FEWER, published, reading, run
+from research.tables.s1.promotion import ASIDE, COMPARE, FEWER, published, reading, run
 
 TABLE = Table(
     title="Response models on a synthetic promotion, features of (3, 5, 7) values",
-    source="Table 3 of S1 (DIPN, KDD 2021)",
-    data=DATA,
+    source="table 3 of S1",
+    data="as in [s1_table2](s1_table2.md), with these features",
     run=partial(run, (3, 5, 7)),
     reading=reading,
     published=published(
@@ -22,4 +22,5 @@ TABLE = Table(
     primary=Primary("future response", "DIPN", "DNN", effect=0.01, spread=0.0084),
     compare=COMPARE,
     fewer_is_better=FEWER,
+    aside=ASIDE,
 )

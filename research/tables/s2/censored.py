@@ -16,14 +16,12 @@ from research.summary import Summary
 from research.table import Rows, Table
 from research.tables.s2.funds import (
     CHOICE,
-    ETV_NOTE,
     FEWER,
     FIRST,
     MASS,
     MODELS,
     NEW,
     OPEN,
-    OPEN_NOTE,
     OVER,
     OVER_MONEY,
     QUICK_LATER,
@@ -112,7 +110,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 def reading(summary: Summary) -> str:
     """The printed loss and that of a mass of 1 against ZILN, on choices."""
-    printed, mass = (summary.sentence(CHOICE, *pair) for pair in (("ESDPM", "MTL-ZILN"), (MASS_CLICK, PRINTED_CLICK)))
+    printed, mass = (summary.finding(CHOICE, *pair) for pair in (("ESDPM", "MTL-ZILN"), (MASS_CLICK, PRINTED_CLICK)))
     return (
         f"The printed ESJ: {printed}. The loss of a mass of 1, which is this world's own law: {mass}. Rows \"given a "
         'click" differ from each other in the loss alone; the losses without networks: [s2_losses](s2_losses.md).'
@@ -121,17 +119,12 @@ def reading(summary: Summary) -> str:
 
 TABLE = Table(
     title="Models where a latent amount decides the purchase",
-    source="no table of S2 (EOCA); its claim that purchase and amount are to be learnt jointly",
-    data=(
-        f"simulated: generated data set `funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} "
-        f"funds, {JUDGED_SHARE:.0%} of the users judged, on {LATER} later deliveries each. **This world is drawn from "
-        "the law of `esj_mass` itself, which favors that loss**; the page asks what the loss gains where its "
-        f'assumption holds. ESMM, MTL-MSE, MTL-ZILN, ESDPM (the printed ESJ) and "{MASS}" (`esj_mass`) are those of '
-        f'[s2_table1](s2_table1.md), with a weight decay of {LEARNING.weight_decay}. Rows "given a click" learn from '
-        f"clicked deliveries alone, with one sigma for each fund. {OPEN_NOTE}. MSE and MAE are of the expected "
-        f'log(1 + amount), errors in currency of the expected amount. "{MEDIAN}" and "{LOGNORMAL}" are the true '
-        f"probabilities with the nearest median and lognormal. {ETV_NOTE}"
-    ),
+    source="no table of S2; its claim that purchase and amount are to be learned jointly",
+    data=f"`funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} funds, {JUDGED_SHARE:.0%} "
+    f"of the users judged, on {LATER} later deliveries each; simulated. **This world is drawn from the law of "
+    f'`esj_mass` ("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
+    f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund. '
+    f'"{MEDIAN}" and "{LOGNORMAL}": the true probabilities with the nearest median and lognormal',
     run=run,
     reading=reading,
     primary=Primary(OVER_MONEY, MASS_CLICK, ZILN_CLICK, effect=0.5, spread=0.4),
@@ -142,5 +135,5 @@ TABLE = Table(
         if (column, *pair) != (OVER_MONEY, MASS_CLICK, ZILN_CLICK)
     ],
     fewer_is_better=FEWER,
-    aside=("AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
+    aside=("MTL-MSE", TRUTH, "AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
 )

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from research.primary import Primary
 from research.summary import Summary
 from research.table import Rows, Table
-from research.tables.s2.funds import ETV_NOTE, FIRST, MODELS, NEW, OPEN, OPEN_NOTE, TRUTH, fit, options
+from research.tables.s2.funds import FIRST, MODELS, NEW, OPEN, TRUTH, fit, options
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import UNIT, Funds, draw, mean_amount
 from shadowprice.evaluation import metrics
@@ -119,15 +119,13 @@ def reading(summary: Summary) -> str:
 
 TABLE = Table(
     title="A delivery by model and method",
-    source="S2 (EOCA), table 3, online pairs P1 to P4",
-    data=(
-        f"simulated: generated data set `funds`, {USERS:,} users who are all delivered one of 8 funds with their "
-        "earlier deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Rows "
-        '"conversions known" allocate the true probabilities, as generated and with other effects in the generator. '
-        f"{OPEN_NOTE}. The published column shows P3 and P4, each from a week of its own. {ETV_NOTE}"
-    ),
+    source="S2, table 3, online pairs P1 to P4",
+    data=f"`funds`, {USERS:,} users who are all delivered one of 8 funds; simulated, outcomes by the known truth, in "
+    'units of the least purchase. "Conversions known": the true probabilities, also with other effects in the '
+    "generator. Models as in [s2_table1](s2_table1.md). The published columns show P3 and P4, each from its own week",
     run=run,
     reading=reading,
+    aside=(PER,),
     published={
         "ESMM, manual": {"CPMD": 3.39, "TAPMD": 16_608},
         "ESDPM-NCG, heuristic": {"CPMD": 4.29, "TAPMD": 25_558},

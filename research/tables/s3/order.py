@@ -25,7 +25,6 @@ from research.tables.s3.vouchers import (
     SESSIONS,
     STRENGTH,
     TEST_DAYS,
-    describe,
     draw,
     fit,
     judge,
@@ -80,23 +79,22 @@ def reading(found: Summary) -> str:
     truth, counts = (found.cell(row, "AUC, A").value for row in (TRUTH, COUNTS))
     return (
         f"Against AvgPooling DMBGN is {mean}, against DIN {din}, on AUC. Without the order the true probabilities lose "
-        f"{truth - counts:.3f} of AUC in A; {found.sentence('AUC, A', IN_ORDER, FLAT)}, so that the rows suffice to "
-        f"learn it where the two terms are given. {found.sentence('AUC, A', 'DMBGN', SHUFFLED)}."
+        f"{truth - counts:.3f} of AUC in A; {found.finding('AUC, A', IN_ORDER, FLAT)}, so that the rows suffice to "
+        f"learn it where the two terms are given. {found.finding('AUC, A', 'DMBGN', SHUFFLED)}."
     )
 
 
 AUC = [f"AUC, {region}" for region in SESSIONS]
 TABLE = Table(
     title="Redemption of vouchers where the order of behavior matters",
-    source="no table of S3 (DMBGN, KDD 2021); its claim that the graph network beats the mean of item embeddings",
-    data=(
-        f"{describe(*SESSIONS)}. The logit also has {ORDER:g} times recency and succession of the voucher's category "
-        "in the carts (option `order` of the generator), which no count shows. This world and all comparisons were "
-        f'chosen before a model was fitted on it. "{IN_ORDER}" is given the two terms themselves; in "{SHUFFLED}" '
-        f'counts stay and order is destroyed. "{COUNTS}" leaves the two terms out of the true logit'
-    ),
+    source="no table of S3; its claim that the graph network beats the mean of item embeddings",
+    data="sessions as in [s3_table3](s3_table3.md), where the logit also has "
+    f"{ORDER:g} times recency and succession of the voucher's category in the carts (option `order`), which no count "
+    f'shows. World and comparisons were chosen before a model was fitted. "{IN_ORDER}" has the two terms as columns; '
+    f'"{SHUFFLED}" keeps counts and destroys order; "{COUNTS}" is the true logit without the two terms',
     run=run,
     reading=reading,
+    aside=[f"logloss, {region}" for region in SESSIONS],
     primary=Primary("AUC, A", "DMBGN", "AvgPooling", effect=0.01, spread=0.007),
     compare=[
         *[(column, "DMBGN", "AvgPooling") for column in AUC[1:]],

@@ -129,7 +129,7 @@ def compared(region: Region) -> list[tuple[str, str, str]]:
 
 def reading(found: Summary) -> str:
     """Return the comparisons with flat models, with the mean of the items, and without a past."""
-    flat, average, past = (found.sentence("AUC, A", "DMBGN", other) for other in (FLAT, "AvgPooling", NO_PAST))
+    flat, average, past = (found.finding("AUC, A", "DMBGN", other) for other in (FLAT, "AvgPooling", NO_PAST))
     why = ""
     if found.verdict("AUC, A", "DMBGN", FLAT) == "worse":
         why = (
@@ -141,10 +141,11 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Redemption of vouchers, by model and region",
-    source="Table 3 of S3 (DMBGN, KDD 2021)",
+    source="table 3 of S3",
     data=describe(*SESSIONS),
     run=run,
     reading=reading,
+    aside=[f"{name}, {region}" for name in ("logloss", "RelaImpr") for region in SESSIONS],
     published=published(),
     primary=Primary("AUC, A", "DMBGN", "DIN", effect=0.02, spread=0.016),
     compare=[

@@ -49,10 +49,9 @@ def describe(*regions: Region) -> str:
     """Return what a table on these regions is measured on."""
     sizes = ", ".join(f"{SESSIONS[region]:,} of region {region}" for region in regions)
     return (
-        f"simulated: voucher sessions after S3's regions ({sizes}; share of sessions with history as in S3; "
-        "8 vouchers, in B 4, of 4 categories that no column shows; redemption depends on the match of voucher and "
-        "items, on taste, and on how active a person is; "
-        f"{DAYS - TEST_DAYS} days to learn from, {TEST_DAYS} to be judged by: more than 10,000 test sessions a region)"
+        f"voucher sessions after S3 ({sizes}; S3's share with history; 8 vouchers, in B 4, of 4 categories that no "
+        "column shows; redemption depends on the match of voucher and items, on taste and on activity; "
+        f"{DAYS - TEST_DAYS} days to learn, {TEST_DAYS} to judge: over 10,000 test sessions a region); simulated"
     )
 
 

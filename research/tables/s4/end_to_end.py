@@ -118,8 +118,9 @@ def spends(judged: SimulatedTrial) -> Any:
 
 def reading(found: Summary) -> str:
     """Return shares of the attainable gain, what residual outcomes and the goal each add, and the verdicts of DFCL."""
-    shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in METHODS)
-    control, goal = (found.sentence(WRONG, *pair) for pair in ((RESIDUALS, TWO_STAGE), (ON_TOP, RESIDUALS)))
+    told = (TWO_STAGE, RESIDUALS, R_LEARNER, END_TO_END, ON_TOP)
+    shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in told)
+    control, goal = (found.finding(WRONG, *pair) for pair in ((RESIDUALS, TWO_STAGE), (ON_TOP, RESIDUALS)))
     plain, above = (found.tally([(WRONG, *pair) for pair in pairs]) for pairs in (DFCL_PLAIN, DFCL_RESIDUALS))
     return (
         f"Shares of the attainable gain on {WRONG}: {shares}. The control variate, without any goal: {control}; the "
@@ -130,12 +131,12 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="End to end against two stages under a budget",
-    source="S4's comparison of end-to-end and two-stage training (its own figures are not public, so none are quoted)",
-    data="simulated trials of four levels (`research/data/misspecified.py`): the main effect is 20 times the "
-    f"levels' effect, or absent; {SIZES[False][0]} rows to learn from and {SIZES[False][1]} to be judged on; true "
-    f"value per account at equal true spend, mean of five budgets; one network of width {HIDDEN}. Residuals: outcomes "
-    "less the cross-fitted baseline of their row. The generator was chosen so that the network is misspecified, "
-    "settings on seeds 0–2 (`research/tables/s4/choose.py`)",
+    source="S4's comparison of end-to-end and two-stage training, whose figures are not public",
+    data="trials of four levels (`research/data/misspecified.py`) where the main effect is 20 times the levels' "
+    f"effect, or absent; {SIZES[False][0]} rows to learn and {SIZES[False][1]} to judge; simulated; true value "
+    f"per account at equal true spend, mean of five budgets; one network of width {HIDDEN}. Residuals: outcomes "
+    "less the cross-fitted baseline of their row. Generator and settings were chosen on seeds 0–2 "
+    "(`research/tables/s4/choose.py`) so that the network is misspecified",
     run=run,
     reading=reading,
     primary=Primary(WRONG, ON_TOP, RESIDUALS, effect=0.03, spread=0.02),

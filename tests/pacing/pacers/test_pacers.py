@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.pacing.days import best_fixed_price
 from benchmarks.pacing.scenarios import SCENARIOS, scenario
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotCertified, NotFound
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, pacer_names, scheduled_slot
-from shadowprice.pacing.replay.compare import Setting, hindsight, optimum, run_pacer
+from shadowprice.pacing.replay.compare import Setting, optimum
 from shadowprice.pacing.resolve import MAX_STEP
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
@@ -218,30 +217,6 @@ def test_the_pacing_error_is_what_was_paid_over_what_was_planned(standing: Calla
 
 def value(setting: Setting, outcomes: Any) -> float:
     return float(outcomes.worth @ outcomes.expected_response)
-
-
-def test_the_best_fixed_price_is_the_best_of_many_that_keep_within_the_budget(make_setting: MakeSetting) -> None:
-    setting = make_setting(3, requests=3000)
-    best = best_fixed_price(setting)
-    limit = setting.campaign.budget.limit
-    assert best.cost.sum() <= limit
-    start = run_pacer(setting, hindsight(setting)).prices[0][1].record
-    for factor in np.linspace(0.9, 1.1, 21):
-        prices = {name: price * factor for name, price in start.prices.items()}
-
-        class Fixed:
-            def moments(self, hours: int) -> list[float]:
-                return [0.0]
-
-            def price(self, standing: CampaignState, prices: Mapping[str, float] = prices) -> Any:
-                solved = standing.solve()
-                return replace(solved, record=replace(solved.record, prices=prices, tie_share=0.0).sealed())
-
-        other = run_pacer(setting, Fixed(), batch=4000).outcomes
-        if other.cost.sum() <= limit:
-            assert value(setting, other) <= value(setting, best) * (1 + 2e-3)
-    # And the optimum of the linear program is above it, up to the luck of the draw.
-    assert value(setting, best) < 1.02 * optimum(setting)
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "store_down"])
