@@ -187,11 +187,11 @@ def reading(found: Summary) -> str:
         for column, digits in ((EXPLORED, 0), (LOSS, 1), (COVERED, 0), (NEAR_WIDTH, 0), (FAR_WIDTH, 0))
     )
     return (
-        f"Elsewhere: {'; '.join(gains)}. A model that pools the levels learns as much from few rows at distant levels "
-        f"as from many at close ones: near the decision {explored[0]} % of the requests explore instead of "
-        f"{explored[1]} %, at a true loss of {lost[0]} instead of {lost[1]} responses of 1,000 requests. Off-policy "
-        f"intervals cover at {cover[0]} % instead of {cover[1]} %, with half widths of {near[0]} % instead of "
-        f"{near[1]} % for the policy with half the money and {far[0]} % instead of {far[1]} % for all levels alike."
+        f"Elsewhere: {'; '.join(gains)}. Near the decision {explored[0]} % of the requests explore instead of "
+        f"{explored[1]} %, at a true loss of {lost[0]} instead of {lost[1]} responses of 1,000 requests; "
+        f"{found.sentence(GAIN[ONE], SIDE, UNIFORM)}. Off-policy intervals cover at "
+        f"{cover[0]} % instead of {cover[1]} %, with half widths of {near[0]} % instead of {near[1]} % for the policy "
+        f"with half the money and {far[0]} % instead of {far[1]} % for all levels alike."
     )
 
 
@@ -204,7 +204,8 @@ TABLE = Table(
     f"spend of {', '.join(f'{each:g}' for each in BUDGETS)} cents a request. Uniform: {SHARE:.0%} of the requests draw "
     f"any level. Near: a level is drawn as the inverse of its loss at the price, plus {CLOSE:.0%} of the mean loss. "
     "All rules lose the same, as the first model expects, in each request or in the mean. Other columns are means over "
-    f"worlds and models. Mean of {DRAWS} draws a seed; the rule was chosen of nine on the seeds 0 to 99",
+    f"worlds and models. Mean of {DRAWS} draws a seed; the rule was chosen of nine on the seeds 0 to 99. On the "
+    "seeds 100 to 113, seen before gbdt was added, the primary difference was +2.2 [-4.2, +8.6]",
     run=run,
     reading=reading,
     # The second model was added after the seeds 100 to 113 were seen.
@@ -216,6 +217,7 @@ TABLE = Table(
         (GAIN[ONE], NEAR, NONE),
         (GAIN[ONE], UNIFORM, NONE),
         *((GAIN[ONE], row, UNIFORM) for row in (ALIKE, SIDE)),
+        (GAIN[ONE], NEAR, SIDE),
         (LOSS, NEAR, UNIFORM),
         (NEAR_WIDTH, NEAR, UNIFORM),
         (FAR_WIDTH, NEAR, UNIFORM),
