@@ -10,6 +10,7 @@ TABLES: dict[str, str] = {
     "curve_repair": "research.tables.curve_repair",
     "off_policy": "research.tables.off_policy",
     "posterior": "research.tables.posterior",
+    "exploration": "research.tables.exploration",
     "headline": "research.tables.headline",
     "interference": "research.tables.interference",
     "influence": "research.tables.influence",

@@ -99,7 +99,8 @@ class Choices:
 
     def scores(self, prices: Sequence[float]) -> NDArray[np.float64]:
         """(J, n): value less charges at the prices, which the rule maximizes."""
-        return np.asarray(self.value - charge_at(np.asarray(prices, dtype=np.float64), self.charges))
+        charges = self.charges if self.charges.ndim == 3 else self.charges[None]
+        return np.asarray(self.value - charge_at(np.asarray(prices, dtype=np.float64), charges))
 
     def further(self, prices: Sequence[float], level: NDArray[np.integer[Any]]) -> list[list[int]]:
         """Return the other levels that each request may be given, the best at the prices first; ``level`` is (n,)."""

@@ -15,6 +15,7 @@ from scipy import stats
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.decision import NOTHING, TIE_TOLERANCE, Decision, Fitted, decide, fit_budget, uniform
 from shadowprice.errors import InvalidInput
+from shadowprice.policy import Choices
 
 
 def slowly(
@@ -321,3 +322,12 @@ def test_each_request_may_explore_with_a_probability_of_its_own() -> None:
         assert (mixed.policy.propensities() == alone.policy.propensities())[:, rows].all()
     with pytest.raises(InvalidInput, match="shape"):
         decide(value, cost, [0.5], 0.5, ids, exploration=share[:5])
+
+
+def test_scores_are_the_same_with_and_without_an_axis_of_budgets() -> None:
+    rng = np.random.default_rng(6)
+    value, cost = rng.random((4, 50)), rng.random((4, 50))
+    scores = Choices(value, cost).scores([0.7])
+    np.testing.assert_allclose(scores, value - 0.7 * cost)
+    np.testing.assert_array_equal(scores, Choices(value, cost[None]).scores([0.7]))
+    np.testing.assert_array_equal(Choices(value, cost).decide([0.7], 0.5, range(50)).level, scores.argmax(axis=0))
