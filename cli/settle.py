@@ -56,6 +56,8 @@ def redemptions(
     table = Table("", "orders", "money")
     table.add_row("captured", f"{result.captured:,}", currency.write(result.captured_money))
     table.add_row("refunded", f"{result.refunded:,}", currency.write(result.refunded_money))
+    if result.stated:
+        table.add_row("amount added", f"{result.stated:,}", "")
     table.add_row("booked before", f"{result.unchanged:,}", "")
     for reason, number in result.reasons.items():
         table.add_row(reason, f"{number:,}", "")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from serving.client.client import Correction, LedgerClient, Outcome
+from serving.ledger.refusals import NO_AMOUNT
 from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.files import lock_file
 from shadowprice.lists.bookings import Bookings
 from shadowprice.lists.codes import CodePool
 from shadowprice.lists.redemptions import Booking, Unmatched, by_order, judge
 from shadowprice.mapping.redemptions import Redemptions
+from shadowprice.pacing.decision_log.records import CorrectionKind
 
 SOURCE = "shadowprice-settle"
 EVENTS = 500
@@ -33,6 +35,7 @@ class Settlement:
     lines       with a code; without, number of lines without one
     orders      uses of a code, one for each order and code
     captured    outcomes that were booked, and their money; refunded likewise the corrections and what they took back
+    stated      uses that were captured without an amount, and have that of the order now
     unchanged   uses that were booked before
     unmatched   uses that were not booked, or differ from what was booked
     """
@@ -44,6 +47,7 @@ class Settlement:
     captured_money: int = 0
     refunded: int = 0
     refunded_money: int = 0
+    stated: int = 0
     unchanged: int = 0
     unmatched: list[Unmatched] = field(default_factory=list)
 
@@ -55,6 +59,8 @@ class Settlement:
 
 def settle(read: Redemptions, pool: CodePool, ledger: LedgerClient, currency: str) -> Settlement:
     """Book the redemptions of a file: outcomes of codes, and corrections where an order was refunded since.
+
+    A use that was captured without an amount, by an older file or another program, gets that of its order.
 
     Every booking is written to the pool before it is sent, so a run that was interrupted is finished by the next one.
     The same file twice records nothing.
@@ -79,7 +85,7 @@ def settle(read: Redemptions, pool: CodePool, ledger: LedgerClient, currency: st
     with open(lock):
         bookings = Bookings(pool)
         for part in _parts(bookings.pending()):
-            _send(part, bookings, ledger)
+            _send(part, bookings, ledger, bookings.standing())
         standing = bookings.standing()
         found = judge(
             redemptions,
@@ -93,12 +99,18 @@ def settle(read: Redemptions, pool: CodePool, ledger: LedgerClient, currency: st
         result.unmatched = found.unmatched
         for part in _parts(found.bookings):
             bookings.note(part)
-            refused = _send(part, bookings, ledger)
+            refused = _send(part, bookings, ledger, standing)
+            captured = [each for each, why in refused.items() if not each.number and why.endswith(NO_AMOUNT)]
+            if captured:
+                part, more = _state(captured, part, bookings, ledger, standing)
+                refused = {each: why for each, why in refused.items() if each not in captured} | more
             result.unmatched += [Unmatched(found.of[each.request_id], REFUSED, why) for each, why in refused.items()]
             for each in part:
                 if each not in refused and each.number == 0:
                     result.captured += 1
                     result.captured_money += each.cost
+                elif each not in refused and each.only_states_amount(standing[each.request_id]):
+                    result.stated += 1
                 elif each not in refused:
                     result.refunded += 1
                     result.refunded_money += standing[each.request_id].cost - each.cost
@@ -110,12 +122,41 @@ def _parts(bookings: Sequence[Booking]) -> Iterator[Sequence[Booking]]:
     return (bookings[start : start + EVENTS] for start in range(0, len(bookings), EVENTS))
 
 
-def _send(part: Sequence[Booking], bookings: Bookings, ledger: LedgerClient) -> dict[Booking, str]:
+def _send(
+    part: Sequence[Booking], bookings: Bookings, ledger: LedgerClient, standing: Mapping[str, Booking]
+) -> dict[Booking, str]:
     """Send bookings, keep the answer, and return the refused ones with the ledger's reason."""
+
+    def correction(booking: Booking) -> Correction:
+        return _correction(booking, standing.get(booking.request_id))
+
     refused = _isolate([each for each in part if not each.number], _outcome, ledger.settle)
-    refused |= _isolate([each for each in part if each.number], _correction, ledger.correct)
+    refused |= _isolate([each for each in part if each.number], correction, ledger.correct)
     bookings.answer([each for each in part if each not in refused], refused)
     return refused
+
+
+def _state(
+    captured: Sequence[Booking],
+    part: Sequence[Booking],
+    bookings: Bookings,
+    ledger: LedgerClient,
+    standing: dict[str, Booking],
+) -> tuple[list[Booking], dict[Booking, str]]:
+    """Book captures of another program as they are, then their amounts as corrections; the ledger has the first.
+
+    Returns:
+        the part with the corrections in place of the captures, and refused bookings with their reasons.
+    """
+    plain = [each._replace(amount=None) for each in captured]
+    bookings.note(plain)
+    refused = _send(plain, bookings, ledger, standing)
+    standing |= {each.request_id: each for each in plain if each not in refused}
+    amounts = [each._replace(number=1) for each in captured if standing.get(each.request_id)]
+    bookings.note(amounts)
+    refused |= _send(amounts, bookings, ledger, standing)
+    kept = [each for each in part if each not in captured]
+    return [*kept, *amounts, *(each for each in plain if each in refused)], refused
 
 
 def _isolate(
@@ -147,7 +188,8 @@ def _outcome(booking: Booking) -> Outcome:
     )
 
 
-def _correction(booking: Booking) -> Correction:
+def _correction(booking: Booking, standing: Booking | None) -> Correction:
     # A request id may have the length of an identifier, so that nothing fits behind it.
     of = hashlib.sha256(booking.request_id.encode()).hexdigest()[:32]
-    return Correction(**vars(_outcome(booking)), event_id=f"{of}-{booking.number}", kind="refund")
+    kind: CorrectionKind = "reversal" if booking.only_states_amount(standing) else "refund"
+    return Correction(**vars(_outcome(booking)), event_id=f"{of}-{booking.number}", kind=kind)

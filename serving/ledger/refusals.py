@@ -9,6 +9,9 @@ from serving.ledger.records import Correction, Entry, Known, ReportedOutcome, Ro
 from shadowprice.errors import Conflict
 from shadowprice.pacing.decision_log.records import Decision
 
+NO_AMOUNT = " and no amount; a correction of kind reversal states it"
+"""End of the error of an outcome that differs from what stands by its amount alone, where there is none yet."""
+
 
 def owner_conflict(call: Sequence[Row], decided: Mapping[str, Decision]) -> Conflict | None:
     """Return why a call is refused: a request id that stands for another account or side, decided or in the call."""
@@ -38,10 +41,12 @@ def other_content(outcome: ReportedOutcome) -> Conflict:
     return Conflict(f"{where}: event {outcome.event_id!r} was received before with another content")
 
 
-def other_outcome(outcome: ReportedOutcome, response: float, cost: int) -> Conflict:
+def other_outcome(outcome: ReportedOutcome, response: float, cost: int, amount: int | None) -> Conflict:
     """Error of a request that has another outcome."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
     other = "" if outcome.amount is None else "; a correction of kind reversal changes the amount"
+    if other and amount is None and (outcome.response, outcome.cost) == (response, cost):
+        other = NO_AMOUNT
     settled = f"request {outcome.request_id!r} is settled with response {response} and cost {cost}"
     return Conflict(f"{where}: {settled}{other}")
 

@@ -74,6 +74,10 @@ class Booking(NamedTuple):
     observed_at: int
     amount: int | None = None
 
+    def only_states_amount(self, standing: Booking | None) -> bool:
+        """Return whether a correction changes nothing that stands, but gives the amount that it lacks."""
+        return standing is not None and standing.amount is None and self[4:7] == standing[4:7]
+
 
 class Unmatched(NamedTuple):
     """Redemption that is not booked, or not as the file states it, and the reason."""
@@ -167,9 +171,9 @@ def judge(
         booked = standing.get(coded.request_id)
         used[coded.request_id] = each.order_id
         amount = each.amount if totals and each.stands else None
-        # Uses that were booked before orders had amounts stay without.
+        states = amount is not None and booked is not None and booked.amount is None
         more = 0 if amount is None or booked is None or booked.amount is None else amount - booked.amount
-        if booked is not None and booked[4:7] == (each.discount, each.cost, each.stands) and not more:
+        if booked is not None and booked[4:7] == (each.discount, each.cost, each.stands) and not (more or states):
             found.unchanged += 1
         elif booked is not None and (
             booked.discount != each.discount or each.cost > booked.cost or each.stands > booked.stands or more > 0

@@ -1,7 +1,7 @@
 -- CALL: limit, nil where there is none; at; bounds of the further limits; outcomes, each with its event (source and id),
 -- content, row, and late, whether it is late, nil where that is not known yet. One that is known is replayed from a log:
 -- it was captured, so it is captured again.
--- Returns how many were new; or {'content', index}, {'outcome', index, response, cost}, {'returned', index, when} or
+-- Returns how many were new; or {'content', index}, {'outcome', index, response, cost, amount}, {'returned', index, when} or
 -- {'room', index, what is left, the limit or '' for the main budget}.
 local contents, settled, new = {}, {}, {}
 local room = CALL.limit and CALL.limit - committed() or math.huge
@@ -56,7 +56,7 @@ for place, outcome in ipairs(CALL.outcomes) do
             local as_reported = known[1] == response and known[2] == cost
             local other = amount and amount ~= known[3] and amount ~= standing[3]
             if other or (not as_reported and (standing[1] ~= response or standing[2] ~= cost)) then
-                return {'outcome', index, standing[1], standing[2]}
+                return {'outcome', index, standing[1], standing[2], standing[3] or known[3]}
             end
         else
             local change, refusal = capture(index, request_id, cost, outcome.late)

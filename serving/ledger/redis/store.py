@@ -171,7 +171,8 @@ class RedisStore:
             if answer[0] == "room":
                 refused = outcomes[answer[1]]
                 raise no_room(refused, refused.cost, int(answer[2]), answer[3])
-            raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]))
+            amount = int(answer[4]) if len(answer) > 4 else None
+            raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]), amount)
 
         return self._groups.submit(Call("settle", message, read, shared_keys(ceiling)))
 

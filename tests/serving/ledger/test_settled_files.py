@@ -282,6 +282,37 @@ def test_an_older_export_and_a_changed_amount_are_reported_and_change_nothing(sh
     assert shop.ledger.store.totals().responses["customer"] - shop.ledger.store.totals().withdrawn["customer"] == 0
 
 
+@pytest.mark.parametrize("first", ["file", "program", "program with an amount"])
+def test_a_capture_without_an_amount_gets_that_of_its_order(shop, first):
+    """An older file had no totals, or a shop's own program reported the use; a retrain reads the amount."""
+    shop.give(3)
+    order = {"name": "#1", "code": "C1", "discount": 50, "total": 1800}
+    shop.write(order)
+    if first == "file":
+        shop.mapping.write_text("\n".join(MAPPING.splitlines()[:-3]))
+        assert shop.settle().captured == 1
+        shop.mapping.write_text(MAPPING)
+    else:
+        more = {"amount": 700} if "with" in first else {}
+        shop.ledger.settle(shop.kit.event("r1", 50, source="shop", **more))
+    shop.write(order, {"name": "#2", "code": "C2", "discount": 30})
+    found = shop.settle()
+    # An amount that another program stated is not overwritten: a person decides.
+    known = first == "program with an amount"
+    assert (found.captured, found.stated, found.refunded) == (1, 0 if known else 1, 0)
+    assert found.reasons == ({"refused by the ledger": 1} if known else {})
+    again = shop.settle()
+    assert (again.captured, again.stated, again.unchanged, again.reasons) == (0, 0, 1 if known else 2, found.reasons)
+    LogWriter(shop.ledger.store, shop.folder / "log").write()
+    log = read_log(shop.folder / "log")
+    assert log.corrected.set_index("request_id")["amount"].to_dict() == {"r1": 700 if known else 1850, "r2": 2030}
+    assert log.corrections["kind"].tolist() == ([] if known else ["reversal"])
+    assert shop.ledger.store.totals().net_spent == 80
+    # A refund of the order follows as any other.
+    shop.write(order | {"refunded": 900}, {"name": "#2", "code": "C2", "discount": 30})
+    assert shop.settle().refunded == (0 if known else 1)
+
+
 def test_an_export_without_currency_total_and_refunds_is_settled(shop):
     shop.give(3)
     shop.write({"name": "#1", "code": "C1", "discount": 50})
