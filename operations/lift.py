@@ -23,6 +23,7 @@ from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.uplift.long_term import LongTermFigures
 from shadowprice.experiments.analysis import ALARM, Analysis, analyze
+from shadowprice.experiments.lifts import Lift
 from shadowprice.experiments.periods import in_periods
 from shadowprice.experiments.served import READ, check_holdout, served_requests, with_units
 from shadowprice.experiments.spillover import ForAll, PassedOn, effects_for_all, passed_on
@@ -146,6 +147,14 @@ def run(job: LiftJob) -> Analysis:
             partners = passed_on(own, analysis.periods, graph, arm=arm, **whom)
             _write_influence(job.influence, graph, partners)
     index = _index(campaign, job.campaign)
+    if index is not None and index.relative:
+        level = _levels(asked, log.decisions)
+        of_level = (
+            np.where((level == one) & (asked["side"] == "customer"), asked["value"], 0.0)
+            for one in range(len(index.relative))
+        )
+        parts = [analyze(asked.assign(value=own), campaign.experiment, columns=columns, **how) for own in of_level]
+        analysis = _with_error(analysis, parts, np.array(index.relative))
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
@@ -186,12 +195,27 @@ def _outcomes(path: Path, request_id: pd.Series) -> dict[str, NDArray[np.float64
 
 def _given(rows: pd.DataFrame, decisions: pd.DataFrame, campaign: Campaign) -> NDArray[np.float64]:
     """Incentive (n,) of each request, minor units; 0 of one that was given nothing."""
-    level = decisions.set_index("request_id")["level"].loc[rows["request_id"]].to_numpy(dtype=np.int64)
+    level = _levels(rows, decisions)
     given = np.zeros(len(rows))
     for side, terms in campaign.sides.items():
         own = (rows["side"] == side).to_numpy() & (level >= 0)
         given[own] = np.asarray(terms.incentives)[level[own]]
     return given
+
+
+def _levels(rows: pd.DataFrame, decisions: pd.DataFrame) -> NDArray[np.int64]:
+    """Level (n,) of each request, −1 of one that was given nothing."""
+    return decisions.set_index("request_id")["level"].loc[rows["request_id"]].to_numpy(dtype=np.int64)
+
+
+def _with_error(found: Analysis, parts: Sequence[Analysis], relative: NDArray[np.float64]) -> Analysis:
+    """Return an analysis whose lifts have the error of the index too, by the analyses of each level alone."""
+
+    def widened(name: str) -> tuple[Lift, ...]:
+        of_levels = zip(*(getattr(part, name) for part in parts), strict=True)
+        return tuple(own.widened(levels, relative) for own, levels in zip(getattr(found, name), of_levels, strict=True))
+
+    return replace(found, lifts=widened("lifts"), per_request=widened("per_request"))
 
 
 def _write_influence(path: Path, graph: GraphSnapshot, found: Sequence[PassedOn]) -> None:

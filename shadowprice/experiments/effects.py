@@ -41,6 +41,15 @@ class Effect:
         parts = {name: factor * getattr(self, name) for name in ("value", "error", "low", "high")}
         return replace(self, **parts)
 
+    def widened(self, variance: float) -> Effect:
+        """Return the effect with a further, independent error of this variance; a ratio that has no limits stays."""
+        if not self.error > 0:
+            return self
+        error = float(np.hypot(self.error, np.sqrt(variance)))
+        low, high = (self.value + (end - self.value) * error / self.error for end in (self.low, self.high))
+        p_value = min(1.0, max(self.p_value, float(2 * stats.t.sf(abs(self.value) / error, self.degrees))))
+        return replace(self, error=error, low=low, high=high, p_value=p_value)
+
     def __str__(self) -> str:
         if not np.isfinite([self.low, self.high]).all():
             return f"{self.value:.4g} [no limits]"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shadowprice.arms import UNASSIGNED
 from shadowprice.errors import InvalidInput
@@ -44,6 +45,21 @@ class Lift:
     cost: Effect
     per_money: Effect
     total: Effect
+
+    def widened(self, parts: Sequence[Lift], relative: NDArray[np.float64]) -> Lift:
+        """Return the lift with the error that the values of its responses have in common, but in ``relative``.
+
+        Args:
+            parts: (J,) lifts of the values of each level alone.
+            relative: (J, J) covariance of the relative errors of the values at the levels.
+        """
+
+        def of(name: str) -> Effect:
+            of_levels = np.nan_to_num([getattr(part, name).value for part in parts])
+            effect: Effect = getattr(self, name)
+            return effect.widened(float(of_levels @ relative @ of_levels))
+
+        return replace(self, value=of("value"), per_money=of("per_money"), total=of("total"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,12 @@ def page(
         yield f"Values are in {currency.major} of {campaign.earned}."
     if index is not None:
         yield from index.sentences(campaign.terms("customer").names(currency), currency)
-        yield "The intervals of the lift leave out the error of the index."
+        some = (
+            "Intervals relative to the baseline, by day and by segment"
+            if index.relative
+            else "The intervals of the lift"
+        )
+        yield f"{some} leave out the error of the index{'; the others include it' if index.relative else ''}."
     if found.unlisted is None:
         yield "There is no list of the accounts: their numbers follow from the shares, which widens the intervals."
     else:

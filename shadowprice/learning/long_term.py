@@ -63,7 +63,12 @@ def value_by_index(
     value = index.predict(early, known)
     chance = judged_propensity(rows)
     weight = np.ones(len(rows)) if chance is None else 1.0 / chance
-    share, worthless = _shares(value[used], y[used], level[used], weight[used], levels)
+    sums = _added(y[used], level[used], weight[used], levels)
+    added = sums @ value[used]
+    share, worthless = _shares(added, value[used], y[used], level[used], weight[used])
+    # What counts as nothing has no error.
+    inverse = np.divide(1.0, added, out=np.zeros(levels), where=added > 0)
+    relative = inverse[:, None] * index.covariance_of(sums, early[used], known[used]) * inverse
     observed, by_index = _of_levels(level[learned], levels, account[learned], late[learned], value[learned])
     how: dict[str, Any] = {"features": known[used], "weight": weight[used], "account": account[used]}
     checked: dict[str, Any] = {"features": known[learned], "account": account[learned]}
@@ -78,6 +83,7 @@ def value_by_index(
         observed=observed,
         p_value=index.difference(early[learned], late[learned], level[learned], **checked),
         worthless=worthless,
+        relative=tuple(map(tuple, relative.tolist())),
     )
     return np.where(y > 0, np.maximum(value, 1.0) * share[level], 0.0), figures
 
@@ -100,18 +106,19 @@ def _column(rows: pd.DataFrame, name: str) -> Array:
     return rows[column].to_numpy(dtype=np.float64, na_value=np.nan)
 
 
+def _added(response: Array, level: NDArray[np.int64], weight: Array, levels: int) -> Array:
+    """Weights (J, N) of the sums of the index of each level less that of no response at the lowest level."""
+    own = weight * (level == np.arange(levels)[:, None])
+    without = weight * ((level == 0) & (response == 0))
+    return own - own.sum(axis=1, keepdims=True) * without / max(float(without.sum()), 1e-300)
+
+
 def _shares(
-    value: Array, response: Array, level: NDArray[np.int64], weight: Array, levels: int
+    added: Array, value: Array, response: Array, level: NDArray[np.int64], weight: Array
 ) -> tuple[Array, tuple[int, ...]]:
     """Return the factor (J,) of the values of responses at each level, and the levels where it would not be above 0."""
-
-    def sums(of: Array) -> Array:
-        return np.bincount(level, weight * of, minlength=levels).astype(np.float64, copy=False)
-
-    without = weight * ((level == 0) & (response == 0))
-    base = float(without @ value / without.sum()) if without.any() else 0.0
-    added, gross = sums(value - base), sums(np.maximum(value, 1.0) * (response > 0))
-    share = np.divide(added, gross, out=np.ones(levels), where=gross > 0)
+    gross = np.bincount(level, weight * np.maximum(value, 1.0) * (response > 0), minlength=added.size)
+    share = np.divide(added, gross, out=np.ones(added.size), where=gross > 0)
     worthless = np.flatnonzero((share <= 0) & (gross > 0))
     # An amount of 0 has no logarithm, and one far below the others would bend the law of all.
     share[worthless] = WORTHLESS

@@ -13,6 +13,7 @@ from shadowprice.campaign.long_term import LongTerm
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.uplift.long_term import LongTermFigures
+from shadowprice.experiments.lifts import lift
 from shadowprice.learning.long_term import value_by_index
 
 PLAN = LongTerm("x_value_90", ("amount", "x_visits"))
@@ -106,6 +107,44 @@ def test_rows_of_one_level_learn_an_index_and_cannot_check_it() -> None:
     assert (found.p_value, found.learned, found.observed) == (None, (None, None), (None, None))
     assert found.effects[1].low < LATE[2] - LATE[0] < found.effects[1].high
     assert "cannot check the index" in " ".join(found.sentences(("0", "2", "4"), Currency.of("USD")))
+
+
+def test_the_relative_error_of_values_is_their_spread_over_draws_of_the_late_outcome() -> None:
+    """The same rows, whose late outcomes have new noise in each draw: what varies is the index alone."""
+    rows, features = world(900, seed=6)
+    rng, used = np.random.default_rng(1), (rows["split"] != "test").to_numpy()
+    values, expected = [], []
+    for _ in range(100):
+        late = rows["outcome_x_value_90"] + 1500 * rng.normal(size=len(rows))
+        value, found = value_by_index(rows.assign(outcome_x_value_90=late), features, PLAN, 3)
+        values.append(by_level(rows[used], value[used])[:2])
+        expected.append(np.array(found.relative)[:2, :2])
+    spread = np.cov(np.log(values).T)
+    predicted = np.mean(expected, axis=0)
+    # The first noise is that of the world itself, in all draws the same: it is in the error of each fit as well.
+    np.testing.assert_allclose(predicted, 2 * spread, rtol=0.3)
+
+
+def test_a_lift_has_the_error_that_its_values_have_in_common() -> None:
+    rng, n = np.random.default_rng(8), 4000
+    level = rng.integers(0, 2, n)
+    y = (rng.random(n) < 0.2 + 0.1 * level).astype(float)
+    frame = pd.DataFrame({"account_id": np.arange(n), "arm": np.where(level, "policy", "holdout"), "cost": y * level})
+    assigned, value = frame[["account_id", "arm"]], y * np.array([30.0, 40.0])[level]
+    whole, *parts = (
+        lift(frame.assign(value=own), "holdout", assigned)[0] for own in (value, value * (level == 0), value * level)
+    )
+    relative = np.array([[0.04, 0.01], [0.01, 0.09]])
+    wide = whole.widened(parts, relative)
+    # The values of both levels move by one draw of the index: the lift moves by what they are in it.
+    moves = np.array([1.0, 1.0]) + rng.multivariate_normal([0, 0], relative, 200_000)
+    means = np.array([-value[level == 0].mean(), value[level == 1].mean()])
+    assert wide.value.error**2 - whole.value.error**2 == pytest.approx((moves @ means).var(), rel=0.02)
+    assert wide.value.value == whole.value.value
+    assert (wide.value.high - wide.value.value) / wide.value.error == pytest.approx(1.96, abs=0.01)
+    assert wide.total.error / wide.total.value == pytest.approx(wide.value.error / wide.value.value, rel=0.1)
+    assert wide.cost == whole.cost
+    assert whole.widened(parts, np.zeros((2, 2))).value == whole.value
 
 
 def test_what_is_missing_is_named() -> None:

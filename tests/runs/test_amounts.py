@@ -223,4 +223,4 @@ def test_a_run_decides_by_the_long_term_value_that_an_index_predicts_and_never_c
     assert "Values are in dollars of predicted long-term margin." in page
     assert sentence in page
     assert "They are not measured." in page
-    assert "The intervals of the lift leave out the error of the index." in page
+    assert "by day and by segment leave out the error of the index; the others include it." in page

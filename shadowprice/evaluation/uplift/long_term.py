@@ -25,6 +25,8 @@ class LongTermFigures:
     observed     (J − 1) of the late outcome itself, of the same rows; likewise
     p_value      of no effect of the levels beyond the early outcomes; None where the learned rows cannot tell
     worthless    levels whose responses are worth no more than none
+    relative     (J, J) covariance of the relative errors of the values of responses to each level, by that of the
+                 index; empty where an older training left it out
     """
 
     late: str
@@ -37,6 +39,7 @@ class LongTermFigures:
     observed: tuple[Estimate | None, ...]
     p_value: float | None
     worthless: tuple[int, ...] = ()
+    relative: tuple[tuple[float, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; :meth:`from_dict` is the inverse."""
@@ -50,7 +53,8 @@ class LongTermFigures:
             for name in ("effects", "learned", "observed")
         }
         lists = {name: tuple(data[name]) for name in ("early", "worthless")}
-        return cls(**{**data, **effects, **lists})
+        relative = tuple(map(tuple, data.get("relative", ())))
+        return cls(**{**data, **effects, **lists, "relative": relative})
 
     @property
     def fails(self) -> bool:

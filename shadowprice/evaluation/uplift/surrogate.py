@@ -91,6 +91,16 @@ class SurrogateIndex:
         """Return the index (N,), in units of the late outcome."""
         return np.asarray(_basis(early, features, self.knots, self.scale) @ self.coefficients)
 
+    def covariance_of(self, sums: Array, early: Array, features: Array | None = None) -> Array:
+        """Return the covariance (S, S) that the error of the index gives to sums of it over rows.
+
+        Args:
+            sums: (S, N), weights of each sum.
+            early, features: (N, K) and (N, F), as learned.
+        """
+        moved = sums @ _basis(early, features, self.knots, self.scale)
+        return np.asarray(moved @ self.covariance @ moved.T)
+
     def effects(
         self,
         early: Array,
