@@ -194,7 +194,10 @@ class Campaign:
         require(not (self.in_money and self.currency == OFFERS), "campaign.objective", offers)
         require(self.in_money or not own, "campaign.objective", "must be value or margin: a side has a worth in money")
         learned = "merchant" in self.sides and self.sides["merchant"].worth == AMOUNT
-        column = "must be a column of the accounts: only the amounts of customers are learned"
+        column = (
+            "must be a column of the accounts, such as x_margin: the response of a merchant is a ratio, so the amount of "
+            "one unit of it is not observed"
+        )
         require(not learned, "campaign.sides.merchant.worth", column)
         if self.long_term is not None:
             customers = self.sides.get("customer")

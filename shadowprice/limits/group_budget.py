@@ -68,6 +68,8 @@ class GroupBudget:
         object.__setattr__(self, "campaigns", check_campaigns(self.campaigns, "limits.budgets.campaigns"))
         check_choice(self.form, get_args(BudgetForm), "limits.budgets.form")
         check_choice(self.sense, get_args(Sense), "limits.budgets.sense")
+        if self.outcome != "":
+            self._check_outcome()
         if self.form == "total":
             check_whole(self.limit, 0, "limits.budgets.limit", "minor units")
         else:
@@ -84,8 +86,6 @@ class GroupBudget:
         listed = f"must be a list of at most {MOST_PARTNERS} partner ids, none of them empty"
         require(named and len(partners) <= MOST_PARTNERS, "limits.budgets.partners", listed)
         object.__setattr__(self, "partners", tuple(self.partners))
-        if self.outcome != "":
-            self._check_outcome()
         _ = self.condition
 
     def _check_mean(self) -> None:
@@ -99,8 +99,12 @@ class GroupBudget:
     def _check_outcome(self) -> None:
         column, field = re.fullmatch(r"x_\w+", str(self.outcome)), "limits.budgets.outcome"
         require(column, field, f"must be a column of numbers of the outcomes, x_…, got {self.outcome!r}")
-        mean = "is limited as a mean per request of one campaign: set form to per_account, and leave campaigns out"
-        require(self.form == "per_account" and not self.campaigns, field, mean)
+        mean = (
+            "is limited as a mean per request of one campaign, since no service counts its sum: set form to per_account, "
+            "give the sum of a day, week or month divided by its requests as limit, and leave period and campaigns out"
+        )
+        alone = self.form == "per_account" and self.period == "campaign" and not self.campaigns
+        require(alone, field, mean)
 
     @cached_property
     def condition(self) -> Condition | None:

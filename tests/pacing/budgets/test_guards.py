@@ -168,7 +168,9 @@ def test_a_campaign_keeps_its_limit_in_its_file_and_one_of_money_has_the_file_th
         ({"outcome": "complaints"}, "must be a column of numbers of the outcomes"),
         ({"outcome": 3}, "must be a column of numbers of the outcomes"),
         ({"form": "total", "limit": 5}, "set form to per_account"),
-        ({"campaigns": ("spring", "fall")}, "leave campaigns out"),
+        ({"form": "total", "limit": 0.5}, "no service counts its sum: set form to per_account"),
+        ({"period": "day"}, "the sum of a day, week or month divided by its requests as limit, and leave period"),
+        ({"campaigns": ("spring", "fall")}, "leave period and campaigns out"),
         ({"sense": "at_least"}, "a mean is an upper limit"),
     ],
 )

@@ -275,5 +275,5 @@ def test_the_policy_decides_by_the_expected_amount_of_each_level() -> None:
 
 def test_merchants_have_no_learned_amounts() -> None:
     own = campaign()
-    with pytest.raises(InvalidInput, match=r"merchant\.worth: must be a column"):
+    with pytest.raises(InvalidInput, match=r"merchant\.worth: must be a column .* is a ratio, so the amount"):
         replace(own, sides={"merchant": own.sides[SIDE]})
