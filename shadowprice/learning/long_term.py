@@ -110,7 +110,7 @@ def _added(response: Array, level: NDArray[np.int64], weight: Array, levels: int
     """Weights (J, N) of the sums of the index of each level less that of no response at the lowest level."""
     own = weight * (level == np.arange(levels)[:, None])
     without = weight * ((level == 0) & (response == 0))
-    return own - own.sum(axis=1, keepdims=True) * without / max(float(without.sum()), 1e-300)
+    return np.asarray(own - own.sum(axis=1, keepdims=True) * without / max(float(without.sum()), 1e-300))
 
 
 def _shares(

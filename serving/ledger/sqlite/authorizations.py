@@ -215,7 +215,8 @@ class Settle:
             standing = corrected(database, outcome.request_id) or settled
             told = outcome.response, outcome.cost
             if told not in (settled[:2], standing[:2]) or outcome.amount not in (None, settled[2], standing[2]):
-                raise other_outcome(outcome, *standing[:2], settled[2] if standing[2] is None else standing[2])
+                amount = settled[2] if standing[2] is None else standing[2]
+                raise other_outcome(outcome, standing[0], standing[1], amount)
             return False
         # Whether money is late is a matter of the time, and not of when the sweep last came by.
         due = "request_id = ?1 AND CASE WHEN ?2 IS NULL THEN expires_at <= ?3 ELSE ?2 END"

@@ -50,7 +50,26 @@ def fit_rows(
         return of_process(data, rank, count)
 
     least = min(sum(map(len, rows.values())) for rows in (data.train, data.validation))
-    return share_out(fit, network, deal, least, progress)
+    result = share_out(fit, network, deal, least, progress)
+    refit_amounts(network, data)
+    return result
+
+
+@torch.no_grad()
+def refit_amounts(network: ResponseNetwork, data: TrainingData) -> None:
+    """Fit the layers of amounts anew on what the trained network makes of all rows; the others stay as they are."""
+    if not network.amounts:
+        return
+    network.eval()
+    nodes = data.graph.embed(network.encoder)
+    for side in data.train:
+        if side not in network.amounts:
+            continue
+        parts = [rows[side].take(rows[side].amount > 0) for rows in (data.train, data.validation)]
+        each = [part.tensors() for part in parts]
+        embedding = torch.cat([network.requests(side, nodes, rows) for rows in each])
+        columns = (torch.cat([getattr(rows, name) for rows in each]) for name in ("level", "amount", "weight"))
+        network.amount_layer(side).refit(embedding, *columns)
 
 
 def fit_network(
