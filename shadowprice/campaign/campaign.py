@@ -195,8 +195,8 @@ class Campaign:
         require(self.in_money or not own, "campaign.objective", "must be value or margin: a side has a worth in money")
         learned = "merchant" in self.sides and self.sides["merchant"].worth == AMOUNT
         column = (
-            "must be a column of the accounts, such as x_margin: the response of a merchant is a ratio, so the amount of "
-            "one unit of it is not observed"
+            "must be a column of the accounts, such as x_margin: the response of a merchant is a ratio, so the amount "
+            "of one unit of it is not observed"
         )
         require(not learned, "campaign.sides.merchant.worth", column)
         if self.long_term is not None:

@@ -100,8 +100,9 @@ class GroupBudget:
         column, field = re.fullmatch(r"x_\w+", str(self.outcome)), "limits.budgets.outcome"
         require(column, field, f"must be a column of numbers of the outcomes, x_…, got {self.outcome!r}")
         mean = (
-            "is limited as a mean per request of one campaign, since no service counts its sum: set form to per_account, "
-            "give the sum of a day, week or month divided by its requests as limit, and leave period and campaigns out"
+            "is limited as a mean per request of one campaign, since no service counts its sum: set form to "
+            "per_account, give the sum of a day, week or month divided by its requests as limit, and leave period and "
+            "campaigns out"
         )
         alone = self.form == "per_account" and self.period == "campaign" and not self.campaigns
         require(alone, field, mean)
