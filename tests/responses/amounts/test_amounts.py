@@ -21,6 +21,7 @@ from shadowprice.policy import Choices, Policy
 from shadowprice.responses import make
 from shadowprice.responses.amounts.layer import NAMES, AmountLayer
 from shadowprice.responses.inputs import Inputs
+from shadowprice.responses.joint.fit import refit_amounts
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.hazard import HazardLayer
 from shadowprice.responses.layers.heads import curves_of, load_heads, save_heads
@@ -277,3 +278,12 @@ def test_merchants_have_no_learned_amounts() -> None:
     own = campaign()
     with pytest.raises(InvalidInput, match=r"merchant\.worth: must be a column .* is a ratio, so the amount"):
         replace(own, sides={"merchant": own.sides[SIDE]})
+
+
+def test_a_trained_network_has_the_mean_amounts_of_the_second_fit() -> None:
+    """The gradient steps leave others: fitted on the same rows again, they stay."""
+    made, model = world(), network()
+    held = (made.frame["account_id"] >= f"c{0.85 * 2500:05.0f}").to_numpy()
+    before = curves(model, made).amounts
+    refit_amounts(model.network, model.data([made.snapshot], {SIDE: made.frame[~held]}, {SIDE: made.frame[held]}))
+    np.testing.assert_allclose(curves(model, made).amounts, before, atol=1e-4)
