@@ -16,7 +16,7 @@ TABLES: dict[str, str] = {
     "influence": "research.tables.influence",
     "closed_loop": "research.tables.closed_loop",
     "lift": "research.tables.lift",
-    "margins": "research.tables.margins",
+    "margins": "research.tables.s2.margins",
     "worth": "research.tables.worth",
     "promotion": "research.tables.promotion",
     "watch": "research.tables.watch",
