@@ -14,9 +14,9 @@ def decide(
     summary: Output[Markdown],
     metrics: Output[Metrics],
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    ray_job: str = "",
+    jobs: dict = {},  # noqa: B006
 ) -> None:
-    """Run an :class:`operations.decide.DecideJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""
+    """Run an :class:`operations.decide.DecideJob`, in this container or as a Ray job."""
     arguments = dict(locals())
     from components.run import run_component
 

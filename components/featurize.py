@@ -13,9 +13,8 @@ def featurize(
     workspace: str,
     keep_campaign: bool = False,
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    ray_job: str = "",
 ) -> None:
-    """Run a :class:`operations.featurize.FeaturizeJob`, in this container or as the Ray job of a ConfigMap."""
+    """Run a :class:`operations.featurize.FeaturizeJob`, in this container or as a Ray job."""
     arguments = dict(locals())
     from components.run import run_component
 

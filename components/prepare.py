@@ -1,5 +1,7 @@
 """Load a data set, check it, and hand on its canonical tables."""
 
+from typing import NamedTuple
+
 from kfp import dsl
 from kfp.dsl import Dataset, Output
 
@@ -13,15 +15,28 @@ def prepare(
     data: str,
     workspace: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    harvest: dict = {},  # noqa: B006
-    featurize: dict = {},  # noqa: B006
-    train: dict = {},  # noqa: B006
-    evaluate: dict = {},  # noqa: B006
-    solve: dict = {},  # noqa: B006
-    register: dict = {},  # noqa: B006
-) -> None:
-    """Run a :class:`operations.prepare.PrepareJob`, after a check of the workspace and the options of later steps."""
+    jobs: dict = {},  # noqa: B006
+) -> NamedTuple(
+    "Later",
+    [
+        ("harvest", dict),
+        ("featurize", dict),
+        ("train", dict),
+        ("evaluate", dict),
+        ("register", dict),
+        ("promote", dict),
+        ("measure", dict),
+        ("solve", dict),
+        ("canary", bool),
+    ],
+):
+    """Run a :class:`operations.prepare.PrepareJob`, and return the options of later steps, which are checked first."""
     arguments = dict(locals())
     from components.run import run_component
+    from components.settings import split
 
+    later = split(options, jobs or {"prepare": {}})
     tables.metadata.update(run_component("prepare", arguments))
+    canary = later.get("promote", {}).pop("canary", False)
+    names = ("harvest", "featurize", "train", "evaluate", "register", "promote", "measure", "solve")
+    return (*(later.get(name, {}) for name in names), canary)

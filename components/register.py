@@ -1,7 +1,7 @@
 """Make a model that passed the gate the one that is served, and refuse any other."""
 
 from kfp import dsl
-from kfp.dsl import HTML, Artifact, Input, Model
+from kfp.dsl import HTML, Artifact, Input, Model, Output
 
 from components import BASE_IMAGE
 
@@ -9,6 +9,7 @@ from components import BASE_IMAGE
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
 def register(
     model: Input[Model],
+    registered: Output[Artifact],
     workspace: str,
     evaluation: Input[Artifact] = None,
     pipeline_run: str = "",

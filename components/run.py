@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from components.ray_job import run_job
-from operations.common.job import JOBS, job_class
-from shadowprice.errors import InvalidInput, StorageFailed
+from components.settings import split
+from operations.common.job import job_class
+from shadowprice.errors import StorageFailed
 
 
 def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = "") -> Any:
@@ -19,36 +20,30 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
 
     Args:
         name: of the job.
-        arguments: by field; an artifact stands for its path. ``metrics`` is the artifact of the figures, and
-            ``ray_job`` the ConfigMap with the RayJob to run in, empty for this container. ``options`` holds further
-            fields. A dictionary with the name of another job holds that job's options, which are only checked, as is a
-            ``workspace`` that the job itself does without.
+        arguments: by field; an artifact stands for its path. ``metrics`` is the artifact of the figures. ``options``
+            holds further fields; with ``jobs``, in the first step of a pipeline, they are the settings of all of its
+            jobs (:func:`components.settings.split`). A ``workspace`` that the job itself does without is only checked.
         options_of: another job whose ``options`` these are; those that this job lacks are left out.
 
     Returns:
         What the job returns; None from a Ray job.
 
     Raises:
-        InvalidInput: a job does not have an option, or it is of a wrong type, or the component sets it itself.
+        InvalidInput: a job does not have an option, or it is of a wrong type, or the step sets it itself.
         StorageFailed: this user may not write to the workspace.
     """
     fields = {field: getattr(value, "path", value) for field, value in arguments.items()}
     if workspace := fields.get("workspace"):
         _check_writable(Path(workspace))
-    ray_job = fields.pop("ray_job", "")
+    taken = options_of or name
+    options = split(fields.pop("options", {}), fields.pop("jobs", {}) or {taken: {}})[taken]
+    ray_job = options.pop("ray_job", "")
     metrics = arguments.get("metrics")
     if metrics is not None:
         fields["figures"] = fields.pop("metrics")
-    options: dict[str, Any] = fields.pop("options", {})
-    for other in (job_name for job_name in JOBS if isinstance(arguments.get(job_name), dict)):
-        if later := fields.pop(other):
-            job_class(other).check_options(later)
     kind = job_class(name)
-    job_class(options_of or name).check_options(options)
     if options_of:
         options = {option: value for option, value in options.items() if option in kind.option_names()}
-    if twice := sorted(options.keys() & fields.keys()):
-        raise InvalidInput("is set by the step itself", field=twice[0])
     if "workspace" not in {field.name for field in dataclasses.fields(kind)}:
         fields.pop("workspace", None)
     job = kind(**fields, **options)

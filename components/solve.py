@@ -15,9 +15,8 @@ def solve(
     workspace: str,
     tables: Input[Dataset] = None,
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    ray_job: str = "",
 ) -> None:
-    """Run a :class:`operations.solve.SolveJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""
+    """Run a :class:`operations.solve.SolveJob`, in this container or as a Ray job."""
     arguments = dict(locals())
     from pathlib import Path
 

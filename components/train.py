@@ -13,9 +13,8 @@ def train(
     metrics: Output[Metrics],
     workspace: str,
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    ray_job: str = "",
 ) -> None:
-    """Run a :class:`operations.train.TrainJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""
+    """Run a :class:`operations.train.TrainJob`, in this container or as a Ray job."""
     arguments = dict(locals())
     from components.run import run_component
     from shadowprice.learning.bundle import version_in

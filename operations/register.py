@@ -26,7 +26,7 @@ from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import configured_online, create
 from operations.common.disk import require_space
-from operations.common.job import option, reads, required
+from operations.common.job import option, reads, required, writes
 from operations.common.journal import note
 from operations.common.model_registry import Publishing, publish
 from operations.common.workspace import (
@@ -79,6 +79,7 @@ class RegisterJob(Publishing):
         "folder of a model that the gate refused, which a flat policy replaces", optional=True
     )
     refusal: Path | None = reads("JSON that the job evaluate wrote of that model", optional=True)
+    registered: Path | None = writes("JSON with the version of the model, and whether it is served", optional=True)
     serve: bool = option(True, "whether the model is the newest from now on; a canary is registered and not served")
 
 
@@ -128,6 +129,8 @@ def run(job: RegisterJob) -> str:
         if before != version:
             note(workspace / SERVED_MODELS, model_version=version, before=before)
     publish(job, workspace, version)
+    if job.registered is not None:
+        write_whole(job.registered, json.dumps({"model_version": version, "served": job.serve}))
     return version
 
 

@@ -3,6 +3,7 @@
 from kfp import dsl
 
 from components.decide import decide
+from pipelines.parameters import PARAMETERS, described
 from pipelines.placement import MOUNT, placed
 
 
@@ -11,19 +12,18 @@ from pipelines.placement import MOUNT, placed
     display_name="Decide a list",
     description="Decide each account of a list, and authorize each in the ledger.",
 )
+@described("decide")
 def decide_pipeline(
     workspace: str = MOUNT,
     data: str = f"{MOUNT}/accounts.csv",
-    ray_job: str = "",
-    decide_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    settings: dict = {},  # noqa: B006 - kfp reads the default from the signature
 ) -> None:
     """Decide a list over exactly its accounts; a repeated run of the same list costs nothing.
 
     Args:
         workspace: folder with campaign, model and population.
         data: CSV or parquet file of accounts, on the workspace's volume.
-        ray_job: ConfigMap with the RayJob that the step runs in; empty decides in the step's own container.
-        decide_options: JSON; python -m operations decide --help lists the options.
+        settings: {settings}
     """
-    step = decide(accounts=data, workspace=workspace, options=decide_options, ray_job=ray_job)
+    step = decide(accounts=data, workspace=workspace, options=settings, jobs=PARAMETERS["decide"].jobs)
     placed(step.set_caching_options(False), cpu="2", memory="4Gi", minutes=60, online_store=True, ledger=True)

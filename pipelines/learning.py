@@ -18,7 +18,7 @@ from components.promote import promote
 from components.register import gate_refused, register
 from components.train import train
 from components.worth import worth
-from pipelines.parameters import PARAMETERS
+from pipelines.parameters import PARAMETERS, described
 from pipelines.placement import MOUNT, placed
 from pipelines.resolve import price
 
@@ -26,14 +26,9 @@ FIRST = """Train a model and serve it if it passes the gate.
 
 Args:
     workspace: folder that outlives the run: features, model served, prices.
-    dataset: {}.
+    dataset: {datasets}.
     data: folder of the files, for data sets that read files.
-    ray_job: ConfigMap with the RayJob of steps that share work; empty runs them in the steps' containers.
-    prepare_options: JSON; python -m operations prepare --help lists the options.
-    featurize_options: JSON; python -m operations featurize --help lists the options.
-    train_options: JSON; python -m operations train --help lists the options.
-    evaluate_options: JSON; python -m operations evaluate --help lists the options.
-    register_options: JSON; python -m operations register --help lists the options.
+    settings: {settings}
 """
 
 
@@ -45,45 +40,29 @@ def first_pipeline(name: str, shown: Mapping[str, str], datasets: str, **told: b
         datasets: sentence on the data sets that it takes, the usual one first.
         told: ``tell_worth`` of :func:`learn`, and ``priced`` where the model that passes gets a price at once.
     """
-    usual, train_defaults = datasets.partition(",")[0], PARAMETERS[name].jobs["train"]
+    usual = datasets.partition(",")[0]
 
     def pipeline(
         workspace: str = MOUNT,
         dataset: str = usual,
         data: str = "",
-        ray_job: str = "",
-        prepare_options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-        featurize_options: dict = {},  # noqa: B006
-        train_options: dict = train_defaults,
-        evaluate_options: dict = {},  # noqa: B006
-        register_options: dict = {},  # noqa: B006
+        settings: dict = {},  # noqa: B006 - kfp reads the default from the signature
     ) -> None:
-        options = {
-            "prepare": prepare_options,
-            "featurize": featurize_options,
-            "train": train_options,
-            "evaluate": evaluate_options,
-            "register": register_options,
-        } | ({"solve": {}} if told.get("priced") else {})
-        tables = tables_of(dataset, data, workspace, options)
-        training = training_of(tables, workspace, options=featurize_options, ray_job=ray_job)
-        worth = told.get("tell_worth", False)
-        learn(training, tables, workspace, options=options, ray_job=ray_job, tell_worth=worth)
+        options = prepared(name, dataset=dataset, data=data, workspace=workspace, options=settings)
+        tables = options["tables"]
+        training = training_of(tables, workspace, options=options["featurize"])
+        learn(training, tables, workspace, options=options, **told)
 
-    pipeline.__doc__ = FIRST.format(datasets)
-    return dsl.pipeline(pipeline, name=f"shadowprice-{name}", **shown)
+    pipeline.__doc__ = FIRST.replace("{datasets}", datasets)
+    return dsl.pipeline(described(name)(pipeline), name=f"shadowprice-{name}", **shown)
 
 
-def tables_of(dataset: Any, data: Any, workspace: Any, options: Mapping[str, Any]) -> Any:
-    """Add prepare to the pipeline that calls it, and return its tables.
-
-    ``options`` are the parameters of its steps, by step; prepare checks those of the later ones.
-    """
-    later = {step: given for step, given in options.items() if step not in ("prepare", "solve")}
+def prepared(pipeline: str, **inputs: Any) -> Mapping[str, Any]:
+    """Add prepare to the pipeline that calls it, and return its outputs: ``tables``, and job → options of its step."""
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    step = prepare(dataset=dataset, data=data, workspace=workspace, options=options["prepare"], **later)
-    step.set_caching_options(False)
-    return placed(step, cpu="1", memory="8Gi", minutes=60).outputs["tables"]
+    step = prepare(**inputs, jobs=PARAMETERS[pipeline].jobs).set_caching_options(False)
+    outputs: Mapping[str, Any] = placed(step, cpu="1", memory="8Gi", minutes=60).outputs
+    return outputs
 
 
 def training_of(tables: Any, workspace: Any, **more: Any) -> Any:
@@ -98,20 +77,21 @@ def learn(
     workspace: Any,
     *,
     options: Mapping[str, Any],
-    ray_job: Any,
-    canary: Any = False,
+    trial: bool = False,
+    priced: bool = False,
     tell_worth: bool = False,
 ) -> None:
     """Add the steps to the pipeline that calls it.
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, ray_job, canary: parameters of the pipeline, as :func:`pipelines.retrain.retrain_pipeline` describes
-            them.
-        options: step → its parameter of the pipeline; with one of ``solve`` the model that passes is priced at once.
+        workspace: parameter of the pipeline.
+        options: outputs of :func:`prepared`.
+        trial: whether the model may be a canary first.
+        priced: whether the model that passes is priced at once.
         tell_worth: whether the worth step runs.
     """
-    trained = train(training=training, workspace=workspace, options=options["train"], ray_job=ray_job)
+    trained = train(training=training, workspace=workspace, options=options["train"])
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
     extra = {}
@@ -132,17 +112,18 @@ def learn(
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     judged = {"model": model, "workspace": workspace, "evaluation": verdict.outputs["evaluation"]}
-    run = {"pipeline_run": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "options": options["register"]}
+    run = {"pipeline_run": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        if canary is False:
-            registered = _served(register(**judged, **run))
-            if "solve" in options:
-                price(workspace, solve_options=options["solve"], ray_job=ray_job, after=registered, tables=tables)
-        else:
-            with dsl.If(canary == True, name="on-trial"):  # noqa: E712
-                _served(promote(**judged, **run))
+        if trial:
+            with dsl.If(options["canary"] == True, name="on-trial"):  # noqa: E712
+                _served(promote(**judged, **run, options=options["promote"]))
             with dsl.Else(name="at-once"):
-                _served(register(**judged, **run))
+                _served(register(**judged, **run, options=options["register"]))
+        else:
+            served = _served(register(**judged, **run, options=options["register"]))
+            if priced:
+                model = served.outputs["registered"]
+                price(workspace, registered=model, tables=tables, options=options["measure"], solve=options["solve"])
     with dsl.Else(name="gate-refused"):
         # The run fails, so that nobody takes it for one that registered a model.
         refused = gate_refused(**judged, page=verdict.outputs["page"])

@@ -1,72 +1,87 @@
-"""Parameters of the pipelines: inputs, and for each job the options that it takes, in a parameter of its own."""
+"""Parameters of the pipelines: a few inputs, and ``settings``, one object with the options of all jobs.
+
+Kubeflow's compiler and its API server sort parameters by name, so ``data`` and ``dataset`` come first in a form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
-from operations.common.job import job_class
+from components.settings import options_of, split
 from shadowprice.errors import InvalidInput
+
+F = TypeVar("F", bound=Callable[..., Any])
+HOW = (
+    'one JSON object; {"epochs": 40} sets an option of every job that has it, {"train": {"epochs": 40}} of one job; '
+    "the first step refuses any other. Options and defaults of"
+)
 
 
 class Parameters(NamedTuple):
     """Parameters of one pipeline.
 
-    inputs  names of those that are no options of a job
-    jobs    job → its options where they differ from the job's own defaults; the parameter is ``<job>_options``
+    inputs  names of all but ``settings``
+    jobs    job → its options where they differ from the job's own defaults
     """
 
     inputs: tuple[str, ...]
     jobs: Mapping[str, dict[str, Any]]
 
 
+SETTINGS = "settings"
 DATA = ("workspace", "dataset", "data")
+LEARNING: Mapping[str, dict[str, Any]] = {
+    "prepare": {},
+    "featurize": {},
+    "train": {},
+    "evaluate": {},
+    "register": {},
+}
+PRICING: Mapping[str, dict[str, Any]] = {"measure": {}, "solve": {}}
 PARAMETERS: Mapping[str, Parameters] = {
-    "train": Parameters(
-        (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {}, "evaluate": {}, "register": {}}
-    ),
-    "retrain": Parameters(
-        (*DATA, "log", "canary", "ray_job"),
-        {"prepare": {}, "harvest": {}, "featurize": {}, "train": {}, "evaluate": {}, "register": {}},
-    ),
+    "train": Parameters(DATA, LEARNING),
+    "retrain": Parameters((*DATA, "log"), {**LEARNING, "harvest": {}, "promote": {}}),
     "embed": Parameters(DATA, {"prepare": {}}),
-    "resolve": Parameters(("workspace", "log", "ray_job"), {"measure": {}, "solve": {}}),
-    "decide": Parameters(("workspace", "data", "ray_job"), {"decide": {}}),
-    "delivery": Parameters(
-        (*DATA, "ray_job"), {"prepare": {}, "featurize": {}, "train": {"workers": 0}, "evaluate": {}, "register": {}}
-    ),
-    "vouchers": Parameters(
-        (*DATA, "ray_job"),
-        {"prepare": {}, "featurize": {}, "train": {"workers": 0, "epochs": 30}, "evaluate": {}, "register": {}},
-    ),
+    "resolve": Parameters(("workspace", "log"), PRICING),
+    "decide": Parameters(("workspace", "data"), {"decide": {}}),
+    "delivery": Parameters(DATA, {**LEARNING, "train": {"workers": 0}, **PRICING}),
+    "vouchers": Parameters(DATA, {**LEARNING, "train": {"workers": 0, "epochs": 30}, **PRICING}),
 }
 
 
 def arguments_of(pipeline: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a pipeline; an option goes to every job of the pipeline that has it.
+    """Return the arguments of a pipeline; what is no input is one of its settings.
 
     >>> arguments_of("resolve", {"workspace": "ws", "on_alarm": "pi"})
-    {'workspace': 'ws', 'solve_options': {'on_alarm': 'pi'}}
+    {'workspace': 'ws', 'settings': {'on_alarm': 'pi'}}
 
     Args:
         pipeline: name.
-        given: inputs, options of its jobs, and whole parameters ``<job>_options``, by name.
+        given: inputs, settings, and whole objects of settings as ``settings``, by name.
 
     Raises:
         InvalidInput: neither the pipeline nor one of its jobs has such a parameter, or it is of a wrong type.
     """
     inputs, jobs = PARAMETERS[pipeline]
-    names = {f"{job}_options": job for job in jobs}
     own = {name: value for name, value in given.items() if name in inputs}
-    options = {job: dict(given.get(parameter, {})) for parameter, job in names.items()}
-    for name in given.keys() - own.keys() - names.keys():
-        takers = [job for job in jobs if name in job_class(job).option_names()]
-        for job in takers:
-            options[job][name] = given[name]
-        if not takers:
-            raise InvalidInput(
-                f"the pipeline {pipeline} and its jobs {', '.join(jobs)} have no such option", field=name
-            )
-    for job, values in options.items():
-        job_class(job).check_options(values)
-    return own | {f"{job}_options": {**jobs[job], **values} for job, values in options.items() if values}
+    whole = given.get(SETTINGS, {})
+    if not isinstance(whole, Mapping):
+        raise InvalidInput(f"must be an object, got {whole!r}", field=SETTINGS)
+    settings = {**whole, **{name: value for name, value in given.items() if name not in (*inputs, SETTINGS)}}
+    split(settings, jobs)
+    return own | ({SETTINGS: settings} if settings else {})
+
+
+def described(pipeline: str) -> Callable[[F], F]:
+    """Return a decorator that writes what may be set in the place ``{settings}`` of a pipeline's docstring."""
+
+    def write(function: F) -> F:
+        jobs = PARAMETERS[pipeline].jobs
+        usual = {job: options_of(job) | own for job, own in jobs.items()}
+        listed = "; ".join(f"{job}: {json.dumps(options)[1:-1]}" for job, options in usual.items() if options)
+        function.__doc__ = (function.__doc__ or "").replace("{settings}", f"{HOW} {listed}")
+        return function
+
+    return write

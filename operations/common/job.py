@@ -82,9 +82,14 @@ class Job:
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """Names of the fields that may be left out and hold no path."""
+        return tuple(cls.options())
+
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        """Name → default, as plain JSON, of the fields that may be left out and hold no path."""
         types = cls._types()
         optional = (field for field in dataclasses.fields(cls) if not _is_required(field))
-        return tuple(entry.name for entry in optional if types[entry.name] != Path | None)
+        return {field.name: _default(field) for field in optional if types[field.name] != Path | None}
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -177,6 +182,11 @@ def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is field.default_factory is dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return _plain(made)
 
 
 def _plain(value: Any) -> Any:

@@ -57,7 +57,7 @@ def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = N
         return 0
     unmark(folder)
     # The parent imports what later steps use too: each fork has it then.
-    for job in ({step} | executor_input["inputs"].get("parameterValues", {}).keys()) & set(JOBS):
+    for job in ({step} | executor_input["inputs"].get("parameterValues", {}).get("jobs", {}).keys()) & set(JOBS):
         import_module(f"operations.{job}")
     if step in LEARNING:
         import_module("torch")
