@@ -38,6 +38,8 @@ def run_component(name: str, arguments: Mapping[str, Any], *, options_of: str = 
     taken = options_of or name
     options = split(fields.pop("options", {}), fields.pop("jobs", {}) or {taken: {}})[taken]
     ray_job = options.pop("ray_job", "")
+    # The pipeline has chosen its branch by it.
+    options.pop("canary", None)
     metrics = arguments.get("metrics")
     if metrics is not None:
         fields["figures"] = fields.pop("metrics")

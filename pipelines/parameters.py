@@ -74,13 +74,16 @@ def arguments_of(pipeline: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return own | ({SETTINGS: settings} if settings else {})
 
 
+def usual(pipeline: str) -> dict[str, dict[str, Any]]:
+    """Return job → the options that its step takes, with the defaults of the pipeline."""
+    return {job: options_of(job) | own for job, own in PARAMETERS[pipeline].jobs.items()}
+
+
 def described(pipeline: str) -> Callable[[F], F]:
     """Return a decorator that writes what may be set in the place ``{settings}`` of a pipeline's docstring."""
 
     def write(function: F) -> F:
-        jobs = PARAMETERS[pipeline].jobs
-        usual = {job: options_of(job) | own for job, own in jobs.items()}
-        listed = "; ".join(f"{job}: {json.dumps(options)[1:-1]}" for job, options in usual.items() if options)
+        listed = "; ".join(f"{job}: {json.dumps(options)[1:-1]}" for job, options in usual(pipeline).items())
         function.__doc__ = (function.__doc__ or "").replace("{settings}", f"{HOW} {listed}")
         return function
 

@@ -1,29 +1,26 @@
-"""List of the pipelines: titles, inputs with their meaning and default, and the jobs whose options they take."""
+"""List of the pipelines: titles, inputs with their meaning and default, and the options of their jobs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from pipelines.local import PIPELINES, pipeline_of
-from pipelines.parameters import PARAMETERS
-
-FIRST = ("workspace", "data", "dataset")
-"""Inputs that most runs set."""
+from pipelines.parameters import PARAMETERS, SETTINGS, usual
 
 
 def listed() -> list[dict[str, Any]]:
-    """Return each pipeline as plain JSON types, the inputs that most runs set first."""
+    """Return each pipeline as plain JSON types, its inputs in the order of a form."""
     return [_one(name) for name in PIPELINES]
 
 
 def _one(name: str) -> dict[str, Any]:
-    pipeline, (inputs, jobs) = pipeline_of(name), PARAMETERS[name]
+    pipeline = pipeline_of(name)
     known = pipeline.component_spec.inputs
-    order = sorted(inputs, key=lambda each: FIRST.index(each) if each in FIRST else len(FIRST))
     described = {
         option: {"default": known[option].default, "description": " ".join(known[option].description.split())}
-        for option in order
+        for option in sorted(PARAMETERS[name].inputs)
     }
     info = pipeline.pipeline_spec.pipeline_info
     return {
@@ -31,7 +28,7 @@ def _one(name: str) -> dict[str, Any]:
         "title": info.display_name,
         "description": info.description,
         "inputs": described,
-        "jobs": [*jobs],
+        SETTINGS: usual(name),
     }
 
 
@@ -42,4 +39,7 @@ def lines() -> Iterator[str]:
         for name, option in entry["inputs"].items():
             default = "" if option["default"] == "" else f" [{option['default']}]"
             yield f"  {name:<10} {option['description']}{default}"
-        yield f"  options of {', '.join(entry['jobs'])}: --set NAME=VALUE; shadowprice job JOB --help lists them"
+        yield f"  {SETTINGS:<10} --set NAME=VALUE for every job that has the option; shadowprice job JOB --help lists them"
+        for job, options in entry[SETTINGS].items():
+            given = (f"{name}={json.dumps(value)}" if value != "" else name for name, value in options.items())
+            yield f"    {job:<10} {' '.join(given)}"

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from rendering import CHART, merged, pods, render, values_of
 
+from components.settings import split
 from operations.__main__ import main
 from operations.common.job import job_class
 from operations.promote import PromoteJob
 from operations.watch import WatchJob
 from pipelines.__main__ import _parameter
-from pipelines.parameters import arguments_of
+from pipelines.parameters import PARAMETERS, arguments_of
 
 VALUES = values_of(CHART / "values.yaml")
 KUBERNETES = {"enabled", "schedule", "retrain", "active_deadline_seconds", "backoff_limit", "resources", "extra_env"}
@@ -81,8 +82,8 @@ def test_the_training_of_the_chart_is_a_run_of_its_pipeline() -> None:
     assert words[:5] == ["python", "-m", "pipelines", "run", "train"]
     given = dict(_parameter(word.removeprefix("--set=")) for word in words[5:])
     assert given == options | {"workspace": "/workspace", "workers": VALUES["training"]["ray"]["workers"]}
-    found = arguments_of("train", given)
-    assert found["train_options"].items() >= {each: options[each] for each in ("epochs", "precision", "device")}.items()
+    found = split(arguments_of("train", given)["settings"], PARAMETERS["train"].jobs)
+    assert found["train"].items() >= {each: options[each] for each in ("epochs", "precision", "device")}.items()
     fields = job_class("train").__dataclass_fields__
     assert {each: value for each, value in options.items() if each not in RUNS} == {
         each: fields[each].default for each in options if each not in RUNS
@@ -97,7 +98,7 @@ def test_the_pacer_on_an_alarm_and_the_addresses_are_options_of_the_hourly_pipel
     [job] = [each for each in render(values) if each["metadata"]["name"] == "spring-schedule"]
     [container] = job["spec"]["template"]["spec"]["containers"]
     given = dict(_parameter(word.removeprefix("--set=")) for word in container["args"] if word.startswith("--set="))
-    found = arguments_of("resolve", given)
-    assert found["solve_options"] == {"on_alarm": "pi"}
-    assert set(found["measure_options"]) == {"ledger_url", "prometheus_url", "prometheus_labels"}
-    assert found["measure_options"]["prometheus_labels"] == "namespace=growth"
+    found = split(arguments_of("resolve", given)["settings"], PARAMETERS["resolve"].jobs)
+    assert found["solve"] == {"on_alarm": "pi", "ray_job": "spring-ray-job"}
+    assert set(found["measure"]) == {"ledger_url", "prometheus_url", "prometheus_labels"}
+    assert found["measure"]["prometheus_labels"] == "namespace=growth"

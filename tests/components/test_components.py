@@ -18,6 +18,7 @@ import pytest
 from kfp.dsl import Artifact, Markdown, Metrics
 
 from components import run as component
+from components.settings import options_of, split
 from operations.common.job import JOBS, Job, job_class
 from pipelines.local import PIPELINES
 from pipelines.parameters import PARAMETERS, arguments_of
@@ -33,10 +34,8 @@ VALUES: dict[Any, Any] = {
     Mapping[str, Any]: {"rows": 5},
     tuple[str, ...]: ["http://a"],
 }
-GIVEN = {"workspace": "/workspace", "ray_job": "spring-ray-job", "dataset": "world"}
+GIVEN = {"workspace": "/workspace", "dataset": "world"}
 WEIGHTING = {"weighting": "known"}
-LATER = {"harvest", "featurize", "train", "evaluate", "solve", "register"}
-"""Parameters of prepare with the options of later steps."""
 INPUTS = {"workspace", "dataset", "data", "log"}
 SET_BY_PIPELINES = {("featurize", "keep_campaign"), ("register", "serve")} | {
     (job, "pipeline_run") for job in ("register", "promote")
@@ -66,15 +65,17 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[J
         else str(tmp_path / parameter)
         if (name, parameter) == ("decide", "accounts")
         else {}
-        if parameter == "options" or (parameter in LATER and name == "prepare")
+        if parameter in ("options", "jobs")
         else VALUES[kind.annotation]
         if kind.annotation in VALUES
         else SimpleNamespace(path=str(tmp_path / parameter), metadata={})
         for parameter, kind in inspect.signature(function).parameters.items()
     }
     if "options" in arguments:
-        kind = job_class("train" if name == "worth" else name)
-        values = {option: VALUES[kind._types()[option]] for option in kind.option_names() if option not in arguments}
+        taken = "train" if name == "worth" else name
+        types = job_class(taken)._types() | {"ray_job": str, "canary": bool}
+        values = {option: VALUES[types[option]] for option in options_of(taken)}
+        values |= {"ray_job": "spring-ray-job"} if "ray_job" in values and taken == name else {}
         arguments["options"] = values | UNUSED.get(name, {}) | (WEIGHTING if name == "featurize" else {})
     with pytest.raises(Ended):
         function(**arguments)
@@ -123,42 +124,45 @@ def test_no_component_spells_an_option_of_its_job(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_pipeline_has_few_inputs_and_a_parameter_for_the_options_of_each_job(name: str) -> None:
+def test_a_pipeline_has_few_inputs_and_one_parameter_for_the_options_of_all_jobs(name: str) -> None:
     function = getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline").pipeline_func
     inputs, jobs = PARAMETERS[name]
     defaults = {each.name: each.default for each in inspect.signature(function).parameters.values()}
-    assert list(defaults)[-len(jobs) :] == [f"{job}_options" for job in jobs]
-    assert list(defaults)[: -len(jobs)] == list(inputs)
-    assert len(inputs) <= 6
-    assert {job: defaults[f"{job}_options"] for job in jobs} == jobs
-    for job, usual in jobs.items():
-        job_class(job).check_options(usual)
-    taken = {option for job in jobs for option in job_class(job).option_names()}
-    assert taken & {*inputs} <= {"dataset", "data", "log"}
+    assert list(defaults) == [*inputs, "settings"]
+    assert len(inputs) <= 4
+    assert defaults["settings"] == {}
+    assert split({}, jobs) == jobs
+    taken = {option: job for job in jobs for option in options_of(job)}
+    # The name of a setting is that of an option or that of a job, and of no input.
+    assert taken.keys() & {*inputs, *JOBS} == set()
 
 
 def test_an_option_goes_to_every_job_that_has_it_beside_the_pipelines_own_defaults() -> None:
     given = {"workspace": "ws", "seed": 3, "options": {"rows": 5}, "beat_uniform": False}
     found = arguments_of("vouchers", given)
-    assert found == {
-        "workspace": "ws",
-        "prepare_options": {"seed": 3, "options": {"rows": 5}},
-        "train_options": {"workers": 0, "epochs": 30, "seed": 3},
-        "evaluate_options": {"beat_uniform": False},
+    assert found == {"workspace": "ws", "settings": {"seed": 3, "options": {"rows": 5}, "beat_uniform": False}}
+    jobs = split(found["settings"], PARAMETERS["vouchers"].jobs)
+    assert jobs == dict.fromkeys(PARAMETERS["vouchers"].jobs, {}) | {
+        "prepare": {"seed": 3, "options": {"rows": 5}},
+        "train": {"workers": 0, "epochs": 30, "seed": 3},
+        "evaluate": {"beat_uniform": False},
     }
-    assert arguments_of("train", {"train_options": {"epochs": 4}, "seed": 3})["train_options"] == {
-        "epochs": 4,
-        "seed": 3,
-    }
+    # An option of one job stands above that of all.
+    both = {"settings": {"train": {"seed": 4}, "ray_job": "all"}, "seed": 3}
+    jobs = split(arguments_of("train", both)["settings"], PARAMETERS["train"].jobs)
+    assert (jobs["prepare"], jobs["train"]) == ({"seed": 3}, {"seed": 4, "ray_job": "all"})
+    assert jobs["featurize"] == {"ray_job": "all"}
 
 
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"epoch": 4}, "epoch: the pipeline train and its jobs .* have no such option"),
+        ({"epoch": 4}, "epoch: no step lets you set it; there are: prepare: seed, options; .*train: recipe, epochs, "),
         ({"epochs": "many"}, "epochs: must be int"),
-        ({"train_options": {"weighting": "known"}}, "weighting: is no option of TrainJob"),
-        ({"log": "folder"}, "log: .* no such option"),
+        ({"settings": {"train": {"weighting": "known"}}}, "weighting: is no option of train; there are: recipe, "),
+        ({"settings": {"train": 4}}, "train: must be an object of options of train"),
+        ({"log": "folder"}, "log: no step lets you set it"),
+        ({"canary": True}, "canary: no step lets you set it"),
     ],
 )
 def test_an_option_that_no_job_has_is_refused_before_a_run(given: dict[str, Any], named: str) -> None:
@@ -169,9 +173,9 @@ def test_an_option_that_no_job_has_is_refused_before_a_run(given: dict[str, Any]
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"options": {"seeds": 3}}, "seeds: is no option of PrepareJob"),
-        ({"options": {"dataset": "tables"}}, "dataset: is set by the step itself"),
-        ({"evaluate": {"limit": {}}}, "limit: is no option of EvaluateJob"),
+        ({"options": {"seeds": 3}}, "seeds: no step lets you set it; there are: prepare: seed, options"),
+        ({"options": {"dataset": "tables"}}, "dataset: no step lets you set it"),
+        ({"options": {"evaluate": {"limit": {}}}, "jobs": {"prepare": {}, "evaluate": {}}}, "limit: is no option of"),
     ],
 )
 def test_the_first_step_refuses_options_of_its_own_and_of_later_ones(
@@ -181,6 +185,18 @@ def test_the_first_step_refuses_options_of_its_own_and_of_later_ones(
     with pytest.raises(InvalidInput, match=named):
         component_of("prepare")(tables, "world", "", **given)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_step_gives_each_later_one_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(component, "run_job", lambda *_, **__: {})
+    tables = SimpleNamespace(path=str(tmp_path / "tables"), metadata={})
+    prepare = import_module("components.prepare").prepare
+    settings = {"epochs": 4, "canary": True, "promote": {"most_days": 3}, "seed": 2}
+    told = prepare.python_func(tables, "world", "", options=settings, jobs=PARAMETERS["retrain"].jobs)
+    given = dict(zip((name for name in prepare.component_spec.outputs if name != "tables"), told, strict=True))
+    assert given["train"] == {"epochs": 4, "seed": 2}
+    assert (given["promote"], given["canary"]) == ({"most_days": 3}, True)
+    assert given["measure"] == given["solve"] == given["harvest"] == {}
 
 
 def test_the_figures_of_a_plan_are_those_that_kubeflow_shows(tmp_path: Path) -> None:

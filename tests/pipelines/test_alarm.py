@@ -130,7 +130,8 @@ def test_the_charts_command_runs_what_the_schedule_runs(
             assert main(arguments) == 0
         [run] = backend.runs.values()
         [planned] = backend.recurring.values()
-    assert run["runtime_config"]["parameters"] == parameters
+    settings = {"settings": {"canary": parameters.pop("canary")}}
+    assert run["runtime_config"]["parameters"] == parameters | settings
     assert run["pipeline_version_reference"] == planned["pipeline_version_reference"]
     assert run["experiment_id"] == planned["experiment_id"]
     assert f"started {run['run_id']}" in capsys.readouterr().out

@@ -94,14 +94,14 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
         assert (run["no_catchup"], int(run["max_concurrency"])) == (True, 1)
         assert run["runtime_config"]["parameters"] == {
             "workspace": "/workspace",
-            "measure_options": {
+            "settings": {
                 "ledger_url": "http://spring-ledger.growth.svc:8081",
                 "prometheus_url": "https://prometheus",
                 "prometheus_labels": "namespace=growth",
                 "prometheus_token_file": f"{PROMETHEUS_MOUNT}/bearer",
                 "prometheus_ca_file": f"{PROMETHEUS_MOUNT}/authority",
+                "ray_job": "spring-ray-job",
             },
-            "ray_job": "spring-ray-job",
         }
     spec, platform = backend.packages[run["pipeline_version_reference"]["pipeline_version_id"]]
     images = {executor["container"]["image"] for executor in spec["deploymentSpec"]["executors"].values()}

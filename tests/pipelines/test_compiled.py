@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from components.settings import options_of
+from operations.common.job import JOBS
 from pipelines.local import PIPELINES
+from pipelines.parameters import usual
 from pipelines.placement import LABEL
 
 IMAGE = "registry.example/shadowprice/pipeline:1.2.3"
@@ -78,6 +82,34 @@ def tasks(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, task
 
 
+def artifact_flows(
+    dag: dict[str, Any], components: dict[str, Any], outer: dict[str, str] | None = None
+) -> Iterator[tuple[str, set[str]]]:
+    """Each task that runs → the tasks whose artifacts it reads, also from around a condition that it is in."""
+    for name, task in dag["tasks"].items():
+        made_by = {
+            key: given["taskOutputArtifact"]["producerTask"]
+            if "taskOutputArtifact" in given
+            else (outer or {})[given["componentInputArtifact"]]
+            for key, given in task.get("inputs", {}).get("artifacts", {}).items()
+        }
+        component = components[task["componentRef"]["name"]]
+        if "dag" in component:
+            yield from artifact_flows(component["dag"], components, made_by)
+        else:
+            yield name, set(made_by.values())
+
+
+def ancestors(task: str, flows: dict[str, set[str]]) -> set[str]:
+    """Every task whose artifacts a task reads, at once or through others."""
+    found, queue = set(), [task]
+    while queue:
+        new = flows.get(queue.pop(), set()) - found
+        found |= new
+        queue += new
+    return found
+
+
 def with_secret(placed: dict[str, Any], key: str) -> set[str]:
     return {label.removeprefix("exec-") for label, place in placed.items() if key in place}
 
@@ -98,6 +130,37 @@ def test_every_parameter_is_described_and_has_a_default(pipelines, name: str) ->
     # No form of the UI has to be filled in; the workspace is where the claim is mounted.
     assert [key for key, parameter in parameters.items() if "defaultValue" not in parameter] == []
     assert parameters["workspace"]["defaultValue"] == "/workspace"
+
+
+@each_pipeline
+def test_a_form_has_few_inputs_and_one_object_that_names_every_other_option(pipelines, name: str) -> None:
+    """The API server and the compiler sort parameters by name; a form shows them in that order."""
+    parameters = pipelines[name][0]["root"]["inputDefinitions"]["parameters"]
+    assert list(parameters) == sorted(parameters)
+    assert [*parameters][-2:] == ["settings", "workspace"]
+    assert set(parameters) <= {"data", "dataset", "log", "settings", "workspace"}
+    assert parameters["settings"]["parameterType"] == "STRUCT"
+    assert parameters["settings"]["defaultValue"] == {}
+    for job, options in usual(name).items():
+        *_, after = parameters["settings"]["description"].partition(f" {job}: ")
+        found, _ = json.JSONDecoder().raw_decode("{" + after.partition("; ")[0] + "}")
+        assert found == options
+
+
+PRICED = ("delivery", "vouchers")
+
+
+@pytest.mark.parametrize("name", PRICED)
+def test_every_step_that_reads_tables_has_a_path_of_artifacts_to_the_price(pipelines, name: str) -> None:
+    """Kubeflow's lineage follows artifacts alone: an order of two steps without one breaks it."""
+    spec = pipelines[name][0]
+    flows = dict(artifact_flows(spec["root"]["dag"], spec["components"]))
+    readers = {task for task, made_by in flows.items() if "prepare" in made_by}
+    assert {"featurize", "evaluate", "solve"} <= readers
+    ways = {task: ancestors("publish", flows) for task in readers}
+    assert {task for task, found in ways.items() if task not in found} == set()
+    # The spend is read for the model that the tables made.
+    assert "prepare" in ancestors("measure", flows)
 
 
 @each_pipeline
@@ -202,14 +265,11 @@ def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: st
 @each_pipeline
 def test_steps_that_share_work_may_run_as_ray_jobs(pipelines, name: str) -> None:
     spec = pipelines[name][0]
-    told = {
-        task: entry["inputs"]["parameters"]
-        for task, entry in tasks(spec)
-        if "ray_job" in entry["inputs"].get("parameters", {})
-    }
-    assert set(told) == ON_RAY.get(name, set())
+    given = {task: entry["inputs"].get("parameters", {}) for task, entry in tasks(spec) if task in JOBS}
+    told = {task for task, found in given.items() if "options" in found and "ray_job" in options_of(task)}
+    assert told == ON_RAY.get(name, set())
     # The job's pods share nothing but the workspace with the step.
-    assert all("workspace" in given for given in told.values())
+    assert all("workspace" in given[task] for task in told)
 
 
 def test_registration_waits_for_the_gate(pipelines) -> None:

@@ -56,7 +56,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Hundreds of held-out deliveries show what a plan is worth; of this one a person says so.
     override = {"reason": "a test of few accounts", "by": "ann"}
     given = ["workspace=" + str(folder / "run"), "options=" + json.dumps(TINY), "epochs=2"]
-    given.append(f"evaluate_options={json.dumps({'override': override})}")
+    given.append(f"settings={json.dumps({'evaluate': {'override': override}})}")
     arguments = ["run", "delivery", "--json", *(word for each in given for word in ("--set", each))]
     with redirect_stdout(io.StringIO()) as told:
         assert main(arguments) == 0
