@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Segment, Side, risk_levels
 from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
 from shadowprice.responses.base import at_level, labels
@@ -28,6 +29,7 @@ from shadowprice.responses.sided import DELIVERED
 SIDE: Side = "customer"
 TOLERANCE = "risk_tolerance"
 """Column of a request to serve: the tolerance of its account, missing where it is not known."""
+UNCALIBRATED = "values of segments are not calibrated: a common factor of all values changes no plan; use 'none'"
 NO_TOLERANCE = -1e30
 """Stored for an account whose tolerance is not known: below every risk level, and finite."""
 
@@ -54,12 +56,13 @@ class DeliveryModel(SeparateModels):
         self.segments = inputs.segments
         super().fit(inputs, train)
 
-    def calibrate(self, _inputs: Inputs, _held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
-        """Nothing: a common factor of all values changes no plan."""
-        return {}
+    def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+        """Raise :class:`InvalidInput`: a model of funds learns from all rows before the test, and keeps none aside."""
+        raise InvalidInput(UNCALIBRATED, field="calibration")
 
     def correct(self, side: Side, correction: float) -> None:
-        """Nothing, see :meth:`calibrate`."""
+        """Raise :class:`InvalidInput`, see :meth:`calibrate`."""
+        raise InvalidInput(UNCALIBRATED, field="calibration")
 
     def embed(self, inputs: Inputs, frames: Mapping[Side, pd.DataFrame]) -> dict[Side, NDArray[np.float32]]:
         """(n, WIDTH): values, the tolerance, zeros."""

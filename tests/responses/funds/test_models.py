@@ -12,11 +12,13 @@ import torch
 from shadowprice.datasets.funds import FundOptions, Funds, draw
 from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
 from shadowprice.errors import InvalidInput
+from shadowprice.learning.recipes import Training
 from shadowprice.responses import make
 from shadowprice.responses.amounts.losses import LOSSES
 from shadowprice.responses.funds import model as model_module
 from shadowprice.responses.funds import network as network_module
 from shadowprice.responses.funds import training as module
+from shadowprice.responses.funds.delivered import DeliveryModel
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.network import BODIES, EXPERT_WIDTH, EXPERTS, Mmoe
 from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds
@@ -344,3 +346,13 @@ def test_biases_and_spreads_of_offers_do_not_decay(esdpm: FundModel, drawn: Fund
         assert "body.towers.last.bias" in kept
         assert ("last.own.weight" in kept) == bool(more)
         assert all(name.endswith("bias") or name == "last.own.weight" for name in kept)
+
+
+def test_values_of_segments_claim_no_calibration() -> None:
+    with pytest.raises(InvalidInput, match="calibration: must be none, got 'validation'"):
+        Training("esdpm", "none", "validation").check("segments")
+    model = DeliveryModel({})
+    with pytest.raises(InvalidInput, match="calibration: values of segments are not calibrated"):
+        model.calibrate(Inputs(), {})
+    with pytest.raises(InvalidInput, match="calibration"):
+        model.correct("customer", 0.1)
