@@ -69,4 +69,3 @@ def split(settings: Mapping[str, Any], jobs: Mapping[str, Mapping[str, Any]]) ->
                 raise InvalidInput(f"must be {kind.__name__}, got {options[name]!r}", field=name)
         job_class(job).check_options({name: value for name, value in options.items() if name not in OF_STEPS})
     return found
-

@@ -142,7 +142,7 @@ def test_an_option_goes_to_every_job_that_has_it_beside_the_pipelines_own_defaul
     found = arguments_of("vouchers", given)
     assert found == {"workspace": "ws", "settings": {"seed": 3, "options": {"rows": 5}, "beat_uniform": False}}
     jobs = split(found["settings"], PARAMETERS["vouchers"].jobs)
-    assert jobs == dict.fromkeys(PARAMETERS["vouchers"].jobs, {}) | {
+    assert jobs == {job: {} for job in PARAMETERS["vouchers"].jobs} | {
         "prepare": {"seed": 3, "options": {"rows": 5}},
         "train": {"workers": 0, "epochs": 30, "seed": 3},
         "evaluate": {"beat_uniform": False},

@@ -9,13 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from event_sink import event_sink
 from snippets import ROOT, Block, blocks, masked, printed, shell_of
 
+from benchmarks.faults.redis_server import RedisServer
 from serving.local.launch import free_port
 
 pytestmark = pytest.mark.timeout(1500)
@@ -32,11 +35,14 @@ FOLLOWED = (
     "estimate-another-policy",
     "fill-segments-of-exact-sizes",
     "find-a-fault",
+    "restore",
+    "run-a-re-solve",
     "run-a-voucher-campaign",
     "run-an-experiment",
     "see-what-a-change-does",
     "serve-the-flat-policy",
     "solve-large-problems",
+    "stream-decisions",
     "watch-a-model",
     "your-own-files",
     "your-own-tables",
@@ -60,24 +66,22 @@ NOT_FOLLOWED = {
     "prove-a-decision": "names a request of the reader; tests/serving/receipts proves one of the services",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
-    "restore": CLUSTER,
     "retrain": "needs Kubeflow Pipelines",
     "rotate-tokens": CLUSTER,
-    "run-a-re-solve": CLUSTER,
     "run-pipelines": "needs Kubeflow Pipelines",
     "run-steps-as-ray-jobs": CLUSTER,
     "serve-several-campaigns": "shows parts of files and a layout of the reader's campaigns",
     "set-several-budgets": "shows parts of a campaign's file",
-    "stream-decisions": "needs a sink of events",
     "upgrade": CLUSTER,
     "use-public-trials": "reads files that the reader downloads",
 }
 """Guides that nothing follows here, and the reason."""
-PORT = re.compile(r"127\.0\.0\.1:80(8[0-2])\b")
-"""Addresses of the services of a run that is served here."""
+PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
+"""Address of a service that runs here on another port: predictor, ledger, console, Redis, Prometheus, sink."""
+SERVICES, REDIS, PROMETHEUS, SINK = ("8080", "8081", "8082"), "6379", "9090", "9000"
 ELSEWHERE = re.compile(
-    r"/workspace|/ledger/|http://(?!127)|localhost|address=\"auto\"|path/to|shadowprice (serve|explain)"
-    r"|mapping\.yaml --workers|collected\.csv|that/folder"
+    r"/workspace|/ledger/|kubectl|collector\.|http://(?!127)|localhost|address=\"auto\"|path/to"
+    r"|shadowprice (serve|explain)|mapping\.yaml --workers|collected\.csv|that/folder"
 )
 """Marks blocks that need a service or a cluster, and those that tests/runs/test_tutorial.py compares."""
 
@@ -156,7 +160,9 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
     machine: Callable[[Path, str], subprocess.CompletedProcess[str]],
     made: Callable[[str], Path],
     tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     (guide,) = (ROOT / "docs").glob(f"*/{name}.md")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
@@ -164,11 +170,28 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
         shutil.copytree(made(command), tmp_path / "runs/guide", symlinks=True)
         (tmp_path / "runs/latest").symlink_to("guide")
     monkeypatch.chdir(tmp_path)
-    if any(PORT.search(block.text) for block in here(guide)):
-        with served(tmp_path / "runs/latest") as port:
-            follow(guide, tmp_path, machine, port)
-    else:
-        follow(guide, tmp_path, machine)
+    with ExitStack() as stack:
+        ports: dict[str, int] = {}
+        named = {port for block in here(guide) for port in PORT.findall(block.text)}
+        if named & {*SERVICES}:
+            first = stack.enter_context(served(tmp_path / "runs/latest"))
+            ports |= {name: first + number for number, name in enumerate(SERVICES)}
+        if REDIS in named:
+            for program in ("redis-server", "redis-cli"):
+                request.getfixturevalue("tool")(program)
+            server = RedisServer(tmp_path_factory.mktemp("redis"))
+            stack.callback(server.stop)
+            server.start()
+            ports[REDIS] = server.port
+        if PROMETHEUS in named:
+            run_prometheus = request.getfixturevalue("run_prometheus")
+            scraped = [ports["8081"]]
+            prometheus = stack.enter_context(run_prometheus(tmp_path_factory.mktemp("prometheus"), others=scraped))
+            ports[PROMETHEUS] = urlsplit(prometheus.url).port or 0
+        if SINK in named:
+            ports[SINK] = urlsplit(stack.enter_context(event_sink()).url).port or 0
+        assert named <= ports.keys()
+        follow(guide, tmp_path, machine, ports)
 
 
 def here(guide: Path) -> list[Block]:
@@ -178,13 +201,16 @@ def here(guide: Path) -> list[Block]:
 
 
 def follow(
-    guide: Path, folder: Path, machine: Callable[[Path, str], subprocess.CompletedProcess[str]], port: int = 0
+    guide: Path,
+    folder: Path,
+    machine: Callable[[Path, str], subprocess.CompletedProcess[str]],
+    ports: Mapping[str, int],
 ) -> None:
-    """Run the blocks of a guide in order, with the services of a run at ``port`` where there are any."""
+    """Run the blocks of a guide in order, with services at other ports than those that it names."""
     names: dict[str, object] = {}
     followed = 0
     for block in here(guide):
-        commands = PORT.sub(lambda found: f"127.0.0.1:{port + int(found[1]) - 80}", shell_of(block))
+        commands = PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", shell_of(block))
         if commands:
             done = machine(folder, commands)
             assert done.returncode == 0, f"{block}: {done.stdout[-2000:]}{done.stderr[-2000:]}"

@@ -56,11 +56,11 @@ class DeliveryModel(SeparateModels):
         self.segments = inputs.segments
         super().fit(inputs, train)
 
-    def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+    def calibrate(self, _inputs: Inputs, _held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Raise :class:`InvalidInput`: a model of funds learns from all rows before the test, and keeps none aside."""
         raise InvalidInput(UNCALIBRATED, field="calibration")
 
-    def correct(self, side: Side, correction: float) -> None:
+    def correct(self, _side: Side, _correction: float) -> None:
         """Raise :class:`InvalidInput`, see :meth:`calibrate`."""
         raise InvalidInput(UNCALIBRATED, field="calibration")
 
