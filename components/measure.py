@@ -15,7 +15,7 @@ def measure(
     registered: Input[Artifact] = None,
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     jobs: dict = {},  # noqa: B006
-) -> NamedTuple("Later", [("solve", dict)]):
+) -> NamedTuple("Later", [("solve", dict)]):  # type: ignore[valid-type]
     """Run a :class:`operations.measure.MeasureJob`, and return the options of the solve, which are checked first."""
     arguments = dict(locals())
     from components.run import run_component

@@ -16,7 +16,7 @@ def prepare(
     workspace: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
     jobs: dict = {},  # noqa: B006
-) -> NamedTuple(
+) -> NamedTuple(  # type: ignore[valid-type]
     "Later",
     [
         ("harvest", dict),

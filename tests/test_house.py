@@ -70,10 +70,6 @@ MANY_PARAMETERS = {
     "cli/whatif.py: whatif",
     # Artifacts and options of a step, of which kfp reads the signature.
     "components/evaluate.py: evaluate",
-    "components/prepare.py: prepare",
-    # Options of a pipeline and of its steps.
-    "pipelines/learning.py: pipeline",
-    "pipelines/retrain.py: retrain_pipeline",
 }
 
 

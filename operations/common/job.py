@@ -82,10 +82,10 @@ class Job:
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """Names of the fields that may be left out and hold no path."""
-        return tuple(cls.options())
+        return tuple(cls.defaults())
 
     @classmethod
-    def options(cls) -> dict[str, Any]:
+    def defaults(cls) -> dict[str, Any]:
         """Name → default, as plain JSON, of the fields that may be left out and hold no path."""
         types = cls._types()
         optional = (field for field in dataclasses.fields(cls) if not _is_required(field))

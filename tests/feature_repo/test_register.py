@@ -148,7 +148,7 @@ def test_an_online_store_that_is_lost_is_rebuilt_as_the_page_on_recovery_says(on
     commands = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     assert len(commands) == 2
     for command in commands:
-        exec(compile(command.replace("/workspace", str(workspace)), "restore.md", "exec"), {})
+        exec(compile(command.replace("runs/latest", str(workspace)), "restore.md", "exec"), {})
     assert served() == before
 
 
