@@ -77,8 +77,9 @@ def test_a_registered_model_never_changes_and_the_link_points_to_the_newest(work
     kept = (workspace / "model").resolve()
     assert kept == (workspace / "models" / "m-1").resolve()
     assert sorted(path.name for path in kept.iterdir()) == [EMBEDDINGS, "heads.safetensors", "model.json"]
-    register(second, workspace)
-    assert (workspace / "model").resolve().name == "m-2"
+    told = tmp_path / "registered"
+    run(RegisterJob(model=second, workspace=workspace, registered=told))
+    assert (workspace / "model").resolve().name == json.loads(told.read_text())["model_version"] == "m-2"
     assert load_heads(kept)["customer"].default_embedding[0] == 0.25  # who resolved the link before still reads it
     register(first, workspace)  # a roll-back
     assert (workspace / "model").resolve() == kept
