@@ -250,7 +250,7 @@ def eventually() -> Callable[..., None]:
 def run_prometheus(
     tool: Callable[[str], str], free_port: Callable[[], int], eventually: Callable[..., None]
 ) -> Callable[..., AbstractContextManager[Prometheus]]:
-    """A context with a Prometheus in a folder that scrapes its ``target`` four times a second.
+    """A context with a Prometheus in a folder that scrapes its ``target`` four times a second, or as it is told.
 
     Takes rules, other ports to scrape, and the labels that a port's series get, where given.
     """
@@ -258,12 +258,16 @@ def run_prometheus(
 
     @contextmanager
     def run(
-        folder: Path, rules: Path | None = None, others: Sequence[int] = (), labels: Mapping[int, dict[str, str]] = {}
+        folder: Path,
+        rules: Path | None = None,
+        others: Sequence[int] = (),
+        labels: Mapping[int, dict[str, str]] = {},
+        often: str = "250ms",
     ) -> Iterator[Prometheus]:
         port, target = free_port(), free_port()
         scraped = [{"targets": [f"127.0.0.1:{n}"], "labels": labels.get(n, {})} for n in (target, *others)]
         job = {"job_name": "ledger", "static_configs": scraped}
-        every = {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "1s"}
+        every = {"scrape_interval": often, "scrape_timeout": often, "evaluation_interval": "1s"}
         config = {"global": every, "scrape_configs": [job], "rule_files": [str(rules)] if rules else []}
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
         address = f"--web.listen-address=127.0.0.1:{port}"

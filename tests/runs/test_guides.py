@@ -19,7 +19,10 @@ from event_sink import event_sink
 from snippets import ROOT, Block, blocks, masked, printed, shell_of
 
 from benchmarks.faults.redis_server import RedisServer
+from operations.common.workspace import read_campaign
 from serving.local.launch import free_port
+from shadowprice.errors import Unavailable
+from shadowprice.pacing.prometheus import PrometheusSpend
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -185,13 +188,23 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
             ports[REDIS] = server.port
         if PROMETHEUS in named:
             run_prometheus = request.getfixturevalue("run_prometheus")
-            scraped = [ports["8081"]]
-            prometheus = stack.enter_context(run_prometheus(tmp_path_factory.mktemp("prometheus"), others=scraped))
+            # Beside other tests a ledger answers a scrape late, and a scrape in vain makes its series stale.
+            scraped = {"others": [ports["8081"]], "often": "3s"}
+            prometheus = stack.enter_context(run_prometheus(tmp_path_factory.mktemp("prometheus"), **scraped))
+            spend, campaign = PrometheusSpend(prometheus.url), read_campaign(tmp_path / "runs/latest").name
+            request.getfixturevalue("eventually")(lambda: readable(spend, campaign))
             ports[PROMETHEUS] = urlsplit(prometheus.url).port or 0
         if SINK in named:
             ports[SINK] = urlsplit(stack.enter_context(event_sink()).url).port or 0
         assert named <= ports.keys()
         follow(guide, tmp_path, machine, ports)
+
+
+def readable(spend: PrometheusSpend, campaign: str) -> bool:
+    try:
+        return bool(spend.read(campaign))
+    except Unavailable:
+        return False
 
 
 def here(guide: Path) -> list[Block]:
