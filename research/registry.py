@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TABLES: dict[str, str] = {
     "attainable_gain": "research.tables.attainable_gain",
+    "hop_width": "research.tables.hop_width",
     "cold_start": "research.tables.cold_start",
     "context": "research.tables.context",
     "several_budgets": "research.tables.several_budgets",
