@@ -42,7 +42,7 @@ def fitted_curves(
         threshold: whether influence counts only where it is positive.
         noise: standard deviation of the noise in the features, where the search starts.
     """
-    form = _Form(graph, threshold)
+    form = Form(graph, threshold)
     parameters = form.start(noise)
     rows = data.part("train", "validation")
     outcomes = {side: form.outcomes(frame, tables, side) for side, frame in rows.items()}
@@ -66,7 +66,7 @@ def fitted_curves(
     return found
 
 
-class _Form:
+class Form:
     """Formulas of the world as functions of its parameters."""
 
     def __init__(self, graph: WorldGraph, threshold: bool) -> None:
