@@ -4,7 +4,6 @@ from __future__ import annotations
 
 TABLES: dict[str, str] = {
     "attainable_gain": "research.tables.attainable_gain",
-    "hop_width": "research.tables.hop_width",
     "cold_start": "research.tables.cold_start",
     "context": "research.tables.context",
     "several_budgets": "research.tables.several_budgets",
@@ -31,6 +30,7 @@ TABLES: dict[str, str] = {
     "s0_size": "research.tables.s0.size",
     "s0_large": "research.tables.s0.large",
     "s0_levels": "research.tables.s0.levels",
+    "hop_width": "research.tables.s0.hop_width",
     "s0_sensitivity": "research.tables.s0.sensitivity",
     "o2o_graph": "research.tables.o2o_graph",
     "end_to_end": "research.tables.s4.end_to_end",

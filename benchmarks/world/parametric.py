@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -56,7 +57,7 @@ def fitted_curves(
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
-    search.step(loss)
+    search.step(loss)  # type: ignore[no-untyped-call]
     found: dict[Side, Curves] = {}
     for side, served in data.serving.items():
         place = form.places(side, served["account_id"])
@@ -124,7 +125,8 @@ class Form:
             added = (p[side] @ p[side].T / variance).expand(members.numel(), TRAITS, TRAITS)
             precision = precision.index_add(0, members, added)
             shown = shown.index_add(0, members, self.features[side] @ p[side].T / variance)
-        return torch.linalg.solve(precision, shown)
+        expected: Tensor = torch.linalg.solve(precision, shown)
+        return expected
 
     def strength(self, p: Parameters) -> Tensor:
         """(N, 2): expected trait strengths, each hop at the deviation of what arrives."""
@@ -164,7 +166,7 @@ class Form:
         """(J, n): mean response of a side's accounts."""
         found = self.at_nodes(p, side)
         mean = -torch.expm1(found) if side == "customer" else found
-        return torch.tensordot(torch.exp(self.log_weight), mean, dims=1)
+        return (torch.exp(self.log_weight)[:, None, None] * mean).sum(dim=0)
 
     def log_likelihood(self, p: Parameters, outcomes: Mapping[Side, tuple[Tensor, Tensor]]) -> Tensor:
         """Log-likelihood of features and outcomes, up to a constant."""
@@ -177,13 +179,15 @@ class Form:
                 each = hits * torch.log(found) - tries * found
             total = total + torch.logsumexp(self.log_weight[:, None] + each.sum(dim=1), dim=0).sum()
             spread = torch.exp(2 * p["log_noise"]) * torch.eye(p[side].shape[1]) + p[side].T @ p[side]
-            shown = torch.distributions.MultivariateNormal(torch.zeros(len(spread), dtype=torch.float64), spread)
-            total = total + shown.log_prob(self.features[side]).sum()
+            root = torch.linalg.cholesky(spread)
+            shown = torch.linalg.solve_triangular(root, self.features[side].T, upper=False)
+            total = total - 0.5 * shown.square().sum() - shown.shape[1] * root.diagonal().log().sum()
         return total
 
 
 def _positive_part(mean: Tensor, deviation: Tensor) -> Tensor:
     """Mean of the positive part of normal variables."""
-    law = torch.distributions.Normal(torch.zeros_like(mean), 1.0)
     ratio = mean / deviation
-    return mean * law.cdf(ratio) + deviation.abs() * torch.exp(law.log_prob(ratio))
+    density = torch.exp(-0.5 * ratio.square()) / math.sqrt(2 * math.pi)
+    found: Tensor = mean * torch.special.ndtr(ratio) + deviation.abs() * density
+    return found

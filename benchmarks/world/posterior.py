@@ -62,7 +62,7 @@ def _log_likelihood(rows: pd.DataFrame, tables: Tables, accounts: NDArray[np.str
 def hits_and_tries(rows: pd.DataFrame, tables: Tables, side: Side) -> tuple[Array, Array]:
     """Redemptions of customers and 1, or shares of merchants and shares before, of each trial row (n,)."""
     if side == "customer":
-        return (rows["response"] > 0.5).to_numpy(dtype=np.float64), np.ones(len(rows))
+        return np.asarray(rows["response"] > 0.5, dtype=np.float64), np.ones(len(rows))
     outcome = tables.outcome.set_index("request_id").loc[rows["request_id"]]
     before = np.maximum(outcome["share_count_before"].to_numpy(dtype=np.float64), 1.0)
     return outcome["share_count"].to_numpy(dtype=np.float64), before

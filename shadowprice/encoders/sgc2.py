@@ -89,6 +89,6 @@ class Sgc2Encoder(GraphEncoder):
 
 
 class Sgc2NarrowEncoder(Sgc2Encoder):
-    """Encoder ``sgc2`` with hops of 2 numbers: few rows an account teach no more (docs/results/hop_width.md)."""
+    """Encoder ``sgc2`` with hops of 2 numbers, for few rows an account (docs/results/hop_width.md)."""
 
     width = 2
