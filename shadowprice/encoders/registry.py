@@ -16,7 +16,6 @@ ENCODERS = {
     "gat2": "shadowprice.encoders.two_layers:Gat2Encoder",
     "sage": "shadowprice.encoders.two_layers:SageEncoder",
     "sgc2": "shadowprice.encoders.sgc2:Sgc2Encoder",
-    "sgc2_narrow": "shadowprice.encoders.sgc2:Sgc2NarrowEncoder",
     "graphconv": "shadowprice.encoders.two_layers:GraphConvEncoder",
 }
 GRAPH_ENCODER = "sgc2"

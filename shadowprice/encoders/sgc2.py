@@ -86,9 +86,3 @@ class Sgc2Encoder(GraphEncoder):
             return self.readout([own, *[torch.zeros_like(own)] * self.hops])
 
         return [first, affine(read, HIDDEN)]
-
-
-class Sgc2NarrowEncoder(Sgc2Encoder):
-    """Encoder ``sgc2`` with hops of 2 numbers, for few rows an account (docs/results/hop_width.md)."""
-
-    width = 2

@@ -108,14 +108,8 @@ def test_without_gates_its_convolution_is_that_of_torch_geometric() -> None:
         np.testing.assert_allclose(made(given).numpy(), expected.numpy(), atol=1e-5)
 
 
-def test_the_narrow_encoder_has_a_name_of_its_own_so_that_stored_weights_of_the_wide_one_fit() -> None:
-    wide, narrow = (encoder(name).state_dict() for name in ("sgc2", "sgc2_narrow"))
-    assert (wide["read.weight"].shape, narrow["read.weight"].shape) == ((WIDTH, 3 * 16), (WIDTH, 3 * 2))
-
-
-@pytest.mark.parametrize("name", ["sgc2", "sgc2_narrow"])
-def test_simplified_convolution_is_the_dense_formula(name: str) -> None:
-    given, made = graph(), encoder(name)
+def test_simplified_convolution_is_the_dense_formula() -> None:
+    given, made = graph(), encoder("sgc2")
     with torch.no_grad():
         found = made(given).numpy()
         own = np.zeros((given.nodes, made.read.in_features // 3))
