@@ -30,6 +30,7 @@ TABLES: dict[str, str] = {
     "s0_size": "research.tables.s0.size",
     "s0_large": "research.tables.s0.large",
     "s0_levels": "research.tables.s0.levels",
+    "hop_width": "research.tables.s0.hop_width",
     "s0_sensitivity": "research.tables.s0.sensitivity",
     "o2o_graph": "research.tables.o2o_graph",
     "end_to_end": "research.tables.s4.end_to_end",

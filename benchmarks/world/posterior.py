@@ -53,12 +53,16 @@ def posterior_curves(
 def _log_likelihood(rows: pd.DataFrame, tables: Tables, accounts: NDArray[np.str_], curves: Array, side: Side) -> Array:
     """(N,): log-likelihood of each account's own trial rows under curves (J, N), up to a constant."""
     column = pd.Index(accounts).get_indexer(pd.Index(rows["account_id"]))
+    hits, tries = hits_and_tries(rows, tables, side)
     mean = curves[rows["level"].to_numpy(dtype=np.int64), column]
-    if side == "customer":
-        each = np.where(rows["response"] > 0.5, np.log(mean), np.log1p(-mean))
-    else:
-        outcome = tables.outcome.set_index("request_id").loc[rows["request_id"]]
-        count = outcome["share_count"].to_numpy(dtype=np.float64)
-        before = np.maximum(outcome["share_count_before"].to_numpy(dtype=np.float64), 1.0)
-        each = count * np.log(mean) - before * mean
+    each = hits * np.log(mean) + ((tries - hits) * np.log1p(-mean) if side == "customer" else -tries * mean)
     return np.bincount(column, weights=each, minlength=accounts.size).astype(np.float64)
+
+
+def hits_and_tries(rows: pd.DataFrame, tables: Tables, side: Side) -> tuple[Array, Array]:
+    """Redemptions of customers and 1, or shares of merchants and shares before, of each trial row (n,)."""
+    if side == "customer":
+        return np.asarray(rows["response"] > 0.5, dtype=np.float64), np.ones(len(rows))
+    outcome = tables.outcome.set_index("request_id").loc[rows["request_id"]]
+    before = np.maximum(outcome["share_count_before"].to_numpy(dtype=np.float64), 1.0)
+    return outcome["share_count"].to_numpy(dtype=np.float64), before

@@ -10,7 +10,7 @@ so that few numbers have to be learned from few rows an account.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,15 +19,19 @@ from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.base import WIDTH, Dense, EdgeGate, GraphEncoder, GraphTensors, affine, layers_of
 from shadowprice.encoders.flow import Flow
 
-HIDDEN, HOP_WIDTH = 64, 16
+HIDDEN = 64
 LARGEST_SCORE = 5.0
 """Log gates are cut here, so that an edge with extreme features does not drown all others."""
 
 
 class Sgc2Encoder(GraphEncoder):
-    """Project to few numbers, propagate twice, and read the result of each hop. O(edges · 16)."""
+    """Project to few numbers, propagate twice, and read the result of each hop. O(edges · width).
+
+    width  numbers that a hop passes on
+    """
 
     hops = 2
+    width: ClassVar[int] = 16
 
     def __init__(self, inputs: Mapping[Side, int], edge_inputs: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
@@ -37,13 +41,13 @@ class Sgc2Encoder(GraphEncoder):
                     nn.Linear(max(inputs.get(side, 0), 1), HIDDEN),
                     nn.ReLU(),
                     nn.Dropout(dropout),
-                    nn.Linear(HIDDEN, HOP_WIDTH),
+                    nn.Linear(HIDDEN, self.width),
                 )
                 for side in SIDES
             }
         )
         self.gate = EdgeGate(edge_inputs)
-        self.read = nn.Linear((self.hops + 1) * HOP_WIDTH, WIDTH)
+        self.read = nn.Linear((self.hops + 1) * self.width, WIDTH)
 
     def edges(self, graph: GraphTensors) -> tuple[Any, ...]:
         """The edges and their weights Â (E,)."""
@@ -53,7 +57,7 @@ class Sgc2Encoder(GraphEncoder):
         return graph.flow, gate * root[source] * root[target]
 
     def hop(self, _: int, hidden: Tensor, /, *edges: Any) -> Tensor:
-        """(N, HOP_WIDTH): the weighted sum over the neighbors."""
+        """(N, width): the weighted sum over the neighbors."""
         flow: Flow = edges[0]
         return flow.send(edges[1], hidden)
 
@@ -63,8 +67,8 @@ class Sgc2Encoder(GraphEncoder):
         return embedding
 
     def start(self, graph: GraphTensors) -> Tensor:
-        """(N, HOP_WIDTH): projected features, the mean of both sides where an account is on both."""
-        own = graph.is_side.new_zeros(graph.nodes, HOP_WIDTH)
+        """(N, width): projected features, the mean of both sides where an account is on both."""
+        own = graph.is_side.new_zeros(graph.nodes, self.width)
         for position, side in enumerate(SIDES):
             rows = torch.nonzero(graph.is_side[position] > 0).flatten()
             features = graph.features[side][rows]
