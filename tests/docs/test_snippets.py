@@ -24,7 +24,6 @@ from shadowprice.campaign import PortfolioTerms
 from shadowprice.limits import Limits
 from shadowprice.limits.rules import Rule, check_rules
 from shadowprice.mapping import read_mapping
-from shadowprice.mapping.redemptions import read_redemptions
 from shadowprice.price import PriceRecord
 
 BLOCKS = blocks()
@@ -161,11 +160,6 @@ def read(data: Any, folder: Path) -> str:
         (folder / "mapping.yaml").write_text(yaml.safe_dump(example))
         assert read_mapping(folder / "mapping.yaml")
         return "mapping"
-    if "columns" in data:
-        (folder / "orders.csv").write_text(",".join(data["columns"].values()) + "\n")
-        (folder / "orders.yaml").write_text(yaml.safe_dump(data))
-        assert read_redemptions(folder / "orders.csv", folder / "orders.yaml").lines.empty
-        return "export"
     # tests/runs/test_tutorial.py compares the answer of the tutorial with the service's.
     return "answer" if "predictions" in data else "?"
 
@@ -179,7 +173,6 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "answer",
         "campaigns",
         "experiment",
-        "export",
         "holdout",
         *3 * ["limits"],
         "mapping",
