@@ -34,10 +34,13 @@ FOLLOWED = (
     "compare-the-ledger",
     "correct-an-outcome",
     "decide-a-list",
+    "divide-a-budget-between-campaigns",
     "erase-an-account",
     "estimate-another-policy",
     "fill-segments-of-exact-sizes",
     "find-a-fault",
+    "hand-out-codes",
+    "prove-a-decision",
     "restore",
     "run-a-re-solve",
     "run-a-voucher-campaign",
@@ -57,16 +60,13 @@ NOT_FOLLOWED = {
     "build-images": "needs buildah and an hour",
     "check-on-a-cluster": CLUSTER,
     "decide-for-long-term-value": "names a file of the reader",
-    "divide-a-budget-between-campaigns": "names two runs of the reader",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
-    "hand-out-codes": "names a list and an export of the reader; test_tutorial.py does the same with its own",
     "hold-out-accounts": "names two runs of the reader",
     "install-on-a-cluster": CLUSTER,
     "move-budget-between-campaigns": "names several served campaigns of the reader",
     "offer-a-percentage": "names a file of the reader; test_percent.py has one",
     "offer-without-an-amount": "names a file of the reader; test_offers.py has one",
     "open-the-console": "is read in a browser; the tests of the console draw each page in one",
-    "prove-a-decision": "names a request of the reader; tests/serving/receipts proves one of the services",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
     "retrain": "needs Kubeflow Pipelines",
@@ -84,7 +84,7 @@ PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
 SERVICES, REDIS, PROMETHEUS, SINK = ("8080", "8081", "8082"), "6379", "9090", "9000"
 ELSEWHERE = re.compile(
     r"/workspace|/ledger/|kubectl|collector\.|http://(?!127)|localhost|address=\"auto\"|path/to"
-    r"|shadowprice (serve|explain)|mapping\.yaml --workers|collected\.csv|that/folder"
+    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|that/folder"
 )
 """Marks blocks that need a service or a cluster, and those that tests/runs/test_tutorial.py compares."""
 
