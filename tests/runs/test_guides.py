@@ -42,6 +42,7 @@ FOLLOWED = (
     "hand-out-codes",
     "prove-a-decision",
     "restore",
+    "retrain",
     "run-a-re-solve",
     "run-a-voucher-campaign",
     "run-an-experiment",
@@ -69,7 +70,6 @@ NOT_FOLLOWED = {
     "open-the-console": "is read in a browser; the tests of the console draw each page in one",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
-    "retrain": "needs Kubeflow Pipelines",
     "rotate-tokens": CLUSTER,
     "run-pipelines": "needs Kubeflow Pipelines",
     "run-steps-as-ray-jobs": CLUSTER,
@@ -84,7 +84,7 @@ PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
 SERVICES, REDIS, PROMETHEUS, SINK = ("8080", "8081", "8082"), "6379", "9090", "9000"
 ELSEWHERE = re.compile(
     r"/workspace|/ledger/|kubectl|collector\.|http://(?!127)|localhost|address=\"auto\"|path/to"
-    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|that/folder"
+    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|that/folder|DAYS=15"
 )
 """Marks blocks that need a service or a cluster, and those that tests/runs/test_tutorial.py compares."""
 
