@@ -22,7 +22,6 @@ from serving.http.tokens import Tokens
 from shadowprice.arms import Experiment, Holdout
 from shadowprice.campaign import PortfolioTerms
 from shadowprice.limits import Limits
-from shadowprice.limits.rules import Rule, check_rules
 from shadowprice.mapping import read_mapping
 from shadowprice.price import PriceRecord
 
@@ -130,10 +129,6 @@ def read(data: Any, folder: Path) -> str:
     if "limits" in data:
         assert Limits.from_dict(data["limits"]).names
         return "limits"
-    if "rules" in data:
-        rules = tuple(Rule.from_dict(rule) for rule in data["rules"])
-        check_rules(rules, {"customer": ("customer-100", "customer-500")})
-        return "rules"
     if "holdout" in data:
         assert Holdout.from_dict(data["holdout"]).share
         return "holdout"
@@ -174,10 +169,9 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "campaigns",
         "experiment",
         "holdout",
-        *3 * ["limits"],
+        *2 * ["limits"],
         "mapping",
         "portfolio",
-        "rules",
         "tokens",
     ]
 
