@@ -81,7 +81,7 @@ def show(found: Difference, console: Console) -> None:
         if change.answer.status != "optimal":
             console.print(f"{change.name}: without it {change.answer.status}.", soft_wrap=True, markup=False)
             continue
-        cost = campaign.told_in * (change.answer.value.value - found.after.value.value)
+        cost = _difference(change.answer, found.after, campaign)
         line = f"{change.name} costs {cost:,.5g} of value {hours}."
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
@@ -92,9 +92,13 @@ def _add(
     if answer.status != "optimal":
         table.add_row(name, answer.status, "", "")
         return
-    factor = campaign.told_in
-    change = "" if before is None else f"{factor * (answer.value.value - before.value.value):+,.5g}"
-    table.add_row(name, currency.write(answer.spend.value), f"{factor * answer.added.value:,.5g}", change)
+    change = "" if before is None else f"{_difference(answer, before, campaign):+,.5g}"
+    table.add_row(name, currency.write(answer.spend.value), f"{campaign.told_in * answer.added.value:,.5g}", change)
+
+
+def _difference(answer: Answer, other: Answer, campaign: Campaign) -> float:
+    """Return the difference of two values; that of the last digits of a sum is 0."""
+    return campaign.told_in * round(answer.value.value - other.value.value, 9) + 0.0
 
 
 def _short(value: Any) -> str:

@@ -11,7 +11,16 @@ from feature_repo.online import publish_price
 from feature_repo.store import open_store
 from operations.common.job import Job, option, reads, required
 from operations.common.journal import actor
-from operations.common.workspace import CANARY_PRICE, FEATURES, LOG_TREE, PRICE, PRICES, SERVED, log_of, read_campaign
+from operations.common.workspace import (
+    CANARY_PRICE,
+    FEATURES,
+    LOG_TREE,
+    PRICE,
+    PRICES,
+    log_of,
+    logs_in,
+    read_campaign,
+)
 from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.decision_log.tree import LogTree
@@ -100,10 +109,10 @@ def add(record: PriceRecord, workspace: Path, prices: PriceStore, log: Path | No
 
 def _headed(record: PriceRecord, workspace: Path, log: Path | None) -> PriceRecord:
     """Return a record with the head of the decision log; a log that cannot be read keeps no price from being used."""
-    if log is None and not any((workspace / SERVED).glob("*/")):
+    if log is None and not logs_in(workspace, live=True):
         return record
     try:
-        head = LogTree(log or log_of(workspace), workspace / LOG_TREE).head(SEALED_ROWS)
+        head = LogTree(log or log_of(workspace, live=True), workspace / LOG_TREE).head(SEALED_ROWS)
     except (ShadowpriceError, OSError) as error:
         print(f"the price has no head of the decision log: {error}", flush=True)
         return record

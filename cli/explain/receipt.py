@@ -38,7 +38,7 @@ def receipt(
         raise InvalidInput(f"there is no folder {workspace}; name the run or campaign", field="--workspace")
     stores = [PriceStore(workspace / PRICES), PriceStore(workspace / PRICES / CANARY_PRICES)]
     own, listed = read_campaign(campaign or workspace), list_prices(workspace)
-    receipts = Receipts(own, log or log_of(workspace), stores, workspace / LOG_TREE, listed)
+    receipts = Receipts(own, log or log_of(workspace, live=True), stores, workspace / LOG_TREE, listed)
     if not request:
         count = receipts.check_heads()
         print(json.dumps({"heads": count}) if as_json else f"the log agrees with {count} published heads")

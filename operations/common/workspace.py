@@ -168,9 +168,15 @@ def read_worths(campaign: Campaign, path: Path) -> Coverage:
     return replace(coverage, learned=learned)
 
 
-def log_of(workspace: Path) -> Path:
-    """Return the only log of a run on one machine."""
-    logs = sorted(path for path in (workspace / SERVED).glob("*") if path.is_dir())
+def logs_in(workspace: Path, *, live: bool = False) -> list[Path]:
+    """Return the logs of a run on one machine; ``live`` leaves that of the rehearsal out."""
+    rehearsed = Path(REPLAY_LEDGER).stem if live else ""
+    return sorted(path for path in (workspace / SERVED).glob("*") if path.is_dir() and path.name != rehearsed)
+
+
+def log_of(workspace: Path, *, live: bool = False) -> Path:
+    """Return the only one of ``logs_in``."""
+    logs = logs_in(workspace, live=live)
     if len(logs) != 1:
         fault = f"holds the logs {[str(path) for path in logs]}" if logs else f"has no log in {SERVED}/"
         raise InvalidInput(f"{workspace} {fault}; name one", field="log")

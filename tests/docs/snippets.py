@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,10 @@ FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.MULTILINE)
 PROGRAMS = {"buildah", "cat", "container", "cp", "curl", "echo", "export", "feast", "folder", "git", "helm", "kubectl"}
 PROGRAMS |= {"make", "mkdir", "podman", "python", "redis-cli", "shadowprice", "ssh-keygen"}
+PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
+"""Address of a service that runs here on another port: predictor, ledger, console, Redis, Prometheus, sink."""
+Machine = Callable[[Path, str], subprocess.CompletedProcess[str]]
+"""Follows commands in a folder."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,31 @@ def printed(text: str) -> str:
         before = line
         found += "" if command else line
     return found
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Code of one page, in order."""
+    mine = [block for block in blocks() if block.page == str(page.relative_to(ROOT))]
+    return sorted(mine, key=lambda each: each.line)
+
+
+def follow(code: list[Block], folder: Path, machine: Machine, ports: Mapping[str, int]) -> str:
+    """Run blocks in order, with services at other ports than those that they name; return what they print."""
+    names: dict[str, object] = {}
+    told = []
+    for block in code:
+        commands = PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", shell_of(block))
+        if commands:
+            done = machine(folder, commands)
+            assert done.returncode == 0, f"{block}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+            if block.language == "console" and (shown := printed(block.text)):
+                assert masked(done.stdout) == masked(shown), f"{block}: {done.stdout}"
+            told.append(done.stdout)
+        elif block.language == "python":
+            exec(compile(block.text, str(block), "exec"), names)
+            told.append("")
+    assert told
+    return "".join(told)
 
 
 def _whole(command: str) -> bool:

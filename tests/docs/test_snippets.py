@@ -22,9 +22,7 @@ from serving.http.tokens import Tokens
 from shadowprice.arms import Experiment, Holdout
 from shadowprice.campaign import PortfolioTerms
 from shadowprice.limits import Limits
-from shadowprice.limits.rules import Rule, check_rules
 from shadowprice.mapping import read_mapping
-from shadowprice.mapping.redemptions import read_redemptions
 from shadowprice.price import PriceRecord
 
 BLOCKS = blocks()
@@ -131,10 +129,6 @@ def read(data: Any, folder: Path) -> str:
     if "limits" in data:
         assert Limits.from_dict(data["limits"]).names
         return "limits"
-    if "rules" in data:
-        rules = tuple(Rule.from_dict(rule) for rule in data["rules"])
-        check_rules(rules, {"customer": ("customer-100", "customer-500")})
-        return "rules"
     if "holdout" in data:
         assert Holdout.from_dict(data["holdout"]).share
         return "holdout"
@@ -161,11 +155,6 @@ def read(data: Any, folder: Path) -> str:
         (folder / "mapping.yaml").write_text(yaml.safe_dump(example))
         assert read_mapping(folder / "mapping.yaml")
         return "mapping"
-    if "columns" in data:
-        (folder / "orders.csv").write_text(",".join(data["columns"].values()) + "\n")
-        (folder / "orders.yaml").write_text(yaml.safe_dump(data))
-        assert read_redemptions(folder / "orders.csv", folder / "orders.yaml").lines.empty
-        return "export"
     # tests/runs/test_tutorial.py compares the answer of the tutorial with the service's.
     return "answer" if "predictions" in data else "?"
 
@@ -179,12 +168,10 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "answer",
         "campaigns",
         "experiment",
-        "export",
         "holdout",
-        *3 * ["limits"],
+        *2 * ["limits"],
         "mapping",
         "portfolio",
-        "rules",
         "tokens",
     ]
 

@@ -15,6 +15,7 @@ from operations.questions.difference import difference, flatten
 from operations.whatif import open_what_if
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import Limits
 from shadowprice.pacing.questions import Change
 
 
@@ -96,9 +97,11 @@ def test_a_level_that_the_model_does_not_know_is_refused_and_no_change_says_so(
     assert command.main(["diff", str(run), str(run / CAMPAIGN), "--rows", "200"]) == 0
     assert "the same terms" in capsys.readouterr().out
     file = tmp_path / "new.json"
-    file.write_text(json.dumps(changed(run, rules=[DEAREST]).to_dict()))
+    loose = Limits.from_dict({"budgets": [{"name": "loose", "limit": 10**9, "period": "hour"}]})
+    file.write_text(json.dumps(changed(run, rules=[DEAREST], limits=loose.to_dict()).to_dict()))
     assert command.main(["diff", str(run), str(file), "--rows", "200"]) == 0
-    assert "rules.no-dearest costs" in capsys.readouterr().out
+    assert "rules.no-dearest costs" in (told := capsys.readouterr().out)
+    assert "limits.budgets.loose costs 0 of value" in told
     assert command.main(["diff", str(run / CAMPAIGN), str(file), "--rows", "200", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["after"]["value"]["value"] < told["before"]["value"]["value"]

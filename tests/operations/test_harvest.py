@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from served_log import CAMPAIGN, START, write_log
 
+from operations.common.workspace import log_of, logs_in
 from operations.harvest import HarvestJob, run
 from shadowprice.campaign import Terms
 from shadowprice.datasets.package import load_dataset, save_dataset
@@ -241,6 +242,10 @@ def test_one_of_several_logs_must_be_named(job: HarvestJob, tmp_path: Path) -> N
         run(replace(job, log=None))
     with pytest.raises(InvalidTable, match="has no decisions"):
         run(replace(job, log=tmp_path / "served" / "ledger"))
+    # No price is sealed with a rehearsal.
+    assert log_of(tmp_path, live=True) == tmp_path / "served" / "ledger"
+    (tmp_path / "served" / "ledger").rmdir()
+    assert logs_in(tmp_path, live=True) == []
 
 
 def test_merchants_have_their_ratio_as_counts_and_context_its_columns(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from looking import LOOKS, browser, faults, show
+from snippets import Machine
 
 from serving.local.launch import Services
 
@@ -42,6 +44,24 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
         return folder, told["summary"]
 
     return start
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """Follows commands in a folder, by the interpreter of the tests."""
+    programs = tmp_path_factory.mktemp("programs")
+    for name, words in {"python": "", "shadowprice": "-m shadowprice"}.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -W ignore {words} "$@"\n')
+        program.chmod(0o755)
+    known = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "79"}
+
+    def follow(folder: Path, commands: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-e", "-c", commands], cwd=folder, env=os.environ | known, capture_output=True, text=True
+        )
+
+    return follow
 
 
 @pytest.fixture(scope="session")

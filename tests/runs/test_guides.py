@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from event_sink import event_sink
-from snippets import ROOT, Block, blocks, masked, printed, shell_of
+from snippets import PORT, ROOT, Block, Machine, blocks_of, follow
 
 from benchmarks.faults.redis_server import RedisServer
 from operations.common.workspace import read_campaign
@@ -34,16 +33,21 @@ FOLLOWED = (
     "compare-the-ledger",
     "correct-an-outcome",
     "decide-a-list",
+    "divide-a-budget-between-campaigns",
     "erase-an-account",
     "estimate-another-policy",
     "fill-segments-of-exact-sizes",
     "find-a-fault",
+    "hand-out-codes",
+    "prove-a-decision",
     "restore",
+    "retrain",
     "run-a-re-solve",
     "run-a-voucher-campaign",
     "run-an-experiment",
     "see-what-a-change-does",
     "serve-the-flat-policy",
+    "set-several-budgets",
     "solve-large-problems",
     "stream-decisions",
     "watch-a-model",
@@ -56,35 +60,28 @@ NOT_FOLLOWED = {
     "a-list-and-back": "followed by test_tutorial.py",
     "build-images": "needs buildah and an hour",
     "check-on-a-cluster": CLUSTER,
-    "decide-for-long-term-value": "names a file of the reader",
-    "divide-a-budget-between-campaigns": "names two runs of the reader",
+    "decide-for-long-term-value": "its run takes half a minute; tests/learning/test_long_term.py has the index",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
-    "hand-out-codes": "names a list and an export of the reader; test_tutorial.py does the same with its own",
-    "hold-out-accounts": "names two runs of the reader",
+    "hold-out-accounts": "needs two runs with a holdout, a minute; test_snippets.py runs its Python",
     "install-on-a-cluster": CLUSTER,
-    "move-budget-between-campaigns": "names several served campaigns of the reader",
-    "offer-a-percentage": "names a file of the reader; test_percent.py has one",
-    "offer-without-an-amount": "names a file of the reader; test_offers.py has one",
+    "move-budget-between-campaigns": "needs several served campaigns; tests/operations/test_portfolio.py moves budget",
+    "offer-a-percentage": "followed by test_percent.py",
+    "offer-without-an-amount": "followed by test_offers.py",
     "open-the-console": "is read in a browser; the tests of the console draw each page in one",
-    "prove-a-decision": "names a request of the reader; tests/serving/receipts proves one of the services",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
-    "retrain": "needs Kubeflow Pipelines",
     "rotate-tokens": CLUSTER,
-    "run-pipelines": "needs Kubeflow Pipelines",
+    "run-pipelines": "needs Kubeflow Pipelines; compiling all takes 20 s",
     "run-steps-as-ray-jobs": CLUSTER,
-    "serve-several-campaigns": "shows parts of files and a layout of the reader's campaigns",
-    "set-several-budgets": "shows parts of a campaign's file",
+    "serve-several-campaigns": "its services run at fixed ports; tests/serving/test_several_campaigns.py serves some",
     "upgrade": CLUSTER,
     "use-public-trials": "reads files that the reader downloads",
 }
 """Guides that nothing follows here, and the reason."""
-PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
-"""Address of a service that runs here on another port: predictor, ledger, console, Redis, Prometheus, sink."""
 SERVICES, REDIS, PROMETHEUS, SINK = ("8080", "8081", "8082"), "6379", "9090", "9000"
 ELSEWHERE = re.compile(
     r"/workspace|/ledger/|kubectl|collector\.|http://(?!127)|localhost|address=\"auto\"|path/to"
-    r"|shadowprice (serve|explain)|mapping\.yaml --workers|collected\.csv|that/folder"
+    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|that/folder|DAYS=15"
 )
 """Marks blocks that need a service or a cluster, and those that tests/runs/test_tutorial.py compares."""
 
@@ -101,27 +98,7 @@ def run_of(guide: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, str], subprocess.CompletedProcess[str]]:
-    """Follows commands in a folder, by the interpreter of the tests."""
-    programs = tmp_path_factory.mktemp("programs")
-    for name, words in {"python": "", "shadowprice": "-m shadowprice"}.items():
-        program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -W ignore {words} "$@"\n')
-        program.chmod(0o755)
-    known = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "79"}
-
-    def follow(folder: Path, commands: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-e", "-c", commands], cwd=folder, env=os.environ | known, capture_output=True, text=True
-        )
-
-    return follow
-
-
-@pytest.fixture(scope="module")
-def made(
-    machine: Callable[[Path, str], subprocess.CompletedProcess[str]], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def made(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Gives the run that a command makes; each is made once."""
     found: dict[str, Path] = {}
 
@@ -160,7 +137,7 @@ def test_every_guide_is_followed_or_named_with_a_reason() -> None:
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_guide_runs_as_printed_and_prints_what_it_shows(
     name: str,
-    machine: Callable[[Path, str], subprocess.CompletedProcess[str]],
+    machine: Machine,
     made: Callable[[str], Path],
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -197,7 +174,7 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
         if SINK in named:
             ports[SINK] = urlsplit(stack.enter_context(event_sink()).url).port or 0
         assert named <= ports.keys()
-        follow(guide, tmp_path, machine, ports)
+        follow(here(guide), tmp_path, machine, ports)
 
 
 def readable(spend: PrometheusSpend, campaign: str) -> bool:
@@ -209,29 +186,4 @@ def readable(spend: PrometheusSpend, campaign: str) -> bool:
 
 def here(guide: Path) -> list[Block]:
     """Blocks of a guide that can be run here, in order."""
-    mine = [block for block in blocks() if block.page == str(guide.relative_to(ROOT))]
-    return [block for block in sorted(mine, key=lambda each: each.line) if not ELSEWHERE.search(block.text)]
-
-
-def follow(
-    guide: Path,
-    folder: Path,
-    machine: Callable[[Path, str], subprocess.CompletedProcess[str]],
-    ports: Mapping[str, int],
-) -> None:
-    """Run the blocks of a guide in order, with services at other ports than those that it names."""
-    names: dict[str, object] = {}
-    followed = 0
-    for block in here(guide):
-        commands = PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", shell_of(block))
-        if commands:
-            done = machine(folder, commands)
-            assert done.returncode == 0, f"{block}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-            if block.language == "console" and (shown := printed(block.text)):
-                assert masked(done.stdout) == masked(shown), str(block)
-        elif block.language == "python":
-            exec(compile(block.text, str(block), "exec"), names)
-        else:
-            continue
-        followed += 1
-    assert followed
+    return [block for block in blocks_of(guide) if not ELSEWHERE.search(block.text)]

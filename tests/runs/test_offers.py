@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from snippets import ROOT, Machine, blocks_of, follow
 
 from benchmarks.trials import TrialFiles, draw
 from operations.common.workspace import MODEL, read_campaign
@@ -29,7 +30,6 @@ from shadowprice.responses.layers.heads import load_heads
 
 pytestmark = pytest.mark.timeout(1500)
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-W", "ignore", "-m", "shadowprice"]
 NAMES = ["No E-Mail", "Mens E-Mail", "Womens E-Mail"]
 
@@ -55,17 +55,13 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The files of the trial, a mapping as ``init`` proposes it, a run, and its services."""
+def served(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The guide, from its first line to the run, and the services of the run."""
     folder = tmp_path_factory.mktemp("email")
+    checked = follow(blocks_of(ROOT / "docs/how-to/offer-without-an-amount.md"), folder, machine, {})
     trial = draw("email", seed=1, accounts=4000, effect=2.0)
-    files = trial.write(folder)
-    shadowprice("init", folder, "--trials", files["offers"], "--customers", files["people"])
-    mapping = folder / "mapping.yaml"
-    checked = shadowprice("check", mapping)
-    options = ("--runs", folder / "runs", "--workers", 0, "--epochs", 60, "--no-beat-uniform", "--json")
-    summary = json.loads(shadowprice("run", mapping, *options))["summary"]
     run = (folder / "runs" / "latest").resolve()
+    summary = json.loads((run / "summary.json").read_text())
     port = free_port()
     words = [*COMMAND, "serve", str(run), "--port", str(port)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from snippets import ROOT, Machine, blocks_of, follow
 
 from operations.common.workspace import MODEL, read_campaign
 from shadowprice.campaign import Percent
@@ -21,11 +19,10 @@ from shadowprice.responses.layers.heads import load_heads
 
 pytestmark = pytest.mark.timeout(900)
 
-ROOT = Path(__file__).resolve().parents[2]
-COUPONS = {"none": (None, 0.0, 0.0, 0.10), "ten": (10, 5.0, 0.0, 0.18), "twenty": (20, 10.0, 30.0, 0.26)}
 QUERY = """SELECT level, incentive, d.response AS predicted, expected_cost, o.cost AS cost
     FROM decision AS d JOIN outcome AS o ON o.request_id = d.request_id"""
 MEAN, DEVIATION = np.log(4500), 0.7
+"""Logarithms of the orders of the example, in cents."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +31,15 @@ class Done:
     summary: dict[str, Any]
 
 
-def shadowprice(*words: object) -> str:
-    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    folder, dice, n = tmp_path_factory.mktemp("percent"), np.random.default_rng(5), 3000
-    coupon = dice.choice([*COUPONS], n)
-    percent, cap, least, chance = zip(*(COUPONS[name] for name in coupon), strict=True)
-    used = dice.random(n) < chance
-    order = np.round(np.exp(MEAN + DEVIATION * dice.normal(size=n)) / 100, 2)
-    columns = {"percent off": percent, "max discount": cap, "min order": least}
-    columns |= {"order total": np.where(used, order, np.nan), "used": used.astype(int)}
-    names = [f"c{place}" for place in range(n)]
-    sent = pd.Timestamp("2026-05-01") + pd.to_timedelta(dice.integers(0, 600, n), unit="h")
-    frame = pd.DataFrame({"customer": names, "sent": sent, "coupon": coupon} | columns)
-    frame.to_csv(folder / "coupons.csv", index=False)
-    shadowprice("init", folder, "--trials", folder / "coupons.csv")
-    options = ("--runs", folder / "runs", "--workers", 0, "--epochs", 20, "--json")
-    summary = json.loads(shadowprice("run", folder / "mapping.yaml", *options))["summary"]
-    return Done((folder / "runs" / "latest").resolve(), summary)
+def done(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """The guide, from its first line to the run."""
+    folder = tmp_path_factory.mktemp("percent")
+    (folder / "docs").symlink_to(ROOT / "docs")
+    told = follow(blocks_of(ROOT / "docs/how-to/offer-a-percentage.md"), folder, machine, {})
+    assert "20 % up to $10.00 from $30.00" in told
+    run = (folder / "runs" / "latest").resolve()
+    return Done(run, json.loads((run / "summary.json").read_text()))
 
 
 def test_the_model_knows_the_amounts_of_the_orders(done: Done) -> None:
