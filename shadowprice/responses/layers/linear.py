@@ -1,6 +1,6 @@
 """Linear response of merchants with a non-negative slope (S0, after Liu et al. 2019).
 
-f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error
+f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error of the responses within limits
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from shadowprice.responses.arrays import inverse_softplus, softplus
 from shadowprice.responses.calibration import mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
+from shadowprice.responses.layers.extremes import ResponseLimits
 from shadowprice.responses.layers.heads import LinearHead, line
 
 
@@ -26,6 +27,7 @@ class LinearLayer(ResponseLayer):
         super().__init__(levels)
         self.slope = nn.Linear(width, 1)
         self.base = nn.Linear(width, 1)
+        self.limits = ResponseLimits(self.levels.size)
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Expected response (n, J), non-decreasing in the level for any weights."""
@@ -34,7 +36,7 @@ class LinearLayer(ResponseLayer):
 
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) squared error at the assigned level."""
-        return (self.at(embedding, level) - response) ** 2
+        return (self.at(embedding, level) - self.limits.cut(level, response)) ** 2
 
     @torch.no_grad()
     def start(
@@ -48,6 +50,7 @@ class LinearLayer(ResponseLayer):
         slope = max(float((w * deviation) @ response / max(float(w @ deviation**2), 1e-12)), self.least_slope)
         self.slope.bias.fill_(inverse_softplus(slope))
         self.base.bias.fill_(mean - slope * middle)
+        self.limits.fit(level, response, mean + slope * (self.amounts.numpy() - middle), w)
 
     @torch.no_grad()
     def correct(self, correction: float) -> None:

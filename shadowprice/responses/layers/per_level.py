@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from shadowprice.responses.calibration import logit_shift, mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
+from shadowprice.responses.layers.extremes import ResponseLimits
 from shadowprice.responses.layers.hazard import soft_threshold
 from shadowprice.responses.layers.heads import Head, PerLevelHead
 from shadowprice.responses.weights import means_by_level
@@ -81,14 +82,26 @@ class PerLevelLayer(ResponseLayer):
 
 
 class PerLevelRatioLayer(PerLevelLayer):
-    """Embedding (n, D) → expected responses (n, J), in any order of the levels; squared error."""
+    """Embedding (n, D) → expected responses (n, J), in any order of the levels; squared error within limits."""
 
     estimator = staticmethod(mean_shift)
     head = staticmethod(partial(PerLevelHead, probability=False))
 
+    def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
+        super().__init__(width, levels)
+        self.limits = ResponseLimits(self.levels.size)
+
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) squared error at the assigned level."""
-        return (self.at(embedding, level) - response) ** 2
+        return (self.at(embedding, level) - self.limits.cut(level, response)) ** 2
+
+    @torch.no_grad()
+    def start(
+        self, level: NDArray[np.int64], response: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+    ) -> None:
+        """Start as the base does, with limits around the means."""
+        super().start(level, response, weight)
+        self.limits.fit(level, response, self.bias.numpy().astype(np.float64), weight)
 
     def score(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean itself."""

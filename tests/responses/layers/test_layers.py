@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
+from shadowprice.responses.layers.extremes import farthest
 from shadowprice.responses.layers.hazard import HazardLayer, shrink_groups, soft_threshold
 from shadowprice.responses.layers.heads import LAYERS
 from shadowprice.testing import assert_monotone
@@ -253,3 +254,44 @@ def test_a_start_is_near_the_observed_responses_in_any_currency(name: str, unit:
     layer.start(level, y)
     found = probability(name, layer(torch.zeros(1, 4)))[:, 0]
     np.testing.assert_allclose(found, expected, rtol=0.25)
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_one_account_far_from_all_others_does_not_move_their_curves(name: str) -> None:
+    random = np.random.default_rng(5)
+    rows, far = 8000, 8
+    level, trait = random.integers(0, 5, rows), random.normal(size=rows).astype(np.float32)
+    y = 1.0 + 0.3 * trait + 0.2 * LEVELS[level] / 100 + 0.5 * random.normal(size=rows)
+    trait[:far], y[:far] = 3.0, 40.0
+    layer = make_layer(name, 1, LEVELS)
+    layer.start(level, y)
+    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=300, line_search_fn="strong_wolfe")
+    h, index, target = torch.from_numpy(trait)[:, None], torch.from_numpy(level), torch.from_numpy(y.astype(np.float32))
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = layer.loss(h, index, target).mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    usual = np.array([-1.0, 0.0, 1.0], dtype=np.float32)
+    found = layer(torch.from_numpy(usual)[:, None]).detach().numpy()
+    np.testing.assert_allclose(found, 1.0 + 0.3 * usual[:, None] + 0.2 * LEVELS / 100, atol=0.1)
+
+
+def test_the_limits_of_responses_cut_little_of_them_and_nothing_of_usual_ones() -> None:
+    random = np.random.default_rng(6)
+    even = np.ones(20_000)
+    usual = random.poisson(6.0, 20_000) / 6.0
+    assert farthest(usual - usual.mean(), usual, even) > np.abs(usual - usual.mean()).max()
+    rare = (random.random(20_000) < 0.01).astype(float)
+    assert farthest(rare - rare.mean(), rare, even) == np.inf
+    rare_and_noise = 10.0 * rare + 1e-3 * random.normal(size=20_000)
+    for heavy in (random.lognormal(0.0, 1.5, 20_000), random.pareto(1.5, 20_000), rare_and_noise):
+        residual = heavy - heavy.mean()
+        cut = np.maximum(np.abs(residual) - farthest(residual, heavy, even), 0.0)
+        assert 0.0 <= cut.sum() <= 0.05 * np.abs(heavy).sum()
+    weight = random.integers(1, 4, 20_000)
+    again, alike = np.repeat(residual, weight), np.repeat(heavy, weight)
+    assert farthest(residual, heavy, weight.astype(float)) == pytest.approx(farthest(again, alike, np.ones(again.size)))
