@@ -282,3 +282,5 @@ def test_a_sealed_log_is_read_where_the_ledger_writes_it() -> None:
     assert ResolveSettings.parse([], environment(pod(MINIMAL, "CronJob"))).log_dir is None
     with pytest.raises(HelmError, match=r"resolve\.sealLog: needs ledger\.decisionLog\.enabled"):
         render(merged(sealed, "ledger.decisionLog.enabled", False))
+    with pytest.raises(HelmError, match=r"resolve\.sealLog: needs resolve\.by cronjob"):
+        render(merged(sealed, "resolve.by", "kfp"))
