@@ -15,10 +15,12 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.tables import campaign_from_tables, labeled
 
 
-def training_set(name: str, seed: int = 0, **options: Any) -> tuple[Dataset, TrainingSet]:
-    """A generated data set and its training set with one snapshot."""
+def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any) -> tuple[Dataset, TrainingSet]:
+    """A generated data set and its training set with one snapshot; ``shuffle`` permutes the ends of the ties."""
     dataset = load(name, seed=seed, **options)
     found = training_set_of(dataset)
+    if shuffle:
+        found = found.seeing([snapshot.shuffled(seed) for snapshot in found.snapshots])
     return dataset, found
 
 
