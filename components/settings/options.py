@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
-from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from operations.common.job import job_class
@@ -25,6 +26,20 @@ def options_of(job: str) -> dict[str, Any]:
     >>> options_of("solve")
     {'workers': 0, 'on_alarm': '', 'ray_job': ''}
     """
-    set_by_step = getattr(import_module(f"components.{job}"), job).component_spec.inputs.keys() - {"options"}
-    own = {name: default for name, default in job_class(job).defaults().items() if name not in set_by_step}
+    own = {name: default for name, default in job_class(job).defaults().items() if name not in inputs_of_step(job)}
     return own | {name: default for name, (default, steps) in OF_STEPS.items() if job in steps}
+
+
+def inputs_of_step(job: str) -> set[str]:
+    """Return the inputs that the component of a job takes, without ``options``.
+
+    They are read from its source: inside a step kfp has no decorator, and its components cannot be imported.
+    """
+    source = Path(__file__).parents[1] / f"{job}.py"
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == job:
+            given = [*node.args.args, *node.args.kwonlyargs]
+            return {each.arg for each in given if each.annotation and "Output[" not in ast.unparse(each.annotation)} - {
+                "options"
+            }
+    raise LookupError(f"{source} has no component {job}")

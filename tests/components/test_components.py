@@ -6,6 +6,8 @@ import inspect
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib import import_module
@@ -19,6 +21,7 @@ from kfp.dsl import Artifact, Markdown, Metrics
 
 from components import run as component
 from components.settings import options_of, split
+from components.settings.options import inputs_of_step
 from operations.common.job import JOBS, Job, job_class
 from pipelines.local import PIPELINES
 from pipelines.parameters import PARAMETERS, arguments_of
@@ -121,6 +124,27 @@ def test_no_component_spells_an_option_of_its_job(name: str) -> None:
         set() if "options" in parameters else {(name, option) for option in kind.option_names()} - SET_BY_PIPELINES
     )
     assert lacking == set()
+
+
+def test_what_a_step_takes_is_known_inside_a_step_as_outside() -> None:
+    """Where a step runs, kfp has no decorator: no component can be imported."""
+    program = (
+        "import json, sys; from components import run; from components.settings import options_of;"
+        "print(json.dumps({name: options_of(name) for name in sys.argv[1:]}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, *JOBS],
+        env=os.environ | {"_KFP_RUNTIME": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == json.loads(json.dumps({name: options_of(name) for name in JOBS}))
+    for name in JOBS:
+        step = getattr(import_module(f"components.{name}"), name).component_spec
+        assert inputs_of_step(name) == step.inputs.keys() - {"options"}, name
 
 
 @pytest.mark.parametrize("name", PIPELINES)
