@@ -8,15 +8,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from urllib.parse import urlsplit
 
 from benchmarks.faults import framing
 from benchmarks.faults.framing import CALLERS
+from benchmarks.faults.threads import Threads
 from serving.http.tokens import ledger_tokens, read_secret
 from serving.predictor.ledger.client import Authorizer
 from serving.predictor.ledger.columns import Proposals
@@ -121,22 +123,12 @@ REUSED = Proposals(
 )
 
 
-class Attackers:
+class Attackers(Threads):
     """``CALLERS`` threads of one attack, until they are stopped."""
 
     def __init__(self, attack: Attack, url: str, campaign: str) -> None:
-        self._stop = Event()
-        self._threads: Sequence[Thread] = [
-            Thread(target=attack, args=(url, campaign, self._stop), daemon=True) for _ in range(CALLERS)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """Let each finish what it does."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__()
+        self.start([partial(attack, url, campaign, self._stop)] * CALLERS)
 
 
 def _post(url: str, path: str, body: bytes) -> None:

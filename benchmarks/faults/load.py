@@ -10,9 +10,11 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from threading import Event, Lock, Thread
+from functools import partial
+from threading import Lock
 
 from benchmarks.faults.stage import LEVELS, MOST_UNITS
+from benchmarks.faults.threads import Threads
 from serving.client.client import LedgerClient, Outcome
 from serving.predictor.ledger.client import Authorizer
 from serving.predictor.ledger.columns import Proposals
@@ -55,23 +57,13 @@ class Witness:
             self.successes.append(time.monotonic())
 
 
-class Load:
+class Load(Threads):
     """``callers`` threads against one ledger until stopped; each sends what failed again, by the same id."""
 
     def __init__(self, url: str, campaign: str, callers: int) -> None:
         self.witness = Witness()
-        self._stop = Event()
-        self._threads = [
-            Thread(target=self._call, args=(url, campaign, number), daemon=True) for number in range(callers)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """Let every caller finish what it does."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__()
+        self.start(partial(self._call, url, campaign, number) for number in range(callers))
 
     def _call(self, url: str, campaign: str, number: int) -> None:
         with asyncio.Runner() as runner, closing(Authorizer(url, campaign)) as authorizer, LedgerClient(url) as ledger:

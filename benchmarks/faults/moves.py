@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Lock
 
 from benchmarks.faults.load import Load
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.faults.stage import AHEAD_SECONDS, LEVELS, MOST_UNITS, READY_SECONDS
+from benchmarks.faults.threads import Threads
 from benchmarks.faults.wall_clock import WallClock
 from serving.client.client import LedgerClient
 from serving.ledger.moves import Move
@@ -38,27 +40,17 @@ FAULTS = ("none", "killed", "clock ahead", "killed", "clock behind")
 Ledgers = Mapping[str, LedgerClient]
 
 
-class Attack:
+class Attack(Threads):
     """Coordinators that attack the ledger at ``url`` until they are stopped."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
-        self._url, self._stop, self._lock = url, Event(), Lock()
+        super().__init__()
+        self._url, self._lock = url, Lock()
         self._known: list[Move] = []
         actors = [self._coordinate, self._coordinate, self._replay, self._watch] * ATTACKERS
-        self._threads = [
-            Thread(target=self._run, args=(act, random.Random(f"{seed}/{number}")), daemon=True)
-            for number, act in enumerate(actors)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """Let each end what it does."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        self.start(partial(self._run, act, random.Random(f"{seed}/{number}")) for number, act in enumerate(actors))
 
     def _run(self, act: Callable[[Ledgers, random.Random], None], dice: random.Random) -> None:
         with ExitStack() as opened:

@@ -3,4 +3,4 @@
 SESSION = "session"
 """Name of the context value of a request that holds its session."""
 SESSION_ACTIONS = ("cart", "order")
-"""What can be done to an item in a session."""
+"""Actions on an item in a session."""

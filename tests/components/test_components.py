@@ -127,7 +127,7 @@ def test_no_component_spells_an_option_of_its_job(name: str) -> None:
 
 
 def test_what_a_step_takes_is_known_inside_a_step_as_outside() -> None:
-    """Where a step runs, kfp has no decorator: no component can be imported."""
+    """Inside a step kfp has no decorator, so no component can be imported."""
     program = (
         "import json, sys; from components import run; from components.settings import options_of;"
         "print(json.dumps({name: options_of(name) for name in sys.argv[1:]}))"

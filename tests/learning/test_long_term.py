@@ -110,7 +110,7 @@ def test_rows_of_one_level_learn_an_index_and_cannot_check_it() -> None:
 
 
 def test_the_relative_error_of_values_is_their_spread_over_draws_of_the_late_outcome() -> None:
-    """The same rows, whose late outcomes have new noise in each draw: what varies is the index alone."""
+    """Rows with new noise in their late outcomes at each draw, so that the index alone varies."""
     rows, features = world(900, seed=6)
     rng, used = np.random.default_rng(1), (rows["split"] != "test").to_numpy()
     values, expected = [], []

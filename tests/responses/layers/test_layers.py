@@ -19,6 +19,20 @@ RATIOS = ("linear", "per_level_ratio")
 """Layers of a response that is no probability."""
 
 
+def fit(layer: ResponseLayer, h: torch.Tensor, level: np.ndarray, y: torch.Tensor) -> None:
+    """Bring the mean loss of rows to its least."""
+    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=500, line_search_fn="strong_wolfe", tolerance_change=0)
+    index = torch.from_numpy(level)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = layer.loss(h, index, y).mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+
+
 def noisy(name: str, width: int = 4, levels: np.ndarray = LEVELS, seed: int = 0, **options):
     torch.manual_seed(seed)
     layer = make_layer(name, width, levels, **options)
@@ -157,18 +171,7 @@ def test_without_features_the_gradient_model_is_logistic_regression() -> None:
     try:
         layer = make_layer("gradient_logit", 1, LEVELS)
         layer.start(level, y)
-        optimizer = torch.optim.LBFGS(
-            layer.parameters(), max_iter=500, line_search_fn="strong_wolfe", tolerance_change=0
-        )
-        h, index, target = torch.zeros(1000, 1), torch.from_numpy(level), torch.from_numpy(y)
-
-        def closure() -> torch.Tensor:
-            optimizer.zero_grad()
-            loss = layer.loss(h, index, target).mean()
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
+        fit(layer, torch.zeros(1000, 1), level, torch.from_numpy(y))
         slope = float(torch.nn.functional.softplus(layer.slope.bias.detach())[0])
     finally:
         torch.set_default_dtype(torch.float32)
@@ -265,16 +268,7 @@ def test_one_account_far_from_all_others_does_not_move_their_curves(name: str) -
     trait[:far], y[:far] = 3.0, 40.0
     layer = make_layer(name, 1, LEVELS)
     layer.start(level, y)
-    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=300, line_search_fn="strong_wolfe")
-    h, index, target = torch.from_numpy(trait)[:, None], torch.from_numpy(level), torch.from_numpy(y.astype(np.float32))
-
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = layer.loss(h, index, target).mean()
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
+    fit(layer, torch.from_numpy(trait)[:, None], level, torch.from_numpy(y.astype(np.float32)))
     usual = np.array([-1.0, 0.0, 1.0], dtype=np.float32)
     found = layer(torch.from_numpy(usual)[:, None]).detach().numpy()
     np.testing.assert_allclose(found, 1.0 + 0.3 * usual[:, None] + 0.2 * LEVELS / 100, atol=0.1)
