@@ -192,6 +192,5 @@ test-images: install ## Build images on a base made here, run chart and pipeline
 		$(BIN)/python -m pytest --durations 20 tests/images
 
 .PHONY: manifests
-manifests: install ## Render k8s/ and the chart's README again
+manifests: install ## Render k8s/ again
 	$(BIN)/python -m k8s.render
-	$(BIN)/python helm/document.py

@@ -1,27 +1,19 @@
-"""``python -m cli.document``: write the reference of the command line from the commands' own help."""
+"""``python -m cli.document``: print the reference of the command line, from the commands' own help, for the site."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from cli.commands import COMMANDS, Command
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "command-line.md"
-START = "<!-- python -m cli.document writes the rest -->"
 
-
-def page(written: str) -> str:
-    """Return the page: what is written by hand, and the commands with their options."""
-    return written.partition(START)[0] + START + "\n\n" + "\n".join(_commands()) + "\n"
-
-
-def _commands() -> Iterator[str]:
+def lines() -> Iterator[str]:
+    """Yield the list of the commands that other pages describe, and a section for each of the others."""
     apps = {name: _app(entry) for name, entry in COMMANDS.items()}
     yield from ("## Commands", "", "A default stands in brackets.", "")
     yield from (f"- `shadowprice {name}`: {COMMANDS[name].about}" for name, own in apps.items() if own is None)
@@ -71,8 +63,8 @@ def _label(argument: Any) -> str:
 
 
 def main() -> int:
-    """Write the page."""
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Print the sections."""
+    print("\n".join(lines()))
     return 0
 
 

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 START = "docs/README.md"
 PAGES = ("*.md", "docs/*")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
+WRITTEN = {"docs/reference/command-line.md": ["-m", "cli.document"], "helm/shadowprice/README.md": ["helm/document.py"]}
+"""Pages whose end is printed by a command."""
 ROW = re.compile(r"^\| \[\d+\]\((\S+\.md)\) \| (.+) \|$")
 
 
@@ -41,6 +43,10 @@ def stage(folder: Path) -> None:
         if (ROOT / name).is_file() and not name.endswith(".py"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
+    for name, command in WRITTEN.items():
+        done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True)
+        with (folder / name).open("a", encoding="utf-8") as page:
+            page.write("\n" + done.stdout)
 
 
 def navigation(folder: Path) -> list[Any]:

@@ -1,4 +1,4 @@
-"""``python helm/document.py``: write the chart's README from values.yaml and its comments, as helm-docs does."""
+"""``python helm/document.py``: print the chart's values with their comments, for the site."""
 
 from __future__ import annotations
 
@@ -6,56 +6,26 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 import yaml
 
-from shadowprice.command.options import main_of
-
 CHART = Path(__file__).resolve().parent / "shadowprice"
-HEAD = """\
-# shadowprice
-
-One release is one campaign, or several of them (`campaigns`): a decision predictor (a KServe InferenceService in
-`Standard` mode), a ledger, the hourly re-solve of each price, and their monitoring. KServe, KubeRay, Kubeflow
-Pipelines, Feast's Redis and the Prometheus operator are prerequisites and not part of the chart:
-see [install on a cluster](../../docs/how-to/install-on-a-cluster.md).
-
-    helm install spring helm/shadowprice --namespace growth --values docs/examples/install/values.yaml
-    helm test spring --namespace growth
-
-The predictor is ready when the workspace holds the results of a training run (`campaign.json`, `model/`, `features/`,
-`prices/`) and the ledger answers. Claims are kept when the release is uninstalled.
-
-In a mesh, Ray's pods and jobs have no sidecar, because one that is no native sidecar never lets a job end. Istio 1.27
-makes sidecars native where every node has Kubernetes 1.33: there, `sidecar.istio.io/inject: "true"` in `podLabels` of a
-job is safe.
-
-## Values
-
-A default stands in brackets; `{…}` stands in `values.yaml`.
-
-"""
 LONGEST = 60
 """Characters of a default that is printed."""
 
 
-def write(check: Annotated[bool, typer.Option("--check", help="write nothing")] = False) -> int:
-    """Write README.md; 1 under ``--check`` when it is out of date."""
+def main() -> int:
+    """Print one line for all values that share a comment."""
     rows: dict[str, tuple[list[str], list[str]]] = {}
     for path, default, comment in values():
         paths, defaults = rows.setdefault(comment, ([], []))
         paths.append(f"`{path}`")
         defaults.append(f"`{_short(default)}`")
-    text = HEAD + "".join(
-        f"- {', '.join(paths)} ({', '.join(defaults if len(set(defaults)) > 1 else defaults[:1])}): {comment}\n"
-        for comment, (paths, defaults) in rows.items()
-    )
-    readme = CHART / "README.md"
-    if check:
-        return int(not readme.exists() or readme.read_text() != text)
-    readme.write_text(text)
+    print("A default stands in brackets; `{…}` stands in `values.yaml`.\n")
+    for comment, (paths, defaults) in rows.items():
+        shown = defaults if len(set(defaults)) > 1 else defaults[:1]
+        print(f"- {', '.join(paths)} ({', '.join(shown)}): {comment}")
     return 0
 
 
@@ -100,8 +70,6 @@ def _lines(source: str) -> Iterator[tuple[tuple[str, ...], str]]:
             yield tuple(key for _, key in path), " ".join(pending)
             pending = []
 
-
-main = main_of(write, "python helm/document.py")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -28,8 +28,6 @@ VERSIONED = {
     "k8s/overlays/production/kustomization.yaml": r"(?<=newTag: )[^}]+",
 }
 """Files that hold the version, and the places in them."""
-WRITTEN = (["-m", "k8s.render"], ["helm/document.py"])
-"""Commands that write what is made of the chart."""
 CHECK = ["-m", "pytest", "-q", "tests/chart/test_upgrade.py"]
 """Upgrade from the previous tag."""
 VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -93,8 +91,7 @@ def prepare(version: str, *, root: Path = ROOT, check: bool = False, key: str = 
         assert places, name
         path.write_text(text)
     changelog.write_text(f"{before}{UNRELEASED}\n## [{version}] - {datetime.now(UTC):%Y-%m-%d}\n{after}")
-    for command in WRITTEN:
-        run([sys.executable, *command], root)
+    run([sys.executable, "-m", "k8s.render"], root)
     run(["git", "commit", "--all", "--quiet", "--message", f"Release {version}"], root)
     signing = ["-c", "gpg.format=ssh", "-c", f"user.signingKey={key}"] if key else []
     run(["git", *signing, "tag", "--sign" if key else "--annotate", tag, "--message", f"Release {version}"], root)

@@ -24,6 +24,10 @@ def test_the_site_builds_without_a_warning_and_documents_the_names_of_the_packag
     built = {page.parent.name for page in site.rglob("index.html")}
     for page in (ROOT / "docs").rglob("*.md"):
         assert page.stem in built or page.name == "README.md", page
+    commands = (site / "docs" / "reference" / "command-line" / "index.html").read_text()
+    assert "shadowprice price rollback WORKSPACE VERSION" in commands
+    values = (site / "helm" / "shadowprice" / "index.html").read_text()
+    assert "predictor.maxInstances" in values
     library = unescape((site / "docs" / "reference" / "library" / "index.html").read_text())
     for name in shadowprice.__all__:
         assert f".{name}" in library
