@@ -52,7 +52,6 @@ FOLLOWED = (
     "stream-decisions",
     "watch-a-model",
     "your-own-files",
-    "your-own-tables",
 )
 """Guides whose commands run here."""
 CLUSTER = "needs a cluster"
