@@ -24,13 +24,14 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
     lines = [
         "# Results" + (" of quick mode: not to be quoted" if quick else ""),
         "",
-        "`make reproduce` measures these pages; `make reproduce QUICK=1` does so at small sizes, not to be quoted. The "
-        "verdict is that of the primary comparison, named before it was measured; Holm's method adjusts the others. "
-        "Figures are means ± half their 95 % t interval over seeds, which start at 100; settings are chosen on seeds "
-        "below that. A difference that is significant says better or worse. The JSON file beside a page has every seed "
-        "and every row. On generated data, values and payments "
-        "are those of the known truth, at equal true cost; the attainable gain is that of the optimum over the best "
-        "flat mixture of levels.",
+        "`make reproduce` measures these pages; with `QUICK=1` it does so at small sizes, not to be quoted. The verdict is "
+        "that of the primary comparison, named before it was measured; Holm's method adjusts the others. A difference that "
+        "is significant says better or worse. Figures are means ± half their 95 % t interval over seeds from 100 on; "
+        "settings were chosen on other seeds. A page shows the rows, columns and comparisons that its words need; the JSON "
+        "beside it has all of them, each seed, and time and date of the measurement.",
+        "",
+        "All data but the coupons of `o2o` are simulated: values and payments are those of the known truth, at equal true "
+        "cost. The attainable gain is that of the optimum over the best flat mixture of levels.",
         "",
         "| page | primary comparison | verdict | difference |",
         "|---|---|---|---|",
@@ -40,11 +41,18 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
         "## By paper",
         "",
         "An exhibit is reproduced when the comparisons that its claim needs are significant on the paper's own data or "
-        "generator, and reproduced in kind on other data, which are simulated here. "
+        "generator, and reproduced in kind on other data. A page has the reason of its status. "
         "S0: incentives for both sides of Alipay's payments; S1: DIPN (KDD 2021); S2: EOCA; S3: DMBGN (KDD 2021); "
         "S4: training through the budget.",
         "",
         *by_paper(pages),
+        "",
+        "## The world of S0",
+        "",
+        "Pages of S0 use the generator `world` with 2,000 customers and 500 merchants, 8 trial rows an account, 7 ties, "
+        "noise 0.8, influence 1 and 30 minor units an account, split by account, unless they state otherwise. The encoder "
+        "is `sgc2`, not equation 1's `gcn2` ([s0_graph](s0_graph.md)). Curve error is the root mean squared distance to "
+        "the true curves of held-out customers.",
         "",
         f"{len(pages)} pages, {sum(page['seconds'] for page in pages.values()) / 60:.0f} minutes in all, on machines "
         "that also did other work.",

@@ -202,11 +202,13 @@ EXHIBITS: Sequence[Exhibit] = (
 
 
 def by_paper(pages: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the lines of a Markdown table: every exhibit with its status."""
+    """Return the lines of a Markdown table: every exhibit with its status, and the reason where no page has it."""
     lines = ["| exhibit | claim | status |", "|---|---|---|"]
     for exhibit in EXHIBITS:
         status, reason = exhibit.status(pages)
+        missed = status == NOT_REPRODUCED
         name = f"{exhibit.paper}, {exhibit.number}"
         name = f"[{name}]({exhibit.page}.md)" if exhibit.page in pages else name
-        lines.append(f"| {name} | {exhibit.claim} | {status if reason == SIMULATED else f'{status}: {reason}'} |")
+        told = status if reason == SIMULATED or (missed and exhibit.page in pages) else f"{status}: {reason}"
+        lines.append(f"| {name} | {exhibit.claim} | {told} |")
     return lines

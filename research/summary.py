@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,14 @@ NOT_DIFFERENT, NOT_TESTED = "not significantly different", "not tested"
 
 
 @dataclass(frozen=True)
+class Cited:
+    """Cells (row, column) and comparisons that somebody asked a summary for."""
+
+    cells: set[tuple[str, str]] = field(default_factory=set)
+    comparisons: set[Comparison] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
 class Summary:
     """Rows × columns × seeds.
 
@@ -31,12 +39,14 @@ class Summary:
     fewer_is_better  columns in which less is better
     primary          the comparison that was named before it was measured; its p-value stands as it is
     compare          all others; their p-values are adjusted together by Holm's method
+    cited            the cells and comparisons that this object was asked for
     """
 
     values: Sequence[Mapping[str, Mapping[str, float]]]
     fewer_is_better: Sequence[str] = ()
     primary: Comparison | None = None
     compare: tuple[Comparison, ...] = ()
+    cited: Cited = field(default_factory=Cited, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -68,6 +78,10 @@ class Summary:
         """The cell's value at each seed."""
         if not self.has(row, column):
             raise InvalidInput(f"there is no cell ({row!r}, {column!r}) in the table", field="row")
+        self.cited.cells.add((row, column))
+        return self._at(row, column)
+
+    def _at(self, row: str, column: str) -> list[float]:
         return [float(rows[row][column]) for rows in self.values]
 
     def cell(self, row: str, column: str) -> Estimate:
@@ -98,6 +112,7 @@ class Summary:
             InvalidInput: the table does not name this comparison.
         """
         pair = (column, row, other)
+        self.cited.comparisons.add(pair)
         if pair == self.primary:
             return self._alone(pair)
         if pair not in self._adjusted:
@@ -153,7 +168,7 @@ class Summary:
 
     def _alone(self, pair: Comparison) -> float:
         column, row, other = pair
-        difference = np.subtract(self.at_seeds(row, column), self.at_seeds(other, column))
+        difference = np.subtract(self._at(row, column), self._at(other, column))
         if difference.size < 2 or not np.isfinite(difference).all():
             return math.nan
         if np.ptp(difference) == 0:

@@ -35,7 +35,7 @@ class Table:
     primary    the one comparison that the page is about, named before it is measured; it sets the number of seeds
     compare    all other comparisons to show, paired by seed; their p-values are adjusted together by Holm's method
     fewer_is_better  columns in which less is better; the comparisons read by it
-    aside      columns and rows that stand in the JSON beside the page and not on the page
+    also       columns, rows and comparisons that the page shows beside those that its words, the index or the paper use
     seeds      number of seeds where the primary comparison does not set it: on fixed data, seeds are no replications
     first_seed first seed of full mode; settings are chosen on the seeds below it
     figures    drawings of the first seed, made after ``run`` in the same process: (seed, quick) → name → SVG; they are
@@ -52,7 +52,7 @@ class Table:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     compare: Sequence[tuple[str, str, str]] = ()
     fewer_is_better: Sequence[str] = ()
-    aside: Sequence[str] = ()
+    also: Sequence[str | tuple[str, str, str]] = ()
     seeds: int | None = None
     first_seed: int = 100
     figures: Callable[[int, bool], Mapping[str, str]] | None = None

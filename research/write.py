@@ -6,10 +6,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from research.papers import EXHIBITS
 from research.registry import TABLES
 from research.summary import NOT_DIFFERENT, Comparison, Summary, beside, show
 from research.table import Table
@@ -22,54 +24,76 @@ MOST_SENTENCES = 3
 """Longest verdict and longest reading of a page."""
 
 
-def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: Sequence[str] = ()) -> str:
+@dataclass(frozen=True)
+class Shown:
+    """Reading of a page, and the rows, columns and comparisons that its words, the index or the paper use."""
+
+    reading: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    comparisons: Sequence[Comparison]
+
+
+def shown(name: str, table: Table, summary: Summary) -> Shown:
+    """Return what the page of a table shows; the JSON has the rest. A row of zeros is in the differences from it.
+
+    Raises:
+        InvalidInput: the reading has more than :data:`MOST_SENTENCES` sentences.
+    """
+    asked = replace(summary)
+    reading = table.reading(asked)
+    if len(sentences(reading)) > MOST_SENTENCES:
+        raise InvalidInput(f"must have at most {MOST_SENTENCES} sentences; the table has the figures", field="reading")
+    claims = {pair for each in EXHIBITS if each.page == name for pair in (*each.needs, *each.worse)}
+    compared = asked.cited.comparisons | claims | {table.primary.comparison}
+    columns = {column for column, _, _ in compared} | {column for _, column in asked.cited.cells}
+    rows = {row for _, *pair in compared for row in pair} | {row for row, _ in asked.cited.cells}
+    return Shown(
+        reading,
+        [row for row in summary.rows if row in {*rows, *table.published, *table.also} and not _zeros(summary, row)]
+        + [row for row in table.published if row not in summary.rows],
+        [column for column in summary.columns if column in {*columns, *table.also}],
+        [pair for pair in table.compare if pair in {*compared, *table.also}],
+    )
+
+
+def _zeros(summary: Summary, row: str) -> bool:
+    """Return whether all that was measured of a row is 0: it stands for what the others are compared with."""
+    return not any(any(summary.at_seeds(row, column)) for column in summary.columns if summary.has(row, column))
+
+
+def markdown(name: str, table: Table, summary: Summary, quick: bool, figures: Sequence[str] = ()) -> str:
     """Return the page: verdict, our figures beside the published ones, paired differences, reading, and drawings."""
-    on = f", on {took.measured}" if took.measured else ""
-    size = "**Quick mode: small sizes, few seeds; not to be quoted.** " if quick else ""
+    page = shown(name, table, summary)
     lines = [
         f"# {table.title}",
         "",
-        *_verdict(table, summary),
+        _verdict(table, summary),
+        "",
+        *(["**Quick mode: small sizes, few seeds; not to be quoted.**"] if quick else []),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took.seconds:.0f} s{on}.",
         "",
-        *_grid(table, summary),
+        *_grid(table, summary, page),
     ]
-    shown = [pair for pair in table.compare if not _in_grid(summary, pair)]
-    if shown and summary.seeds > 1:
-        lines += ["", *_differences(shown, summary)]
-    lines += ["", f"**Reading.** {_reading(table, summary)}", ""]
+    apart = [pair for pair in page.comparisons if not _in_grid(summary, pair)]
+    if apart and summary.seeds > 1:
+        lines += ["", *_differences(apart, summary)]
+    lines += ["", f"**Reading.** {page.reading}", ""]
     for file in figures:
         lines += [f"![{Path(file).stem.replace('_', ' ')}]({file})", ""]
     return "\n".join(lines)
 
 
-def _verdict(table: Table, summary: Summary) -> list[str]:
+def _verdict(table: Table, summary: Summary) -> str:
     """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
     primary = table.primary
-    named = f"**Verdict.** {summary.sentence(*primary.comparison)}"
+    named = f"**Verdict.** {summary.sentence(*primary.comparison)}."
     if summary.seeds == 1:
-        return [f"{named}. The data are fixed, so intervals are those in the table.", ""]
-    return [
-        f"{named}. {table.seeds or primary.seeds} seeds detect {primary.effect:g} with {primary.power:.0%} power.",
-        "",
-    ]
-
-
-def _reading(table: Table, summary: Summary) -> str:
-    """Return the reading of the page.
-
-    Raises:
-        InvalidInput: it has more than :data:`MOST_SENTENCES` sentences.
-    """
-    text = table.reading(summary)
-    if len(sentences(text)) > MOST_SENTENCES:
-        raise InvalidInput(
-            f"must have at most {MOST_SENTENCES} sentences; the table of differences has every comparison",
-            field="reading",
-        )
-    return text
+        return f"{named} The data are fixed, so intervals are those in the table."
+    if summary.seeds != (table.seeds or primary.seeds):
+        return f"{named} {summary.seeds} seeds."
+    return f"{named} {summary.seeds} seeds detect {primary.effect:g} with {primary.power:.0%} power."
 
 
 def sentences(text: str) -> list[str]:
@@ -108,18 +132,17 @@ def _verdict_of(summary: Summary, pair: Comparison) -> str:
     return "" if verdict == NOT_DIFFERENT else f" {verdict}"
 
 
-def _grid(table: Table, summary: Summary) -> list[str]:
+def _grid(table: Table, summary: Summary, page: Shown) -> list[str]:
+    """Return the table of figures, with the verdict in the cell of a row that is compared with zeros."""
     printed = {column for cells in table.published.values() for column in cells}
     header = [""]
-    columns = [column for column in summary.columns if column not in table.aside]
-    for column in columns:
+    for column in page.columns:
         header += [f"{column} ↓" if column in table.fewer_is_better else column]
         header += ["published"] if column in printed else []
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    rows = [*summary.rows, *(row for row in table.published if row not in summary.rows)]
-    for row in (row for row in rows if row not in table.aside):
+    for row in page.rows:
         cells = [row]
-        for column in columns:
+        for column in page.columns:
             zeros = [pair for pair in table.compare if pair[:2] == (column, row) and _in_grid(summary, pair)]
             verdicts = "".join(_verdict_of(summary, pair) for pair in zeros)
             cells.append(show(summary.cell(row, column)) + verdicts if summary.has(row, column) else "")
@@ -141,7 +164,7 @@ def write(
 ) -> str:
     """Write ``<name>.md``, ``<name>.json`` and a ``<name>_<figure>.svg`` each into ``folder``; returns the Markdown."""
     drawn = {f"{name}_{key}.svg": svg for key, svg in (figures or {}).items()}
-    text = markdown(table, summary, took, quick, list(drawn))
+    text = markdown(name, table, summary, quick, list(drawn))
     record: dict[str, Any] = {
         "title": table.title,
         "source": table.source,
@@ -159,7 +182,7 @@ def write(
         "published": table.published,
         "differences": [_difference(pair, summary) for pair in table.compare],
         "primary": _difference(table.primary.comparison, summary),
-        "reading": _reading(table, summary),
+        "reading": table.reading(summary),
         **({"figures": list(drawn)} if drawn else {}),
     }
     folder.mkdir(parents=True, exist_ok=True)

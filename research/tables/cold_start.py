@@ -130,7 +130,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Accounts that came after training",
-    source="no table of a paper: S0's graph has all accounts",
+    source="S0's graph has all accounts; here some are new",
     data="`world` with `context` 1; a share of the 6,000 customers is left out of training; 20,000 fresh requests "
     "of these at one true cost of 24 cents; simulated. Regret: value below the optimum that knows the truth",
     run=run,

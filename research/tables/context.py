@@ -105,13 +105,12 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Value of the request's context",
-    source="no table of a paper: S0 decides when a customer scans a merchant's code, and compares with nothing else",
+    source="S0 decides when a customer scans a merchant's code, and compares with nothing else",
     data="`world` with `context` 1: a response depends on the customer's traits and, as strongly, on merchant, "
     "basket and channel of the request. 30,000 fresh requests of 6,000 customers at one true cost of 24 cents; "
     "simulated",
     run=run,
     reading=reading,
-    aside=("value of 1,000 requests",),
     primary=Primary(SHARE, LIVE, STORED, effect=8.0, spread=6.0),
     seeds=20,
     compare=[(SHARE, LIVE, WITHOUT_PARTNER), (SHARE, LIVE, BLIND), (SHARE, STORED, BLIND)],

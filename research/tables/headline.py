@@ -129,7 +129,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Headline: coverage of its intervals",
-    source="no table of a paper; the figures of a run's report",
+    source="the figures of a run's report",
     data="`world` with 600 customers and 150 merchants, new at each seed; a day of 600 requests decided by the true "
     "curves; half the requests explore where the wrong model is judged; simulated",
     run=run,

@@ -211,7 +211,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Influence in the price",
-    source="no table of a paper: S0's prices count own responses alone",
+    source="S0's prices count own responses alone",
     data=f"`world`, true curves; simulated. Commissions move customers by a line ({SLOPE:g} for a minor unit), by "
     f"their hazard (option `spillover`), or not at all. {DRAWS} trials by accounts a seed, half of them in the "
     "policy; exact expectations, at the true spend of the price by own response",
@@ -227,4 +227,5 @@ TABLE = Table(
         (VALUE, f"{LINEAR}: {COUNTED}", f"{LINEAR}: {NET}"),
         (VALUE, f"{CURVED}: {COUNTED}", f"{CURVED}: {NET}"),
     ],
+    also=("trials that count it, %",),
 )

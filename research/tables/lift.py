@@ -234,7 +234,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coverage of the reported lift",
-    source="no table of a paper; the estimators of the job `lift`",
+    source="the estimators of the job `lift`",
     data=f"{TRIALS} campaigns of each kind a seed, {LOOKED_AT} of those that are read every day; {ACCOUNTS} "
     f"customers of `world`, {ASKS} requests each a week, judged by the truth of 200,000; {MANY:,} accounts "
     "where a share is raised or visits depend on the arm (the policy brings accounts that respond less often); "

@@ -43,8 +43,8 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coupons: the joint graph network and boosted trees side by side",
-    source="no table of a paper; S0's network against the strongest tabular model",
-    data="o2o: 296,356 real coupon receipts; trained to 17 May 2016, judged on 25–31 May; nothing is simulated",
+    source="S0's network against the strongest tabular model",
+    data="296,356 real coupon receipts; trained to 17 May 2016, judged on 25–31 May",
     run=run,
     reading=reading,
     primary=Primary("AUC", TREES, GRAPH, effect=0.005, spread=0.003),

@@ -92,7 +92,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Off-policy value: bias, error and coverage",
-    source="no table of a paper; estimators of Hájek, Dudík et al. (2011), Wang et al. (2017), Su et al. (2020)",
+    source="estimators of Hájek, Dudík et al. (2011), Wang et al. (2017), Su et al. (2020)",
     data="generated trials of 300 accounts with two requests each and known truth; 500 a seed; intervals by whole "
     "accounts; simulated",
     run=run,

@@ -127,7 +127,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="A canary: false and true promotions with daily looks",
-    source="no table of a paper; the rule of the job `promote`, stages of 1 % and 10 %",
+    source="the rule of the job `promote`, stages of 1 % and 10 %",
     data=f"{ACCOUNTS:,} merchants with the true response of `world`, {DAILY:,} requests a day, at most {MOST_DAYS} "
     f"days a stage; {sum(TRIALS.values())} trials a seed, {TRIALS['equal']} of equal policies; simulated",
     run=run,
@@ -135,4 +135,5 @@ TABLE = Table(
     primary=Primary(PROMOTED, "better by 2 %", "equal", effect=0.5, spread=0.2),
     compare=[(PROMOTED, "worse by 2 %", "better by 2 %")],
     seeds=20,
+    also=("days to the verdict",),
 )

@@ -191,7 +191,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Coverage of what personalizing is worth",
-    source="no table of a paper; Wager (2024), Sequential validation of treatment heterogeneity",
+    source="Wager (2024), Sequential validation of treatment heterogeneity",
     data="files in the shape of a bonus of four levels (14,000 people), a matching gift (50,000) and an e-mail of "
     f"three arms (64,000), with known truth; ridge regressions by level; {DRAWS} draws a seed, half of them "
     "also judged in folds; simulated",

@@ -18,8 +18,8 @@ from shadowprice.learning.train import train
 from shadowprice.responses.training import TrainingConfig
 
 OURS, EQUATION_1 = "hazard on sgc2 (ours)", "hazard on gcn2 (equation 1)"
-ENCODER = "Encoder: `sgc2`, not equation 1's `gcn2` ([s0_graph](s0_graph.md))"
-"""Sentence that every page showing the graph network's figures has."""
+WORLD = "[world of S0](README.md#the-world-of-s0)"
+"""Link to the description of the world, which the index has."""
 SIZE: dict[str, Any] = {"customers": 2000, "merchants": 500, "both": 50}
 QUICK_SIZE: dict[str, Any] = {"customers": 600, "merchants": 200, "both": 20, "trials": 4}
 ERROR = "curve error"

@@ -51,12 +51,11 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Numbers that a hop passes on",
-    source="no table of a paper: the encoder is ours",
-    data="generated data set `world` at its default size and its day, as in [attainable_gain](attainable_gain.md), at "
-    'exact spend; simulated. Under "threshold" influence counts only where it is positive at each hop. The bound has '
-    "the formulas of the generator, all numbers in them fitted by maximum likelihood; the search "
-    "starts at the true numbers. The width was chosen on seeds 10 and 11; the default is `sgc2`. Measured before the "
-    "loss of merchants cut responses far from all others, on which some trainings failed",
+    source="the width of our encoder",
+    data="the day of [attainable_gain](attainable_gain.md) at exact spend. Threshold: influence counts only where it "
+    "is positive at each hop. The bound fits all numbers of the generator's formulas by maximum likelihood, from the "
+    "true ones on. The width was chosen on seeds 10 and 11; the default is `sgc2`. Measured before the loss of "
+    "merchants cut responses far from all others, on which some trainings failed",
     run=run,
     reading=reading,
     primary=Primary(LINEAR, NOW, BEFORE, effect=2.0, spread=2.6),

@@ -12,7 +12,7 @@ from benchmarks.world.equal_cost import Choices, attainable, best_split, value_a
 from benchmarks.world.training_set import training_set
 from research.summary import Summary
 from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import quiet, size
+from research.tables.s0.comparison import WORLD, quiet, size
 from shadowprice.campaign import SIDES, CostBasis, Side, Terms
 from shadowprice.datasets.truth import true_curves
 from shadowprice.learning.train import train
@@ -165,12 +165,10 @@ PRIMARY = (MAIN, f"{JOINT}, {ONE_PRICE}", f"{SEPARATE}, {REQUESTS}")
 
 TABLE = Table(
     title="Joint against separate optimization of customers and merchants",
-    source="S0's claim in sections 1 and 4, which no table of the paper measures",
-    data="`world`, 2,000 customers and 500 merchants, one request of each held-out account of both sides; "
-    "simulated. Loss: true value short of the optimum at the same true cost, at budgets of 12, 24 and 36 minor "
-    "units a request; the world has 24. Merchants are paid for certain (eq. 17–20, the paper's rule) or on "
-    "response (eq. 16), customers on response. Separate training has a network for each side on the same graph "
-    "(`sgc2`). The best split in hindsight needs the outcome of every split",
+    source="S0's claim in sections 1 and 4, which its tables do not measure",
+    data=f"the {WORLD}, one request of each held-out account of both sides. Loss: true value short of the optimum at "
+    "the same true cost, at 24 minor units a request. Merchants are paid for certain (eq. 17–20, the paper's rule), "
+    "customers on response. Separate training has a network for each side on the same graph",
     run=run,
     primary=Primary(*PRIMARY, effect=0.5, spread=0.45),
     compare=[

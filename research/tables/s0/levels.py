@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.world.training_set import training_set
 from research.summary import Summary, show
 from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import ENCODER, quiet, size
+from research.tables.s0.comparison import WORLD, quiet, size
 from shadowprice.datasets.world import CHANGE_POINTS
 from shadowprice.learning.evaluate import Facts, evaluate
 from shadowprice.learning.train import train
@@ -58,8 +58,8 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="Response and hazard by level, with change points",
     source="S0, figures 3b and 5 in kind: change points near 80 and 100 cents; the paper prints no figures",
-    data="`world`, 2,000 customers and 500 merchants, split by account; simulated, with change points planted at 80 "
-    f"and 100 cents. {ENCODER}. Hazards: rates per 100 cents in the segment that ends at the level",
+    data=f"the {WORLD}, change points planted at 80 and 100 cents. Hazards: rates per 100 cents in the segment that "
+    "ends at the level",
     run=run,
     primary=Primary("model hazard", "100 cents", "80 cents", effect=0.5, spread=0.25),
     compare=[("model hazard", "100 cents", "120 cents")],

@@ -107,15 +107,13 @@ def reading(summary: Summary) -> str:
 
 TABLE = Table(
     title="Why DIPN loses to a plain network on its own generator",
-    source="no table of S1; its tables 2 and 3 as measured in s1_table2 and s1_table3",
+    source="why tables 2 and 3 of S1 are not reproduced",
     data="promotions of [s1_table3](s1_table3.md), where the lowest level has 238 of 5,000 training rows and 105 "
-    "curves; the same with 10 levels from 0 to 99, and with 30 % of the accounts at the lowest level; "
-    "simulated. True start: the bias net learns the true responses at the lowest level; best start: their mean "
-    "given the rows of that level and the law of the generator. An epoch of DIPN's first phase is one step; in "
-    "the longer one its rate and patience count by steps of the second",
+    "curves; the same with 10 levels, and with 30 % of the accounts at the lowest level. True start: the bias net "
+    "learns the true responses at the lowest level; best start: their mean given that level's rows and the "
+    "generator's law",
     run=run,
     reading=reading,
-    aside=(ERROR,),
     primary=Primary(SHARE, TRUE_START, DNN, effect=12, spread=11),
     compare=[
         *[(SHARE, row, DIPN) for row in (TRUE_START, BEST_START, *ALONE, CHANGED)],

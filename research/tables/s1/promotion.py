@@ -46,7 +46,6 @@ The end of the smoothness was chosen on other promotions, with steeper curves.""
 
 LOWEST = "error at the lowest level"
 FEWER = ("logloss", "RPR", "EPR", "error of the curve", LOWEST, "future cost error")
-ASIDE = ("AUC", "MLSS", "future cost", "future cost error", FLAT, LEAST)
 GAINS = ("DNN", "DIPN", "DIPN, bias not frozen", ATTAINABLE)
 """Rows whose share of the attainable gain the reading gives."""
 COMPARE = [

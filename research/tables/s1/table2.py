@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from research.table import Primary, Table
-from research.tables.s1.promotion import ASIDE, COMPARE, DATA, FEWER, published, reading, run
+from research.tables.s1.promotion import COMPARE, DATA, FEWER, published, reading, run
 
 TABLE = Table(
     title="Response models on a synthetic promotion, features of (2, 2, 2) values",
@@ -22,5 +22,5 @@ TABLE = Table(
     primary=Primary("future response", "DIPN", "DNN", effect=0.005, spread=0.0036),
     compare=COMPARE,
     fewer_is_better=FEWER,
-    aside=ASIDE,
+    also=("logloss", "RPR"),
 )

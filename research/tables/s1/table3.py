@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from research.table import Primary, Table
-from research.tables.s1.promotion import ASIDE, COMPARE, FEWER, published, reading, run
+from research.tables.s1.promotion import COMPARE, FEWER, published, reading, run
 
 TABLE = Table(
     title="Response models on a synthetic promotion, features of (3, 5, 7) values",
@@ -22,5 +22,5 @@ TABLE = Table(
     primary=Primary("future response", "DIPN", "DNN", effect=0.01, spread=0.0084),
     compare=COMPARE,
     fewer_is_better=FEWER,
-    aside=ASIDE,
+    also=("logloss", "RPR"),
 )

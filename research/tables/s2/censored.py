@@ -119,12 +119,11 @@ def reading(summary: Summary) -> str:
 
 TABLE = Table(
     title="Models where a latent amount decides the purchase",
-    source="no table of S2; its claim that purchase and amount are to be learned jointly",
+    source="S2's claim that purchase and amount are to be learned jointly",
     data=f"`funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} funds, {JUDGED_SHARE:.0%} "
-    f"of the users judged, on {LATER} later deliveries each; simulated. **This world is drawn from the law of "
-    f'`esj_mass` ("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
-    f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund. '
-    f'"{MEDIAN}" and "{LOGNORMAL}": the true probabilities with the nearest median and lognormal',
+    f"of the users judged, on {LATER} later deliveries each; simulated. **Drawn from the law of `esj_mass` "
+    f'("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
+    f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund',
     run=run,
     reading=reading,
     primary=Primary(OVER_MONEY, MASS_CLICK, ZILN_CLICK, effect=0.5, spread=0.4),
@@ -135,5 +134,4 @@ TABLE = Table(
         if (column, *pair) != (OVER_MONEY, MASS_CLICK, ZILN_CLICK)
     ],
     fewer_is_better=FEWER,
-    aside=("MTL-MSE", TRUTH, "AUC", "logloss", "MSE", "MAE", "MSE, log of ETV", "RMSE, currency", "Gini", "THC", "THA"),
 )

@@ -166,7 +166,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Deciding by learned margins",
-    source="no table of a paper: how much of the margin learned amounts and responses reach",
+    source="how much of the margin learned amounts and responses reach",
     data="a generated trial of 6,000 customers with eight rows each, levels at random, four features. Responses are "
     "logistic; amounts are log-normal with a deviation of 1 and fall over the levels, by account. Curves decide at one "
     "true cost of 20 cents a customer; 0 % is deciding by the learned responses, 100 % by the truth; simulated",

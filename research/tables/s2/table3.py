@@ -125,7 +125,6 @@ TABLE = Table(
     "generator. Models as in [s2_table1](s2_table1.md). The published columns show P3 and P4, each from its own week",
     run=run,
     reading=reading,
-    aside=(PER,),
     published={
         "ESMM, manual": {"CPMD": 3.39, "TAPMD": 16_608},
         "ESDPM-NCG, heuristic": {"CPMD": 4.29, "TAPMD": 25_558},

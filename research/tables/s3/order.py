@@ -87,14 +87,13 @@ def reading(found: Summary) -> str:
 AUC = [f"AUC, {region}" for region in SESSIONS]
 TABLE = Table(
     title="Redemption of vouchers where the order of behavior matters",
-    source="no table of S3; its claim that the graph network beats the mean of item embeddings",
+    source="S3's claim that the graph network beats the mean of item embeddings",
     data="sessions as in [s3_table3](s3_table3.md), where the logit also has "
     f"{ORDER:g} times recency and succession of the voucher's category in the carts (option `order`), which no count "
     f'shows. World and comparisons were chosen before a model was fitted. "{IN_ORDER}" has the two terms as columns; '
-    f'"{SHUFFLED}" keeps counts and destroys order; "{COUNTS}" is the true logit without the two terms',
+    f'"{SHUFFLED}" keeps counts and destroys order; "{COUNTS}" is the true logit without them',
     run=run,
     reading=reading,
-    aside=[f"logloss, {region}" for region in SESSIONS],
     primary=Primary("AUC, A", "DMBGN", "AvgPooling", effect=0.01, spread=0.007),
     compare=[
         *[(column, "DMBGN", "AvgPooling") for column in AUC[1:]],

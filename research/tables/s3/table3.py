@@ -145,7 +145,6 @@ TABLE = Table(
     data=describe(*SESSIONS),
     run=run,
     reading=reading,
-    aside=[f"{name}, {region}" for name in ("logloss", "RelaImpr") for region in SESSIONS],
     published=published(),
     primary=Primary("AUC, A", "DMBGN", "DIN", effect=0.02, spread=0.016),
     compare=[
@@ -161,4 +160,5 @@ TABLE = Table(
         (NOTHING, "DMBGN", "DNN"),
     ],
     fewer_is_better=[f"logloss, {region}" for region in SESSIONS],
+    also=("AUC, B", "AUC, C"),
 )

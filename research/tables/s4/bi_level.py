@@ -82,8 +82,7 @@ def reading(found: Summary) -> str:
 
 TABLE = Table(
     title="Observational and trial rows together",
-    source="the comparison of Bi-DFCL (NeurIPS 2025) with its baselines, whose data and figures (AUCC, relative EOM) "
-    "do not compare",
+    source="the comparison of Bi-DFCL (NeurIPS 2025), whose figures (AUCC, relative EOM) do not compare",
     data=f"a trial of {SIZES[False][0]} rows and {SIZES[False][1]} rows of a targeting policy, confounded by a cause "
     "that no feature shows, without and with a main effect three times the levels'; simulated; true value per "
     f"account at equal true spend, mean of five budgets; width {HIDDEN}. The last column "

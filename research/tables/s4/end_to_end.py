@@ -132,11 +132,10 @@ def reading(found: Summary) -> str:
 TABLE = Table(
     title="End to end against two stages under a budget",
     source="S4's comparison of end-to-end and two-stage training, whose figures are not public",
-    data="trials of four levels (`research/data/misspecified.py`) where the main effect is 20 times the levels' "
-    f"effect, or absent; {SIZES[False][0]} rows to learn and {SIZES[False][1]} to judge; simulated; true value "
-    f"per account at equal true spend, mean of five budgets; one network of width {HIDDEN}. Residuals: outcomes "
-    "less the cross-fitted baseline of their row. Generator and settings were chosen on seeds 0–2 "
-    "(`research/tables/s4/choose.py`) so that the network is misspecified",
+    data="trials of four levels (`research/data/misspecified.py`) where the main effect is 20 times the levels'; "
+    f"{SIZES[False][0]} rows to learn, {SIZES[False][1]} to judge; simulated; true value per account at equal true "
+    f"spend, mean of five budgets; one network of width {HIDDEN}, misspecified by choice on seeds 0–2. Residuals: "
+    "outcomes less the cross-fitted baseline of their row",
     run=run,
     reading=reading,
     primary=Primary(WRONG, ON_TOP, RESIDUALS, effect=0.03, spread=0.02),
