@@ -158,7 +158,7 @@ def table(rows: Days, p_values: Mapping[str, float] | None = None) -> str:
         spend = f"{mine['spend'].min():+.2%} to {mine['spend'].max():+.2%}"
         lines.append(
             f"| {name} | {spend} | {_shown(interval(mine['share']))} | "
-            f"{_shown(interval(mine['gain']))} | {ahead} | "
+            f"{mine['gain'].mean():.2%} | {ahead} | "
             f"{'' if p is None else '< 0.001' if p < 0.001 else f'{p:.3f}'} |"
         )
     return "\n".join(lines)
@@ -241,12 +241,12 @@ def page(
         "## Against the goals",
         goals(found, tests),
     ]
+    alike: dict[str, list[str]] = {}
     for name, rows in found.items():
-        parts += [
-            f"## {name}",
-            f"{SCENARIOS[name].description[0].upper()}{SCENARIOS[name].description[1:]}; {_days(rows)}.",
-            table(rows, _against(tests, name)),
-        ]
+        alike.setdefault(table(rows, _against(tests, name)), []).append(name)
+    for shown, names in alike.items():
+        text = "; or ".join(SCENARIOS[name].description for name in names)
+        parts += [f"## {', '.join(names)}", f"{text[0].upper()}{text[1:]}; {_days(found[names[0]])}.", shown]
     parts += [
         "## Outcomes known late",
         f"Stationary days; outcomes are known {DELAY_HOURS:g} h later in the mean; {_days(delayed)}.",
