@@ -14,6 +14,19 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
 
 INDEX = "README.md"
+INTRODUCTION = """`make reproduce` measures these pages; with `QUICK=1` at small sizes, not to be quoted. The \
+verdict is that of the primary comparison, named before it was measured; Holm's method adjusts the others. A \
+difference that is significant says better or worse. Figures are means ± half their 95 % t interval over seeds from \
+100 on; settings were chosen on other seeds. A page states the difference that its seeds detect with 90 % power, and \
+shows the rows, columns and comparisons that its words need. The JSON beside it has all of them, each seed, and time \
+and date of the measurement.
+
+All data but the coupons of `o2o` are simulated: values and payments are those of the known truth, at equal true \
+cost. The attainable gain is that of the optimum over the best flat mixture of levels."""
+WORLD = """Pages of S0 use the generator `world` with 2,000 customers and 500 merchants, 8 trial rows an account, 7 \
+ties, noise 0.8, influence 1 and 30 minor units an account, split by account, unless they state otherwise. The \
+encoder is `sgc2`, not equation 1's `gcn2` ([s0_graph](s0_graph.md)). Curve error is the root mean squared distance \
+to the true curves of held-out customers."""
 
 
 def write_index(folder: Path, names: Iterable[str]) -> None:
@@ -24,14 +37,7 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
     lines = [
         "# Results" + (" of quick mode: not to be quoted" if quick else ""),
         "",
-        "`make reproduce` measures these pages; with `QUICK=1` it does so at small sizes, not to be quoted. The verdict is "
-        "that of the primary comparison, named before it was measured; Holm's method adjusts the others. A difference that "
-        "is significant says better or worse. Figures are means ± half their 95 % t interval over seeds from 100 on; "
-        "settings were chosen on other seeds. A page shows the rows, columns and comparisons that its words need; the JSON "
-        "beside it has all of them, each seed, and time and date of the measurement.",
-        "",
-        "All data but the coupons of `o2o` are simulated: values and payments are those of the known truth, at equal true "
-        "cost. The attainable gain is that of the optimum over the best flat mixture of levels.",
+        INTRODUCTION,
         "",
         "| page | primary comparison | verdict | difference |",
         "|---|---|---|---|",
@@ -49,10 +55,7 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
         "",
         "## The world of S0",
         "",
-        "Pages of S0 use the generator `world` with 2,000 customers and 500 merchants, 8 trial rows an account, 7 ties, "
-        "noise 0.8, influence 1 and 30 minor units an account, split by account, unless they state otherwise. The encoder "
-        "is `sgc2`, not equation 1's `gcn2` ([s0_graph](s0_graph.md)). Curve error is the root mean squared distance to "
-        "the true curves of held-out customers.",
+        WORLD,
         "",
         f"{len(pages)} pages, {sum(page['seconds'] for page in pages.values()) / 60:.0f} minutes in all, on machines "
         "that also did other work.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -148,11 +148,13 @@ class Summary:
         return f"{self.finding(column, row, other)} on {column} ({found})"
 
     def tally(self, comparisons: Sequence[Comparison]) -> str:
-        """Return the verdicts of several comparisons by number; the table of differences has each of them.
+        """Return the verdicts of several comparisons by number; the JSON of a page has each, the page their rows.
 
         Example: ``"better in 2 and not significantly different in 1 of 3 comparisons"``.
         """
-        counts = Counter(self.verdict(*comparison) for comparison in comparisons)
+        unseen = replace(self)
+        counts = Counter(unseen.verdict(*comparison) for comparison in comparisons)
+        self.cited.cells.update((row, column) for column, *pair in comparisons for row in pair)
         parts = [f"{verdict} in {number}" for verdict, number in counts.most_common()]
         return f"{', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]} of {len(comparisons)} comparisons"
 

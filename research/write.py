@@ -86,14 +86,14 @@ def markdown(name: str, table: Table, summary: Summary, quick: bool, figures: Se
 
 
 def _verdict(table: Table, summary: Summary) -> str:
-    """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
+    """Return the paragraph that opens the page: the primary comparison, and what its seeds detect with its power."""
     primary = table.primary
     named = f"**Verdict.** {summary.sentence(*primary.comparison)}."
     if summary.seeds == 1:
         return f"{named} The data are fixed, so intervals are those in the table."
     if summary.seeds != (table.seeds or primary.seeds):
         return f"{named} {summary.seeds} seeds."
-    return f"{named} {summary.seeds} seeds detect {primary.effect:g} with {primary.power:.0%} power."
+    return f"{named} {summary.seeds} seeds detect {primary.effect:g}."
 
 
 def sentences(text: str) -> list[str]:

@@ -181,7 +181,7 @@ def _price(curves: Reals, budget: float) -> float:
 
 def reading(found: Summary) -> str:
     """State what exploring near the decision buys by world and model, what it costs, and what it tells of a log."""
-    gains = [found.sentence(GAIN[world], NEAR, UNIFORM) for world in (OWN, LOCAL)]
+    gains = [found.finding(GAIN[world], NEAR, UNIFORM) for world in (OWN, LOCAL)]
     explored, lost, cover, near, far = (
         [f"{found.cell(row, column).value:.{digits}f}" for row in (NEAR, UNIFORM)]
         for column, digits in ((EXPLORED, 0), (LOSS, 1), (COVERED, 0), (NEAR_WIDTH, 0), (FAR_WIDTH, 0))
@@ -189,7 +189,7 @@ def reading(found: Summary) -> str:
     return (
         f"Elsewhere: {'; '.join(gains)}. Near the decision {explored[0]} % of the requests explore instead of "
         f"{explored[1]} %, at a true loss of {lost[0]} instead of {lost[1]} responses of 1,000 requests; "
-        f"{found.sentence(GAIN[ONE], SIDE, UNIFORM)}. Off-policy intervals cover at "
+        f"{found.finding(GAIN[ONE], SIDE, UNIFORM)}. Off-policy intervals cover at "
         f"{cover[0]} % instead of {cover[1]} %, with half widths of {near[0]} % instead of {near[1]} % for the policy "
         f"with half the money and {far[0]} % instead of {far[1]} % for all levels alike."
     )

@@ -175,5 +175,4 @@ TABLE = Table(
     fewer_is_better=["log loss", "reversed pairs"],
     seeds=1,
     missing=needs_file("o2o_coupon", LABELED_FILE),
-    also=("log's slope, high",),
 )

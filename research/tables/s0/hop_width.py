@@ -41,7 +41,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 def reading(found: Summary) -> str:
     """Return the verdict on the other world, and the distance to goal and bound on the default one."""
-    other, bound = found.sentence(THRESHOLD, NOW, BEFORE), found.sentence(LINEAR, BOUND, NOW)
+    other, bound = found.finding(THRESHOLD, NOW, BEFORE), found.finding(LINEAR, BOUND, NOW)
     reached = found.cell(NOW, LINEAR).value
     return (
         f"Where influence is not linear: {other}. On the default world the goal was {GOAL:g} %; hops of 2 numbers "
