@@ -187,11 +187,11 @@ def reading(found: Summary) -> str:
         for column, digits in ((EXPLORED, 0), (LOSS, 1), (COVERED, 0), (NEAR_WIDTH, 0), (FAR_WIDTH, 0))
     )
     return (
-        f"Elsewhere: {'; '.join(gains)}. Near the decision {explored[0]} % of the requests explore instead of "
-        f"{explored[1]} %, at a true loss of {lost[0]} instead of {lost[1]} responses of 1,000 requests; "
-        f"{found.finding(GAIN[ONE], SIDE, UNIFORM)}. Off-policy intervals cover at "
-        f"{cover[0]} % instead of {cover[1]} %, with half widths of {near[0]} % instead of {near[1]} % for the policy "
-        f"with half the money and {far[0]} % instead of {far[1]} % for all levels alike."
+        f"With own change points: {gains[0]}; with gbdt: {gains[1]}; one law: "
+        f"{found.finding(GAIN[ONE], SIDE, UNIFORM)}. Near the decision {explored[0]} % of the requests explore instead "
+        f"of {explored[1]} %, at a true loss of {lost[0]} instead of {lost[1]} responses of 1,000 requests. Off-policy "
+        f"intervals cover at {cover[0]} % instead of {cover[1]} %, with half widths of {near[0]} % instead of "
+        f"{near[1]} % for the policy with half the money and {far[0]} % instead of {far[1]} % for all levels alike."
     )
 
 

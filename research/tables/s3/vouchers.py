@@ -49,9 +49,9 @@ def describe(*regions: Region) -> str:
     """Return what a table on these regions is measured on."""
     sizes = ", ".join(f"{SESSIONS[region]:,} of region {region}" for region in regions)
     return (
-        f"voucher sessions after S3 ({sizes}; S3's share with history; 8 vouchers, in B 4, of 4 categories that no "
-        "column shows; redemption depends on the match of voucher and items, on taste and on activity; "
-        f"{DAYS - TEST_DAYS} days to learn, {TEST_DAYS} to judge: over 10,000 test sessions a region); simulated"
+        f"voucher sessions after S3 ({sizes}; 8 vouchers, in B 4, of 4 categories that no column shows; redemption "
+        "depends on the match of voucher and items, on taste and on activity; "
+        f"{DAYS - TEST_DAYS} days to learn, {TEST_DAYS} to judge); simulated"
     )
 
 
