@@ -121,8 +121,8 @@ TABLE = Table(
     title="Models where a latent amount decides the purchase",
     source="S2's claim that purchase and amount are to be learned jointly",
     data=f"`funds` with `censored`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} funds, {JUDGED_SHARE:.0%} "
-    f"of the users judged, on {LATER} later deliveries each; simulated. **Drawn from the law of `esj_mass` "
-    f'("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
+    f"of the users judged, on {LATER} later deliveries each; simulated. **The world is drawn from the law of "
+    f'`esj_mass` ("{MASS}"), which favors that loss.** Models of [s2_table1](s2_table1.md) with weight decay '
     f'{LEARNING.weight_decay}. "Given a click": learned from clicked deliveries alone, one sigma for each fund',
     run=run,
     reading=reading,
