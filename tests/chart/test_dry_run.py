@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import yaml
 from api_server import ApiServer, serving
-from rendering import CASES, CHART, NAMESPACE, ROOT, parse, render, values_of
+from rendering import CASES, CHART, NAMESPACE, ROOT, Objects, parse, render, values_of
 
 OVERLAYS = ("dev", "production")
 SPACES = (NAMESPACE, "shadowprice", "shadowprice-dev")
 Apply = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def manifests(case: Path) -> str:
+def manifests(case: Path) -> Objects:
     """What a release of a case brings, and the RayJob that its steps make of their template."""
     objects = render(values_of(case))
     for entry in list(objects):
@@ -32,7 +32,7 @@ def manifests(case: Path) -> str:
             objects.append(job)
     for entry in objects:
         entry["metadata"].setdefault("namespace", NAMESPACE)
-    return yaml.safe_dump_all(objects)
+    return objects
 
 
 def kubectl_with(kubectl: str, config: str, cache: Path) -> Apply:
@@ -48,19 +48,22 @@ def kubectl_with(kubectl: str, config: str, cache: Path) -> Apply:
 SERVERS = ["stand-in", *(["real"] if os.environ.get("KUBECONFIG") else [])]
 
 
-@pytest.fixture(params=SERVERS)
-def apply(request: pytest.FixtureRequest, kubectl: str, crds: Path, tmp_path: Path) -> Iterator[Apply]:
-    """``kubectl apply --server-side`` on an API server that has the namespaces."""
+@pytest.fixture(scope="module", params=SERVERS)
+def apply(
+    request: pytest.FixtureRequest, kubectl: str, crds: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Apply]:
+    """``kubectl apply --server-side`` on an API server that has the namespaces, and keeps nothing of a dry run."""
+    folder = tmp_path_factory.mktemp("kubectl")
     spaces = yaml.safe_dump_all(
         [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in SPACES]
     )
     if request.param == "stand-in":
-        with serving(ApiServer(crds), tmp_path) as own:
-            run = kubectl_with(kubectl, str(own), tmp_path)
+        with serving(ApiServer(crds), folder) as own:
+            run = kubectl_with(kubectl, str(own), folder)
             assert run("-f", "-", text=spaces).returncode == 0
             yield run
         return
-    run = kubectl_with(kubectl, os.environ["KUBECONFIG"], tmp_path)
+    run = kubectl_with(kubectl, os.environ["KUBECONFIG"], folder)
     # A dry run keeps nothing, so what is applied with its namespace needs the namespace before.
     done = run("-f", "-", text=spaces)
     assert done.returncode == 0, done.stderr
@@ -81,10 +84,10 @@ def test_it_takes_every_object_of_an_overlay(overlay: str, apply: Apply) -> None
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_it_takes_every_object_of_a_release(case: Path, apply: Apply) -> None:
-    done = apply("--dry-run=server", "-f", "-", text=manifests(case))
+    objects = manifests(case)
+    done = apply("--dry-run=server", "-f", "-", text=yaml.safe_dump_all(objects))
     assert done.returncode == 0, done.stderr
-    expected = len(list(yaml.safe_load_all(manifests(case))))
-    assert done.stdout.count("serverside-applied (server dry run)") == expected
+    assert done.stdout.count("serverside-applied (server dry run)") == len(objects)
 
 
 @pytest.mark.parametrize(

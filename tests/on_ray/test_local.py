@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shadowprice.errors import Unavailable
-from shadowprice.on_ray.local import ATTEMPTS, start_ray
+from shadowprice.on_ray.local import ATTEMPTS, join_ray, start_ray
 
 SLOW = "The current node timed out during startup. This could happen because the GCS has become overloaded."
 
@@ -25,6 +25,9 @@ class FailingRay:
 
     def shutdown(self) -> None:
         self.running = False
+
+    def is_initialized(self) -> bool:
+        return self.running
 
 
 def test_a_start_that_timed_out_is_tried_again() -> None:
@@ -64,3 +67,20 @@ def test_ray_makes_its_sockets_elsewhere_where_the_folder_for_temporary_files_ha
     monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
     start_ray(FailingRay())
     assert "RAY_TMPDIR" not in os.environ
+
+
+def test_a_cluster_that_is_named_is_joined_as_it_is_and_one_of_this_machine_gets_its_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    for address, given in ((None, {}), ("other:6379", {"address": "other:6379"})):
+        ray = FailingRay()
+        assert join_ray(ray, cores=500, address=address)
+        assert not join_ray(ray, cores=500, address=address), "joined already"
+        assert ray.calls == [quiet | given]
+    monkeypatch.delenv("RAY_ADDRESS")
+    for cores, given in ((500, {"num_cpus": 500}), (0, {})):
+        ray = FailingRay()
+        assert join_ray(ray, cores)
+        assert ray.calls == [quiet | {"include_dashboard": False} | given]
