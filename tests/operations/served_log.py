@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,17 @@ def write_log(
     in the holdout of the company respond half as often: no other campaign treats them. The services have the holdout
     after ``early`` hours.
     """
+    tables, rows = _drawn(json.dumps(campaign.to_dict()), unit, seed, early)
+    folder.mkdir()
+    for kind, table in tables.items():
+        pq.write_table(table, Segment.named(folder, kind, 1, table.num_rows).path)  # type: ignore[arg-type]
+    return rows.copy()
+
+
+@cache
+def _drawn(text: str, unit: Unit | None, seed: int, early: float) -> tuple[dict[str, pa.Table], pd.DataFrame]:
+    """Return the tables of a log and its rows by hand; many tests of a file write the same log."""
+    campaign = Campaign.from_dict(json.loads(text))
     rng = np.random.default_rng(seed)
     accounts = np.array([f"a{each}" for each in rng.integers(0, 1500, 6000)])
     ids = [f"r{row}" for row in range(accounts.size)]
@@ -98,11 +111,9 @@ def write_log(
             outcomes.append(vars(OutcomeRow(ids[row], "customer", 1.0, paid, False, when, when)))
         paid = (0, 50, 100)[level] * redeemed[row]
         rows.append((name, partners[row], str(treated.arm[row]), float(redeemed[row]), paid, at[row]))
-    folder.mkdir()
-    for kind, records in (("decisions", decisions), ("outcomes", outcomes)):
-        table = pa.Table.from_pylist(records, schema=SCHEMAS[kind])  # type: ignore[index]
-        pq.write_table(table, Segment.named(folder, kind, 1, len(records)).path)  # type: ignore[arg-type]
-    return pd.DataFrame(rows, columns=["account_id", "partner_id", "arm", "value", "cost", "hour"])
+    both = {"decisions": decisions, "outcomes": outcomes}
+    tables = {kind: pa.Table.from_pylist(records, schema=SCHEMAS[kind]) for kind, records in both.items()}  # type: ignore[index]
+    return tables, pd.DataFrame(rows, columns=["account_id", "partner_id", "arm", "value", "cost", "hour"])
 
 
 def write_segments(

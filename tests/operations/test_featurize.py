@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,30 +32,30 @@ def run(dataset: Dataset, folder: Path, **options: str) -> tuple[TrainingSet, di
     return TrainingSet.load(folder / "training"), dict(facts)
 
 
-def test_a_campaign_that_is_served_is_kept_and_used(world: Dataset, tmp_path: Path) -> None:
-    run(world, tmp_path)
-    served = replace(read_campaign(tmp_path), gap_limit=0.5)
-    (tmp_path / "campaign.json").write_text(json.dumps(served.to_dict()))
-    job = FeaturizeJob(tables=tmp_path / "data", workspace=tmp_path, training=tmp_path / "again", keep_campaign=True)
-    featurize(job)
-    assert read_campaign(tmp_path) == served
-    assert TrainingSet.load(tmp_path / "again").levels["customer"] == served.terms("customer").levels
-    run(world, tmp_path)
-    assert read_campaign(tmp_path).gap_limit != 0.5
+@pytest.fixture(scope="module")
+def ready(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingSet, dict, Path]:
+    folder = tmp_path_factory.mktemp("ready")
+    return *run(world, folder), folder
 
 
-def test_groups_of_an_experiment_by_clusters_are_made_once(world: Dataset, tmp_path: Path) -> None:
-    run(world, tmp_path)
-    assert not (tmp_path / GROUPS).exists()
+def test_a_campaign_that_is_served_is_kept_and_the_groups_of_its_experiment_are_made_once(
+    ready: tuple[TrainingSet, dict, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(ready[2], folder)
+    assert not (folder / GROUPS).exists()
     arms = (Arm(name="holdout", kind="holdout", share=1000), Arm(name="policy", kind="policy", share=9000))
     test = Experiment(arms=arms, salt="spring", unit="cluster")
-    campaign = replace(read_campaign(tmp_path), experiment=test)
-    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    served = replace(read_campaign(folder), gap_limit=0.5, experiment=test)
+    (folder / "campaign.json").write_text(json.dumps(served.to_dict()))
     with pytest.raises(InvalidInput, match=GROUPS):
-        read_groups(campaign, tmp_path)
-    job = FeaturizeJob(tables=tmp_path / "data", workspace=tmp_path, training=tmp_path / "again", keep_campaign=True)
+        read_groups(served, folder)
+    job = FeaturizeJob(tables=folder / "data", workspace=folder, training=folder / "again", keep_campaign=True)
     featurize(job)
-    groups, graph = read_groups(campaign, tmp_path), TrainingSet.load(tmp_path / "again").snapshots[-1]
+    assert read_campaign(folder) == served
+    again = TrainingSet.load(folder / "again")
+    assert again.levels["customer"] == served.terms("customer").levels
+    groups, graph = read_groups(served, folder), again.snapshots[-1]
     names = np.array(groups.units(graph.account_id.tolist()))
     sizes = np.unique(names, return_counts=True)[1]
     assert sizes.sum() == graph.nodes
@@ -63,16 +64,18 @@ def test_groups_of_an_experiment_by_clusters_are_made_once(world: Dataset, tmp_p
     # Neighbors are together more often than two accounts at random.
     together = names[graph.edge_index[0]] == names[graph.edge_index[1]]
     assert together.mean() > ((sizes / sizes.sum()) ** 2).sum()
-    first = (tmp_path / GROUPS).stat().st_mtime_ns
-    featurize(replace(job, training=tmp_path / "third"))
-    assert (tmp_path / GROUPS).stat().st_mtime_ns == first
+    first = (folder / GROUPS).stat().st_mtime_ns
+    featurize(replace(job, training=folder / "third"))
+    assert (folder / GROUPS).stat().st_mtime_ns == first
+    featurize(replace(job, training=folder / "fourth", keep_campaign=False))
+    assert read_campaign(folder).gap_limit != 0.5
 
 
-def test_it_leaves_a_training_set_a_campaign_and_the_traffic(world: Dataset, tmp_path: Path) -> None:
-    data, facts = run(world, tmp_path)
+def test_it_leaves_a_training_set_a_campaign_and_the_traffic(ready: tuple[TrainingSet, dict, Path]) -> None:
+    data, facts, folder = ready
     assert {side: len(rows) for side, rows in data.rows.items()} == {"customer": 400, "merchant": 120}
     assert facts["customer accounts served"] == 200
-    campaign, traffic = read_campaign(tmp_path), Traffic.load(tmp_path)
+    campaign, traffic = read_campaign(folder), Traffic.load(folder)
     assert campaign.name == "world"
     assert sum(profile.level for profile in traffic.profiles.values()) == pytest.approx(500)
 
@@ -120,8 +123,10 @@ def test_rows_that_were_not_assigned_at_random_are_weighted_back_to_a_trial(weig
         assert abs(weighted - active.mean()) < 0.35 * max(abs(active[own].mean() - active.mean()), 0.03)
 
 
-def test_without_a_word_every_row_counts_alike_and_an_unknown_word_is_refused(world: Dataset, tmp_path: Path) -> None:
-    data, _ = run(world, tmp_path)
+def test_without_a_word_every_row_counts_alike_and_an_unknown_word_is_refused(
+    world: Dataset, ready: tuple[TrainingSet, dict, Path], tmp_path: Path
+) -> None:
+    data = ready[0]
     assert all((rows["weight"] == 1.0).all() for rows in data.rows.values())
     assert all("balancing_weight" not in rows for rows in data.rows.values())
     with pytest.raises(InvalidInput, match="weighting: must be one of none, known, fitted"):

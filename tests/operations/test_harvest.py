@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -68,9 +69,16 @@ def tables(offers=("free", "coupon-50", "coupon-100")) -> dict[str, pd.DataFrame
     }
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored") / "data"
+    save_dataset(Dataset(name="tables", tables=validate_tables(tables()), split=Split(by="account")), folder)
+    return folder
+
+
 @pytest.fixture
-def job(tmp_path: Path) -> HarvestJob:
-    save_dataset(Dataset(name="tables", tables=validate_tables(tables()), split=Split(by="account")), tmp_path / "data")
+def job(stored: Path, tmp_path: Path) -> HarvestJob:
+    shutil.copytree(stored, tmp_path / "data")
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
     return HarvestJob(
         log=tmp_path / "log", tables=tmp_path / "data", workspace=tmp_path, harvested=tmp_path / "out", mature_hours=48

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 from shadowprice.curves import Curves
 from shadowprice.graphs.build import build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.comparison.prediction import compare_prediction
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.inputs import Inputs
@@ -17,17 +19,26 @@ LEVELS = np.array([10, 50, 100])
 RATE = np.array([0.1, 0.3, 0.6])
 
 
+def names(rows: int) -> list[str]:
+    return [f"u{i}" for i in range(rows)]
+
+
+@cache
+def untied(rows: int) -> GraphSnapshot:
+    """Accounts without ties, the same in each trial of a size."""
+    nodes = pd.DataFrame({"account_id": names(rows), "side": "customer", "x_trait": 0.0})
+    edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
+    return build_snapshot(nodes, edges, pd.Timestamp(datetime(2026, 1, 1, tzinfo=UTC)))
+
+
 def logged(rows: int, chance: np.ndarray, seed: int = 0) -> TrainingSet:
     """A log whose levels are drawn with ``chance``; half of it is the test split."""
     rng = np.random.default_rng(seed)
     level = rng.choice(3, size=rows, p=chance)
-    users = [f"u{i}" for i in range(rows)]
-    nodes = pd.DataFrame({"account_id": users, "side": "customer", "x_trait": 0.0})
-    edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
-    snapshot = build_snapshot(nodes, edges, pd.Timestamp(datetime(2026, 1, 1, tzinfo=UTC)))
+    snapshot = untied(rows)
     frame = pd.DataFrame(
         {
-            "account_id": users,
+            "account_id": names(rows),
             "partner_id": None,
             "level": level,
             "response": (rng.random(rows) < RATE[level]).astype(float),

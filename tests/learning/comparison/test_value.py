@@ -202,7 +202,7 @@ def capped() -> Capped:
 
 
 def brute_force(
-    capped: Capped, campaign: Campaign, price: float, allowed: NDArray[np.bool_], windows: int = 30
+    capped: Capped, campaign: Campaign, price: float, allowed: NDArray[np.bool_], windows: int = 8
 ) -> tuple[float, float]:
     """Mean value and cost of windows of Poisson requests, decided by the one rule and cut as the ledger cuts them."""
     rng, total = np.random.default_rng(11), np.zeros(2)
@@ -251,7 +251,7 @@ def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(
     kinds = ["paid" if number % 2 else "any" for number in range(len(names))]
     coverage = campaign.coverage({"customer": Attributes.of(names, {"c_kind": kinds})})
     found = compare_value(
-        capped.data, capped.curves, None, CampaignWindow(campaign, asked, coverage, capped.traffic), 40
+        capped.data, capped.curves, None, CampaignWindow(campaign, asked, coverage, capped.traffic), 2
     )
     assert isinstance(found, AtBudget)
     allowed = np.ones(capped.truth.shape, dtype=np.bool_)
@@ -261,7 +261,7 @@ def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(
     assert found.candidate.value == pytest.approx(value, rel=0.02)
     assert cost == pytest.approx(limit, rel=0.05)
     assert found.rival.value < found.candidate.value
-    free = compare_value(capped.data, capped.curves, None, CampaignWindow(campaign, asked, campaign.coverage()), 40)
+    free = compare_value(capped.data, capped.curves, None, CampaignWindow(campaign, asked, campaign.coverage()), 2)
     assert isinstance(free, AtBudget)
     assert free.price > 1.05 * found.price
     assert free.candidate.value > 1.01 * found.candidate.value
