@@ -64,16 +64,13 @@ def joined(folder: Path, profile: pd.DataFrame, aggregates: pd.DataFrame, exposu
     return training_frame(store, exposures, "customer")
 
 
-@pytest.fixture(scope="module", params=[0, 2], ids=["in this process", "on Ray"])
-def workers(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Actors that join; Ray is started once for all that use them."""
-    if request.param:
-        import ray
+@pytest.fixture
+def ray() -> Iterator[None]:
+    import ray
 
-        start_ray(ray, num_cpus=2, include_dashboard=False)
-    yield request.param
-    if request.param:
-        ray.shutdown()
+    start_ray(ray, num_cpus=2, include_dashboard=False)
+    yield
+    ray.shutdown()
 
 
 def shared(folder: Path, workers: int, exposures: pd.DataFrame) -> pd.DataFrame:
@@ -85,10 +82,12 @@ def shared(folder: Path, workers: int, exposures: pd.DataFrame) -> pd.DataFrame:
         return pd.concat(training_frames(open_store(folder), asked))
 
 
-def test_the_join_equals_pandas_own_as_of_join_row_by_row(tmp_path: Path, workers: int) -> None:
+@pytest.mark.usefixtures("ray")
+def test_the_join_equals_pandas_own_as_of_join_row_by_row_also_in_parts_and_on_ray(tmp_path: Path) -> None:
     profile, aggregates, exposures = history(0)
     frame = joined(tmp_path, profile, aggregates, exposures)
-    pd.testing.assert_frame_equal(shared(tmp_path, workers, exposures), frame)
+    for workers in (0, 2):
+        pd.testing.assert_frame_equal(shared(tmp_path, workers, exposures), frame)
     assert frame.index.equals(exposures.index)
     expected = exposures.reset_index(names="place").sort_values("decided_at")
     for table in (profile, aggregates):
@@ -105,7 +104,7 @@ def test_the_join_equals_pandas_own_as_of_join_row_by_row(tmp_path: Path, worker
     assert set(frame.columns) == {"snapshot_at", "x_spend", "x_income_y", "x_income_y_", "c_city", "h_events"}
 
 
-def test_a_planted_future_feature_does_not_reach_the_training_rows(tmp_path: Path, workers: int) -> None:
+def test_a_planted_future_feature_does_not_reach_the_training_rows(tmp_path: Path) -> None:
     """A profile row taken after the decision holds the label; joining the latest profile would leak it."""
     random = np.random.default_rng(3)
     label = random.integers(0, 2, 200).astype(float)
@@ -128,7 +127,7 @@ def test_a_planted_future_feature_does_not_reach_the_training_rows(tmp_path: Pat
     latest = profile.sort_values("snapshot_ts").drop_duplicates("account_id", keep="last").set_index("account_id")
     assert correlation(latest["x_balance"].loc[names]) == pytest.approx(1.0)
 
-    honest = shared(tmp_path, workers, exposures)
+    honest = training_frame(store, exposures, "customer")
     assert abs(correlation(honest["x_balance"])) < 0.3
     np.testing.assert_array_equal(honest["x_balance"], before["x_balance"])
     assert (honest["snapshot_at"] <= decided_at.timestamp()).all()

@@ -72,8 +72,8 @@ def test_no_row_is_scored_by_a_model_that_saw_its_account() -> None:
 
 QUICK = {
     "isotonic_lr": {},
-    "dipn": {"training": TrainingConfig(learning_rate=2e-2, epochs=40, patience=10)},
-    "hazard": {"training": TrainingConfig(learning_rate=1e-2, epochs=150, patience=50)},
+    "dipn": {"training": TrainingConfig(learning_rate=4e-2, epochs=30, patience=10, batch_rows=4096)},
+    "hazard": {"training": TrainingConfig(learning_rate=3e-2, epochs=40, patience=15, batch_rows=4096)},
     "gbdt": {},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,11 +107,12 @@ def test_further_budgets_rules_and_caps_of_the_campaign_are_those_of_the_solve(
         (own / CAMPAIGN).write_text(json.dumps(given | {"budget": {"name": "day", "limit": budget}}))
         solved = Solver(own).solve(state).record
         asked = open_what_if(own, rows=0).solver
+        began = time.process_time()
         found, less = asked.ask(), asked.ask(Change(budget=75_000))
+        assert time.process_time() - began < 2
         assert found.prices == pytest.approx(solved.prices, rel=1e-9)
         assert found.value.value == pytest.approx(solved.primal, rel=1e-9)
         assert all(price > 0 for price in solved.prices.values())
-        assert found.seconds < 1
     assert less.prices == found.prices
     # The rest of the window, after some of each limit is used.
     used = {each.name: int(each.limit // 3) for each in Campaign.from_dict(given).group_budgets}
