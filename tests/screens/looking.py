@@ -113,7 +113,10 @@ def faults(page: Page) -> list[str]:
     wide, shown = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     found = [f"the page is {wide} pixels wide in a window of {shown}"] if wide > shown else []
     found += [f"cut: {text}" for text in page.evaluate(CUT)]
-    for each in Axe().run(page).response["violations"]:
+    # The script is half a megabyte, which a page of several looks reads once.
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
+    for each in page.evaluate("axe.run({resultTypes: ['violations']}).then(found => found.violations)"):
         if each["impact"] in ("serious", "critical"):
             found += [f"{each['id']}: {node['target']} {node['failureSummary']}" for node in each["nodes"]]
     return found
