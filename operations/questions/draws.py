@@ -69,11 +69,14 @@ class ProposedDraws:
                 lost = campaign.told_in * draw.lost
                 yield f"| {side} | {name} | {draw.requests:,.0f} | {lost:,.4g} | {pair} | {draw.effective_rows:,.0f} |"
         yield ""
+        if not campaign.exploration_weights:
+            yield "No weights tell more at this loss than uniform draws do."
+            yield ""
         yield "Put these fields into the campaign file, or into `campaignFields` of the chart:"
         yield ""
         yield "```yaml"
         yield f"exploration: {campaign.exploration}"
-        yield f"{FIELD}:"
+        yield f"{FIELD}:" if campaign.exploration_weights else f"{FIELD}: {{}}"
         for side, weights in self.fields[FIELD].items():
             yield f"  {side}: {json.dumps(weights)}"
         yield "```"

@@ -106,29 +106,48 @@ def near_the_price(
 
     The loss of a level is how far its score at the price is below the best of its request. A level is as likely as the
     inverse of its loss, which is rounded up (inverse gap weighting, Abe and Long 1999), as the mean over the requests
-    that may be given it; :data:`LEAST_WEIGHT` bounds it below. ``exploration`` is the share of requests with which the
-    draws lose as much as those of the share ``share`` would without weights, at most :data:`MOST_SHARE`.
+    that may be given it; :data:`LEAST_WEIGHT` bounds it below. A side gets weights only where, at the loss of the same
+    side, they buy more :attr:`Draws.effective_rows` than uniform draws: where most requests have the same best level,
+    they would draw little else. ``exploration`` is the share of requests with which the draws of all sides lose as much
+    as uniform draws of the share ``share`` would, at most :data:`MOST_SHARE`.
 
     Other arguments are those of :func:`draws_at`. O(Σ J·n).
     """
+    plain = replace(campaign, exploration=share, exploration_weights={})
+    uniform = draws_at(plain, curves, ahead, price)
     weights: dict[Side, dict[str, float]] = {}
-    for side, mine in curves.items():
-        _, behind, allowed, weight = _behind(campaign, side, mine, price)
-        if not weight.size:
-            continue
-        count = allowed.sum(axis=0)
-        mean = np.maximum(np.where(allowed, behind, 0.0).sum(axis=0) / count, np.finfo(np.float64).tiny)
-        near = np.where(allowed, 1.0 / (CLOSE + behind / mean), 0.0)
-        near *= count / near.sum(axis=0)
-        asked = allowed @ weight
-        law = np.divide(near @ weight, asked, where=asked > 0, out=np.ones(len(near)))
-        law = LEAST_WEIGHT + (1.0 - LEAST_WEIGHT) * law / law.mean()
-        weights[side] = dict(zip(campaign.offer_ids[side], np.round(law, 3).tolist(), strict=True))
-    found = replace(campaign, exploration=share, exploration_weights={**campaign.exploration_weights, **weights})
-    plain = replace(found, exploration_weights={})
-    own, other = (_lost(each, curves, ahead, price) for each in (found, plain))
-    equal = share * (other / own if own > 0 else 1.0)
-    return replace(found, exploration=max(share, round(min(equal, MOST_SHARE), 4)))
+    for side in uniform:
+        law = dict(zip(campaign.offer_ids[side], _inverse_gaps(campaign, side, curves[side], price), strict=True))
+        near = _at_loss(replace(plain, exploration_weights={side: law}), {side: curves[side]}, ahead, price, uniform)
+        if draws_at(near, {side: curves[side]}, ahead, price)[side].effective_rows > uniform[side].effective_rows:
+            weights[side] = law
+    return _at_loss(replace(plain, exploration_weights=weights), curves, ahead, price, uniform)
+
+
+def _at_loss(
+    campaign: Campaign,
+    curves: Mapping[Side, Curves],
+    ahead: Mapping[Side, float],
+    price: PriceRecord,
+    uniform: Mapping[Side, Draws],
+) -> Campaign:
+    """Return the campaign with the share of draws that loses what uniform draws of the sides of ``curves`` lose."""
+    own, other = _lost(campaign, curves, ahead, price), sum(uniform[side].lost for side in curves if side in uniform)
+    share = campaign.exploration * (other / own if own > 0 else 1.0)
+    return replace(campaign, exploration=max(campaign.exploration, round(min(share, MOST_SHARE), 4)))
+
+
+def _inverse_gaps(campaign: Campaign, side: Side, curves: Curves, price: PriceRecord) -> list[float]:
+    """Weights of the levels of a side, with mean 1."""
+    _, behind, allowed, weight = _behind(campaign, side, curves, price)
+    count = allowed.sum(axis=0)
+    mean = np.maximum(np.where(allowed, behind, 0.0).sum(axis=0) / count, np.finfo(np.float64).tiny)
+    near = np.where(allowed, 1.0 / (CLOSE + behind / mean), 0.0)
+    near *= count / near.sum(axis=0)
+    asked = allowed @ weight
+    law = np.divide(near @ weight, asked, where=asked > 0, out=np.ones(len(near)))
+    weights: list[float] = np.round(LEAST_WEIGHT + (1.0 - LEAST_WEIGHT) * law / law.mean(), 3).tolist()
+    return weights
 
 
 def _lost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, float], price: PriceRecord) -> float:
