@@ -27,7 +27,7 @@ from shadowprice.pacing.exploration import (
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.run import Replay
-from shadowprice.pacing.window import solve_window
+from shadowprice.pacing.window import least_cost, solve_window
 from shadowprice.price import PriceRecord
 from shadowprice.reports.run import exploration_notes, exploration_summary
 
@@ -104,6 +104,8 @@ def test_what_exploration_and_arms_take_is_set_aside_exactly(
     )
     assert found.primal == pytest.approx(-solved.fun + other_value, rel=1e-6)
     assert found.dual == pytest.approx(found.primal, rel=1e-6)
+    cheapest = (1 - held - drawn) * sum(part.min() for part in net) + other_net
+    assert least_cost(campaign, curves, ahead) == pytest.approx(cheapest)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def test_the_optimum_and_the_best_flat_mixture_are_those_of_the_linear_programs(
     drawn = compare(world, world.truth, replications=2, exploration=0.2, weights=weights)
     named = dict(zip(campaign.offer_ids["customer"], weights["customer"], strict=True))
     exploring = replace(campaign, exploration=0.2, exploration_weights={"customer": named})
-    assert drawn.candidate.value == pytest.approx(solve_window(exploring, truth, REQUESTS, BUDGET).primal, rel=0.02)
+    assert drawn.candidate.value == pytest.approx(solve_window(exploring, truth, REQUESTS, BUDGET).primal, rel=0.03)
     uniform = solve_window(replace(exploring, exploration_weights={}), truth, REQUESTS, BUDGET)
     assert drawn.candidate.value < 0.97 * uniform.primal
 
