@@ -133,6 +133,20 @@ def test_a_plan_is_that_of_the_job(workspace: Path, tmp_path: Path, capsys: pyte
     assert "Trial of campaign spring" in capsys.readouterr().out
 
 
+def test_a_trial_is_planned_with_the_weights_of_the_campaign(workspace: Path, tmp_path: Path) -> None:
+    campaign = read_campaign(workspace)
+    low, high = campaign.offer_ids["customer"]
+    money = {}
+    for name, weights in (("uniform", {}), ("dear", {"customer": {low: 1.0, high: 3.0}})):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(campaign.with_fields({"exploration_weights": weights}).to_dict()))
+        files = {kind: tmp_path / f"plan.{kind}" for kind in ("result", "page")}
+        prior, accounts = {"response": [0.1, 0.14], "money": 6.0}, 200_000
+        found = run_plan(PlanJob(campaign=file, **files, accounts=accounts, prior=prior, precision={"curve": 0.01}))
+        money[name] = found.money["explore"] / found.accounts["explore"]
+    assert money["dear"] == pytest.approx(1.5 * money["uniform"])
+
+
 def test_draws_are_proposed_as_fields_that_the_campaign_takes(
     asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
