@@ -97,8 +97,8 @@ class Choices:
 
     def decide(self, prices: ArrayLike, tie_share: float, request_ids: Ids, exploration: ArrayLike = 0.0) -> Decision:
         """Choose a level of each request; arguments and errors of :func:`shadowprice.decision.decide`."""
-        more: dict[str, ArrayLike | None] = {"exploration": exploration, "weights": self.weights}
-        return decide(self.value, self.charges, prices, tie_share, request_ids, self.allowed, **more)
+        given = (self.value, self.charges, prices, tie_share, request_ids, self.allowed)
+        return decide(*given, exploration=exploration, weights=self.weights)
 
     def scores(self, prices: Sequence[float]) -> NDArray[np.float64]:
         """(J, n): value less charges at the prices, which the rule maximizes."""
