@@ -69,8 +69,8 @@ class FeaturizeJob(Job):
     weighting: str = option("none", "none, known or fitted: propensities that weight the labeled rows")
     campaign_fields: Mapping[str, Any] = option(
         {},
-        "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, experiment, "
-        "holdout",
+        "fields that replace those of the campaign table, as JSON: policy, exploration, alarm_exploration, "
+        "exploration_weights, experiment, holdout, portfolio",
     )
     keep_campaign: bool = option(False, "use the workspace's campaign, which is served, and leave its file as it is")
     workers: int = option(0, "Ray actors that join the features, 2 at least; with fewer this process joins them")

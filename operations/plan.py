@@ -51,7 +51,8 @@ def run(job: PlanJob) -> ExperimentPlan:
     own = campaign.terms(job.side)  # type: ignore[arg-type]
     terms = replace(own, worth="", percent=())
     held = round(job.accounts * campaign.holdout.share / WHOLE) if campaign.holdout else 0
-    planned = plan(terms, job.accounts - held, prior, precision)
+    weights = campaign.draw_weights(job.side)  # type: ignore[arg-type]
+    planned = plan(terms, job.accounts - held, prior, precision, weights=weights)
     experiment = {"experiment": planned.experiment(job.salt).to_dict()} if job.salt else {}
     result = {"campaign": campaign.name} | planned.to_dict() | experiment | ({COMPANY: held} if held else {})
     write_whole(job.result, json.dumps(result, indent=1))

@@ -96,7 +96,7 @@ class Arm:
 
     name   of the arm: a label of metrics and a column of the log
     kind   ``holdout``: the lowest level of each side; ``policy``: the answer of model and price; ``explore``: a level
-           drawn uniformly from the allowed ones
+           drawn from the allowed ones, by the weights of the campaign
     share  of the units at the start, basis points
     """
 
@@ -249,7 +249,7 @@ class Treatment:
 
     arm          str (N,), name of the arm
     held         bool (N,), whether the arm is a holdout
-    exploration  float64 (N,), probability that the level is drawn uniformly
+    exploration  float64 (N,), probability that the level is drawn
     """
 
     arm: NDArray[np.str_]
@@ -321,7 +321,8 @@ def treatment(
         held: bool (N,), the requests of accounts in the holdout of the company, whatever their unit; None: there are
             none.
 
-    The propensity of a level is then conditional on the arm: 1 for the lowest in a holdout, 1/A in an exploring arm.
+    The propensity of a level is then conditional on the arm: 1 for the lowest in a holdout, w/Σ w over the allowed
+    levels in an exploring arm.
     """
     if held is not None and held.any():
         own = treatment(experiment, units, exploration)

@@ -32,8 +32,9 @@ class Chances:
 
     cheap, dear  (N,), the levels that tie for the best; equal where one is best
     dearer       (N,), probability of ``dear`` where they differ, 0 elsewhere
-    exploration  float64 (N,), probability that the level is drawn uniformly from the allowed ones
+    exploration  float64 (N,), probability that the level is drawn from the allowed ones
     allowed      bool (J, N)
+    weights      (J,), weight of each level where one is drawn; those of a request's allowed levels are scaled to 1
     """
 
     cheap: NDArray[np.intp]
@@ -41,25 +42,28 @@ class Chances:
     dearer: NDArray[np.float64]
     exploration: NDArray[np.float64]
     allowed: NDArray[np.bool_]
+    weights: NDArray[np.float64]
 
     def propensity(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
         """(N,): the probability of one level of each request."""
         chosen = self._chosen(level)
         if not self.exploration.any():
             return chosen
-        return self._explored(np.take_along_axis(self.allowed, np.asarray(level)[None], axis=0)[0], chosen)
+        possible = np.take_along_axis(self.allowed, np.asarray(level)[None], axis=0)[0]
+        return self._explored(possible * self.weights[level], chosen)
 
     def propensities(self) -> NDArray[np.float64]:
         """(J, N): the probability of every level; columns sum to 1. What a log needs to judge other policies by."""
-        return self._explored(self.allowed, self._chosen(np.arange(len(self.allowed))[:, None]))
+        return self._explored(self.allowed * self.weights[:, None], self._chosen(np.arange(len(self.allowed))[:, None]))
 
     def _chosen(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
         """Propensities of levels (N,) or (J, 1) without exploration."""
         chance: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
         return chance
 
-    def _explored(self, possible: NDArray[np.bool_], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
-        drawn: NDArray[np.float64] = possible * (self.exploration / self.allowed.sum(axis=0))
+    def _explored(self, weight: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Propensities of levels with these weights, 0 where a level is not allowed."""
+        drawn: NDArray[np.float64] = weight * (self.exploration / (self.weights @ self.allowed))
         return drawn + (1.0 - self.exploration) * chosen
 
 
@@ -70,7 +74,7 @@ class Decision:
     level       int32 (N,), index of the chosen level
     propensity  float64 (N,), probability with which the policy chooses that level
     tied        bool (N,), whether a tie at the price was broken by the tie share
-    explored    bool (N,), whether the level was drawn uniformly instead of chosen
+    explored    bool (N,), whether the level was drawn instead of chosen
     policy      the probabilities of all levels
     """
 
@@ -90,6 +94,7 @@ def decide(
     allowed: ArrayLike | None = None,
     *,
     exploration: ArrayLike = 0.0,
+    weights: ArrayLike | None = None,
 ) -> Decision:
     """Choose one level for every request.
 
@@ -101,20 +106,21 @@ def decide(
         tie_share: probability in [0, 1] of the dearer level where two levels tie at the price.
         request_ids: N identifiers; the same id always gets the same answer.
         allowed: bool (J, N), levels that may be chosen; every request needs at least one.
-        exploration: ε in [0, 1], share of requests whose level is drawn uniformly from the allowed ones; or (N,), the
-            probability of each request.
+        exploration: ε in [0, 1], share of requests whose level is drawn from the allowed ones; or (N,), the probability
+            of each request.
+        weights: (J,), positive weight w of each level where one is drawn; None: 1 for all, a uniform draw.
 
     Among levels that tie for the best score the dearest is chosen with probability ``tie_share``
     and the cheapest otherwise; what costs the same goes to the lower index. This realizes the
     fractional optimum of the linear program in expectation.
 
-    With exploration every allowed level of a request with A of them has a propensity of at least
-    ε/A: exactly ε/A + (1 − ε)·π, where π is its probability without. Whether and what a request
-    explores depends on its id alone, by a hash that is independent of the one that breaks ties.
+    With exploration the propensity of an allowed level j is ε·w_j/Σ w + (1 − ε)·π, where π is its probability without
+    and the sum is over the allowed levels of the request. Whether and what a request explores depends on its id alone,
+    by a hash that is independent of the one that breaks ties.
 
     Raises:
-        InvalidInput: shapes that do not agree, prices that are not finite, a request with no
-            allowed level.
+        InvalidInput: shapes that do not agree, prices that are not finite, weights that are not positive, a request
+            with no allowed level.
 
     O(J·K) per request. Source: S0 eq. 19–20, S1 eq. 7; the tie share is record 1.
     """
@@ -145,6 +151,9 @@ def decide(
     if explore.shape not in ((), (requests,)):
         raise InvalidInput(f"must be a number or have shape ({requests},), got {explore.shape}", field="exploration")
     explore = np.broadcast_to(explore, (requests,))
+    law = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if law.shape != (len(values),) or not (np.all(law > 0.0) and np.all(np.isfinite(law))):
+        raise InvalidInput(f"must be {len(values)} positive numbers, one for each level", field="weights")
 
     charge = charge_at(lam, costs)
     columns = np.arange(requests)
@@ -153,7 +162,7 @@ def decide(
     cheap, dear = best_levels(values, charge, charge if np.any(lam != 0) else costs.sum(axis=0), mask)
     tied = charge[dear, columns] > charge[cheap, columns]
     level = cheap.astype(np.int32)
-    policy = Chances(cheap, dear, np.where(tied, tie_share, 0.0), explore, mask)
+    policy = Chances(cheap, dear, np.where(tied, tie_share, 0.0), explore, mask, law)
     rows = np.flatnonzero(tied)
     if rows.size:
         take = np.array([uniform(request_ids[row]) for row in rows.tolist()]) < tie_share
@@ -164,10 +173,10 @@ def decide(
         draw = np.array([uniform(request_ids[row], EXPLORE) for row in may.tolist()]) / explore[may]
         at = may[draw < 1]
         explored[at] = True
-        # The draw of a request that explores is uniform in [0, 1): it selects one of the A levels.
-        choices = mask[:, at].sum(axis=0)
-        place = np.minimum((draw[draw < 1] * choices).astype(np.intp), choices - 1)
-        level[at] = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
+        # The draw of a request that explores is uniform in [0, 1): it selects one of the allowed levels by its weight.
+        ends = np.cumsum(mask[:, at] * law[:, None], axis=0)
+        place = np.minimum(draw[draw < 1] * ends[-1], np.nextafter(ends[-1], 0.0))
+        level[at] = (ends > place).argmax(axis=0)
     return Decision(level, policy.propensity(level), tied & ~explored, explored, policy)
 
 

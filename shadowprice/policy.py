@@ -48,6 +48,7 @@ class Choices:
     charges  (K, J, n), amount that each level takes of each priced budget; or (J, n) of one budget
     allowed  bool (J, n), levels that may be chosen; None: all
     bits     uint32 (n,), further budgets that count each request; None: those of its side alone
+    weights  (J,), weight of each level where one is drawn; None: 1 for all
 
     Example:
         >>> levels = Choices(np.array([[0.1], [0.3]]), np.array([[0.0], [15.0]]))
@@ -59,6 +60,7 @@ class Choices:
     charges: NDArray[Any]
     allowed: NDArray[np.bool_] | None = None
     bits: NDArray[np.uint32] | None = None
+    weights: NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -78,7 +80,7 @@ class Choices:
         those of orders, which levels in percent need, and ``guards`` the second outcomes, which budgets of one need.
         """
         charges = campaign.charges(side, response, bits, amounts, guards)
-        return cls(campaign.terms(side).value(response, worth), charges, allowed, bits)
+        return cls(campaign.terms(side).value(response, worth), charges, allowed, bits, campaign.draw_weights(side))
 
     @classmethod
     def marked(cls, campaign: Campaign, side: Side, curves: Curves) -> Choices:
@@ -95,7 +97,8 @@ class Choices:
 
     def decide(self, prices: ArrayLike, tie_share: float, request_ids: Ids, exploration: ArrayLike = 0.0) -> Decision:
         """Choose a level of each request; arguments and errors of :func:`shadowprice.decision.decide`."""
-        return decide(self.value, self.charges, prices, tie_share, request_ids, self.allowed, exploration=exploration)
+        given = (self.value, self.charges, prices, tie_share, request_ids, self.allowed)
+        return decide(*given, exploration=exploration, weights=self.weights)
 
     def scores(self, prices: Sequence[float]) -> NDArray[np.float64]:
         """(J, n): value less charges at the prices, which the rule maximizes."""
@@ -115,7 +118,7 @@ class Choices:
     def net_of(self, further: NDArray[np.float64]) -> Choices:
         """Return the levels as the price of the main budget reads them, at the prices (K − 1,) of the others."""
         net = self.value - np.tensordot(further, self.charges[1:], axes=1)
-        return Choices(net, self.charges[0], self.allowed)
+        return Choices(net, self.charges[0], self.allowed, weights=self.weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,6 +132,26 @@ def test_a_holdout_is_part_of_the_file_and_a_campaign_without_one_has_the_shares
         Arm(name="company_holdout", kind="holdout", share=5)
 
 
+def test_weights_of_explored_levels_are_part_of_the_file_and_a_side_without_draws_uniformly() -> None:
+    names = campaign().offer_ids["customer"]
+    weights = {"customer": {name: 1.0 + place for place, name in enumerate(reversed(names))}}
+    plan = campaign().with_fields({"exploration": 0.1, "exploration_weights": weights})
+    assert Campaign.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    assert plan.draw_weights("customer").tolist() == [float(place) for place in range(len(names), 0, -1)]
+    assert set(plan.draw_weights("merchant").tolist()) == {1.0}
+    assert "exploration_weights" not in campaign().to_dict()
+    for wrong, field, reason in (
+        ({"customer": {names[0]: 1.0}}, "customer", r"must give each offer a weight: .*without one: \['"),
+        ({"customer": weights["customer"] | {"x": 1.0}}, "customer", r"unknown: \['x'\]"),
+        ({"customer": weights["customer"] | {names[0]: 0.0}}, f"customer.{names[0]}", "must be a positive number"),
+        ({"customer": weights["customer"] | {names[0]: "a"}}, f"customer.{names[0]}", "must be a number"),
+        ({"courier": {}}, "courier", "is no side of the campaign"),
+    ):
+        with pytest.raises(InvalidInput, match=reason) as refused:
+            campaign().with_fields({"exploration_weights": wrong})
+        assert refused.value.field == f"campaign.exploration_weights.{field}"
+
+
 def test_an_experiment_is_part_of_the_file_and_a_campaign_without_one_is_written_as_before() -> None:
     plan = campaign(experiment=experiment().raised("holdout", 1500), exploration=0.1)
     assert Campaign.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan

@@ -201,19 +201,30 @@ def test_a_wrong_argument_is_named(field: str, call: Callable[[], Decision]) -> 
 
 
 def exact_propensities(
-    value: np.ndarray, cost: np.ndarray, price: float, share: float, allowed: np.ndarray, exploration: float
+    value: np.ndarray,
+    cost: np.ndarray,
+    price: float,
+    share: float,
+    allowed: np.ndarray,
+    exploration: float,
+    weights: list[float],
 ) -> np.ndarray:
-    """(J,): ε/A + (1 − ε)·π of one request, π from :func:`slowly` at either side of the tie."""
+    """(J,): ε·w/Σ w + (1 − ε)·π of one request, π from :func:`slowly` at either side of the tie."""
     may = allowed[:, None]
-    found = np.where(allowed, exploration / allowed.sum(), 0.0)
+    total = sum(weight for weight, able in zip(weights, allowed, strict=True) if able)
+    found = np.array([exploration * w / total if able else 0.0 for w, able in zip(weights, allowed, strict=True)])
     for name_share, weight in ((1.0, share), (0.0, 1 - share)):
         ((level, _),) = slowly(value[:, None], cost[None, :, None], np.array([price]), name_share, ["a"], may)
         found[level] += (1 - exploration) * weight
     return found
 
 
-@pytest.mark.parametrize("exploration", [0.05, 0.4, 1.0])
-def test_propensities_with_exploration_are_exact_by_enumeration_of_request_ids(exploration: float) -> None:
+@pytest.mark.parametrize(
+    ("exploration", "weights"), [(0.05, None), (0.4, [0.2, 5.0, 1.0, 3.0]), (1.0, None), (1.0, [7.0, 0.5, 2.0, 1.0])]
+)
+def test_propensities_with_exploration_are_exact_by_enumeration_of_request_ids(
+    exploration: float, weights: list[float] | None
+) -> None:
     # Levels 0 and 2 tie for the best at price 0.25, level 1 is worse, level 3 is not allowed.
     value, cost = np.array([1.0, 0.75, 2.0, 9.0]), np.array([0.0, 2.0, 4.0, 1.0])
     allowed = np.array([True, True, True, False])
@@ -226,8 +237,10 @@ def test_propensities_with_exploration_are_exact_by_enumeration_of_request_ids(e
         ids,
         np.tile(allowed[:, None], len(ids)),
         exploration=exploration,
+        weights=weights,
     )
-    expected = exact_propensities(value, cost, 0.25, 0.3, allowed, exploration)
+    law = weights or [1.0] * 4
+    expected = exact_propensities(value, cost, 0.25, 0.3, allowed, exploration, law)
     assert expected.sum() == pytest.approx(1)
     np.testing.assert_allclose(found.propensity, expected[found.level], rtol=1e-12)
     counts = np.bincount(found.level, minlength=4)
@@ -235,9 +248,9 @@ def test_propensities_with_exploration_are_exact_by_enumeration_of_request_ids(e
     assert stats.chisquare(counts[:3], expected[:3] * len(ids)).pvalue > 1e-3
     assert stats.binomtest(int(found.explored.sum()), len(ids), exploration).pvalue > 1e-3
     assert not (found.explored & found.tied).any()
-    # Every request that explores is spread evenly over what is allowed, tied or not.
+    # Requests that explore are spread by the weights of what is allowed, tied or not.
     explored = np.bincount(found.level[found.explored], minlength=4)[:3]
-    assert stats.chisquare(explored).pvalue > 1e-3
+    assert stats.chisquare(explored, explored.sum() * np.array(law[:3]) / sum(law[:3])).pvalue > 1e-3
 
 
 def test_exploring_leaves_the_other_requests_as_they_were_and_a_request_always_the_same() -> None:
@@ -264,6 +277,12 @@ def test_the_numbers_of_two_purposes_are_independent() -> None:
 def test_a_share_that_is_no_probability_is_refused() -> None:
     with pytest.raises(InvalidInput, match="exploration"):
         decide([[0.1]], [[0.0]], [0.0], 0.0, ["a"], exploration=1.5)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, np.inf], [[1.0], [1.0]]])
+def test_weights_that_let_a_level_go_are_refused(weights: list[float]) -> None:
+    with pytest.raises(InvalidInput, match="weights: must be 2 positive numbers"):
+        decide([[0.1], [0.2]], [[0.0], [1.0]], [0.0], 0.0, ["a"], exploration=0.1, weights=weights)
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.3])

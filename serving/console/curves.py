@@ -135,8 +135,8 @@ def _scale(side: Side, response: Real) -> Real:
 def _seen(side: Side, rows: pd.DataFrame) -> Seen:
     """Mean responses by level: of customers with Wilson's interval, of merchants with that of a mean.
 
-    The level of an explored request depends on nothing, so the mean is unbiased. A request without an outcome counts
-    as no response, so the youngest hours are too low.
+    The level of an explored request does not depend on its account, so the mean is unbiased. A request without an
+    outcome counts as no response, so the youngest hours are too low.
     """
     seen: dict[int, tuple[Estimate, int]] = {}
     for level, sums in rows.groupby("level")[["requests", "responses", "squares"]].sum().iterrows():

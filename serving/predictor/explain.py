@@ -20,7 +20,7 @@ from shadowprice.decision import NOTHING
 WORDS: Mapping[Reason, str] = {
     "optimal": "the level with the largest value less price times cost",
     "tie": "two levels are worth the same at this price; the request id decides between them",
-    "explored": "drawn uniformly from the allowed levels, whatever they are worth",
+    "explored": "drawn from the allowed levels by the campaign's weights, whatever the account's curve says",
     "cold_start": "the account has no embedding; its own features stand for it, or the mean of all accounts",
     "stale_price": "the price is older than the campaign allows; it still decides",
     "holdout": "the arm of the account gets the lowest level",

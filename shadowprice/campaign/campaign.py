@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shadowprice.arms import CANARY, COMPANY, UNASSIGNED, WHOLE, Experiment, Holdout
 from shadowprice.campaign.budget import Budget
+from shadowprice.campaign.draws import check_weights, read_weights
 from shadowprice.campaign.fields import check_positive, check_whole, number, real
 from shadowprice.campaign.long_term import LongTerm
 from shadowprice.campaign.portfolio import PortfolioTerms
@@ -68,10 +69,19 @@ READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "portfolio": PortfolioTerms.from_dict,
     "limits": Limits.from_dict,
     "long_term": LongTerm.from_dict,
+    "exploration_weights": read_weights,
 }
 """Fields of a campaign that are objects, and what reads each."""
 
-SETTABLE = ("exploration", "alarm_exploration", "experiment", "holdout", "policy", "portfolio")
+SETTABLE = (
+    "exploration",
+    "alarm_exploration",
+    "exploration_weights",
+    "experiment",
+    "holdout",
+    "policy",
+    "portfolio",
+)
 """Fields that an installation or a command line may set besides the campaign table."""
 
 
@@ -80,7 +90,7 @@ class AnswerShares:
     """Shares of the requests by how their level is found; they sum to 1.
 
     chosen  the level that price and model choose
-    drawn   a uniform draw
+    drawn   a draw by the weights of the levels
     held    the lowest level, of a holdout
     """
 
@@ -95,9 +105,10 @@ class Campaign:
 
     gap_limit and violation_limit bound what a published price's certificate may show; price_ttl_hours is how long a
     price may be used before answers are marked stale; authorization_ttl_hours how long money stays reserved for an
-    incentive without a reported outcome. exploration is the share ε of requests whose level is drawn uniformly, so that
-    every level keeps being tried with a known propensity; alarm_exploration is the least ε while the watch alarms on
-    the served model. pacer names how the budget is paced
+    incentive without a reported outcome. exploration is the share ε of requests whose level is drawn, so that every
+    level keeps being tried with a known propensity; alarm_exploration is the least ε while the watch alarms on the
+    served model. exploration_weights (side → offer → weight above 0) makes some levels more likely wherever one is
+    drawn; a side that is missing draws uniformly. pacer names how the budget is paced
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
@@ -125,6 +136,7 @@ class Campaign:
     price_ttl_hours: float = 2.0
     exploration: float = 0.0
     alarm_exploration: float = 0.0
+    exploration_weights: Mapping[Side, Mapping[str, float]] = field(default_factory=dict)
     authorization_ttl_hours: float = 72.0
     pacer: str = "closing"
     expected_requests: int | None = None
@@ -185,6 +197,7 @@ class Campaign:
         require(paid or not self.rules, "rules", "a delivery has the rules of its segments; leave its rules out")
         require(paid or self.policy != FLAT, "campaign.policy", "a delivery has exact sizes; leave its policy out")
         check_rules(self.rules, self.offer_ids)
+        check_weights(self.exploration_weights, self.offer_ids)
 
     def _check_objective(self) -> None:
         own = [side for side, terms in self.sides.items() if terms.worth]
@@ -291,6 +304,12 @@ class Campaign:
             drawn=(1.0 - out) * (drawn + policy * self.exploration),
             held=out + (1.0 - out) * held,
         )
+
+    def draw_weights(self, side: Side) -> NDArray[np.float64]:
+        """(J,): weight of each level of a side where one is drawn; only their ratios count."""
+        given = self.exploration_weights.get(side)
+        names = self.offer_ids[side]
+        return np.ones(len(names)) if given is None else np.array([given[name] for name in names], dtype=np.float64)
 
     @property
     def ends_at(self) -> datetime:
@@ -439,6 +458,11 @@ class Campaign:
             **({} if self.policy == "personal" else {"policy": self.policy}),
             **({} if self.long_term is None else {"long_term": self.long_term.to_dict()}),
             **({} if self.portfolio is None else {"portfolio": self.portfolio.to_dict()}),
+            **(
+                {"exploration_weights": {side: dict(weights) for side, weights in self.exploration_weights.items()}}
+                if self.exploration_weights
+                else {}
+            ),
         }
 
     @classmethod

@@ -101,7 +101,15 @@ class ExperimentPlan:
         return asdict(self)
 
 
-def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level: float = 0.95) -> ExperimentPlan:
+def plan(
+    terms: Terms,
+    accounts: int,
+    prior: Prior,
+    wanted: Precision,
+    *,
+    level: float = 0.95,
+    weights: ArrayLike | None = None,
+) -> ExperimentPlan:
     """Plan the trial of the least cost that gives the wanted precision.
 
     Args:
@@ -110,6 +118,8 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
         prior: beliefs about the responses.
         wanted: half-widths of the intervals.
         level: of the intervals.
+        weights: (J,), of the levels where one is drawn (:meth:`~shadowprice.campaign.Campaign.draw_weights`); None: 1
+            for all.
 
     The exploring arm gets as many accounts as curve and price need, the holdout the fewest with which the lift reaches
     its half-width, and the policy the rest. A level's mean of n requests, m of each account, has the variance
@@ -140,6 +150,8 @@ def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level:
     lift = None if wanted.lift is None else wanted.lift / max(prior.requests_per_account, 1e-300)
     narrow = min((width for width in (lift, wanted.curve) if width is not None), default=z / accounts)
     design = _Design(terms, prior, z, least=min(narrow / z, 0.25))
+    if weights is not None:
+        design.weights = as_rows({"weights": weights})["weights"]
     problem: InvalidInput | None = None
     for tried in dict.fromkeys([tuple(range(len(terms.levels))), design.useful]):
         try:
@@ -181,6 +193,7 @@ class _Design:
             raise InvalidInput("must be a number that is not negative", field="prior.requests_variance")
         self.value = terms.value(self.response[:, None])[:, 0]
         self.cost = terms.cost(self.response[:, None])[:, 0]
+        self.weights = np.ones(len(terms.levels))
         flat = best_flat({SIDE: self.value}, {SIDE: self.cost}, prior.money)
         path = flat_frontier({SIDE: self.value}, {SIDE: self.cost})
         corners = path.shares[SIDE].argmax(axis=1)
@@ -198,29 +211,34 @@ class _Design:
         """Factor on the variance of a mean over accounts with so many dependent requests each."""
         return 1.0 + max(requests - 1.0, 0.0) * self.correlation
 
-    def level_rows(self, accounts: float, tried: NDArray[np.intp]) -> float:
-        """Independent requests per level that exploring accounts are worth."""
-        per_level = self.requests / tried.size
-        return accounts * per_level / self.spread(per_level)
+    def level_rows(self, accounts: float, tried: NDArray[np.intp]) -> Array:
+        """(J,): independent requests at each level that exploring accounts are worth; 0 at levels not tried."""
+        rows = np.zeros(len(self.weights))
+        shares = self.weights[tried] / self.weights[tried].sum()
+        rows[tried] = [accounts * self.requests * share / self.spread(self.requests * share) for share in shares]
+        return rows
 
     def exploring(self, wanted: Precision, tried: NDArray[np.intp]) -> int:
         """Accounts of the exploring arm that curve and price need."""
-        rows = 0.0
+        of_one, needed = self.level_rows(1.0, tried), 0.0
         if wanted.curve is not None:
-            rows = max(rows, float(self.variance[tried].max()) * (self.z / wanted.curve) ** 2)
+            needed = max(needed, self.curve_variance(of_one, tried) * (self.z / wanted.curve) ** 2)
         if wanted.price is not None:
-            rows = max(rows, self.price_variance * (self.z / (wanted.price * self.price)) ** 2)
-        return math.ceil(rows / self.level_rows(1.0, tried))
+            needed = max(needed, self.price_variance(of_one) * (self.z / (wanted.price * self.price)) ** 2)
+        return math.ceil(needed)
 
-    @property
-    def price_variance(self) -> float:
-        """Variance of the price per independent request at each of its two levels."""
+    def curve_variance(self, rows: Array, tried: NDArray[np.intp]) -> float:
+        """Variance of the mean response at the level that is known least, with so many requests (J,) at each."""
+        return float((self.variance[tried] / rows[tried]).max())
+
+    def price_variance(self, rows: Array) -> float:
+        """Variance of the price with so many independent requests (J,) at each level."""
         weight = float(self.terms.weight)
         paid = np.asarray(self.terms.unit_costs, dtype=np.float64)
         slope = paid if self.terms.cost_basis == "on_response" else np.zeros_like(paid)
         ends = np.array([self.low, self.high])
         gradient = (weight - self.price * slope[ends]) / (self.cost[self.high] - self.cost[self.low])
-        return float(gradient**2 @ self.variance[ends])
+        return float(gradient**2 @ (self.variance[ends] / rows[ends]))
 
     @property
     def sums(self) -> tuple[float, float]:
@@ -280,7 +298,9 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
         raise InvalidInput("leaves no accounts to the policy; name a wider one", field="precision")
     number = {arm: round(accounts * shares[arm] / WHOLE) for arm in ("holdout", "policy", "explore")}
     requests = {arm: accounts_of * design.requests for arm, accounts_of in number.items()}
-    drawn_value, drawn_cost = float(design.value[tried].mean()), float(design.cost[tried].mean())
+    drawn_value, drawn_cost = (
+        float(np.average(each[tried], weights=design.weights[tried])) for each in (design.value, design.cost)
+    )
     paid = {"holdout": float(design.cost[0]), "policy": design.policy_cost, "explore": drawn_cost}
     net = design.policy_value - design.price * design.policy_cost
     error = design.lift_error(number["holdout"], number["policy"])
@@ -290,8 +310,8 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
     power = stats.norm.cdf(effects / error - design.z) + stats.norm.cdf(-effects / error - design.z)
     half_widths = {"lift": design.z * error} if number["holdout"] else {}
     if number["explore"]:
-        half_widths["curve"] = design.z * math.sqrt(float(design.variance[tried].max()) / rows)
-        half_widths["price"] = design.z * math.sqrt(design.price_variance / rows) / design.price
+        half_widths["curve"] = design.z * math.sqrt(design.curve_variance(rows, tried))
+        half_widths["price"] = design.z * math.sqrt(design.price_variance(rows)) / design.price
     return ExperimentPlan(
         levels=tuple(design.terms.levels[place] for place in tried),
         shares={arm: shares[arm] for arm in number},

@@ -2,5 +2,5 @@
 
 ``price_store`` keeps published prices, and ``spend`` and ``prometheus`` read the spend. ``forecast`` estimates the
 requests to come. ``window`` and ``resolve`` turn both into the next price, at the times that ``pacers`` set.
-``replay`` runs whole days, and ``exploration`` measures cost and benefit of uniform draws.
+``replay`` runs whole days, and ``exploration`` measures cost and benefit of draws.
 """

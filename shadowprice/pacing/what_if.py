@@ -143,19 +143,19 @@ class WhatIf:
         if solution.status != "optimal":
             return answer, {}
         shares, price = campaign.answer_shares, solution.prices
-        cost, allowed, chosen = arrays["cost"], arrays["allowed"], shares.chosen
+        cost, allowed, weights, chosen = arrays["cost"], arrays["allowed"], arrays["weights"], shares.chosen
         net = cost - campaign.budget.limit * arrays["measure"] if "measure" in arrays else cost
         of_groups = (cost * self._members(group, places) for group in asked.groups)
         best = arrays["value"].copy()
         for rate, taken in zip(price, (net, *(row.charge(arrays) for row in rows), *of_groups), strict=True):
             best -= rate * taken
-        score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + without_a_price(shares, best, allowed)
+        score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + without_a_price(shares, best, allowed, weights)
         lowest = arrays["lowest"][0]
-        value = chosen * solution.primal + float(without_a_price(shares, arrays["value"], allowed).sum())
-        paid, binding = self._given(cost, solution, allowed, shares), bool(price[0] > campaign.least_return)
+        value = chosen * solution.primal + float(without_a_price(shares, arrays["value"], allowed, weights).sum())
+        paid, binding = self._given(cost, solution, arrays, shares), bool(price[0] > campaign.least_return)
         if not binding:
             score += campaign.least_return * paid
-        error = self._error(self._given(net, solution, allowed, shares), places)
+        error = self._error(self._given(net, solution, arrays, shares), places)
         ends = [float(price[0])]
         if error:
             shifted = [self._solve(campaign, arrays, asked, rows, sign * error, places) for sign in (1.0, -1.0)]
@@ -166,7 +166,7 @@ class WhatIf:
         spend, certain = float(paid.sum()), False
         if campaign.budget.form == "total":
             # The solution's own spend counts the tied accounts by their shares.
-            spend = chosen * float(solution.spend[0]) + float(without_a_price(shares, cost, allowed).sum())
+            spend = chosen * float(solution.spend[0]) + float(without_a_price(shares, cost, allowed, weights).sum())
             certain = binding
         names = [campaign.budget.name, *(row.name for row in rows), *(group.name for group in asked.groups)]
         later = {row.name for row in rows if row.name != row.budget.name}
@@ -254,7 +254,7 @@ class WhatIf:
     def _budget_for(self, change: Change) -> float:
         """Minor units, in the budget's own form, that are just spent where the last unit returns what is asked."""
         campaign, arrays, places = self._problem(change)
-        shares, cost, allowed = campaign.answer_shares, arrays["cost"], arrays["allowed"]
+        shares, cost, allowed, weights = campaign.answer_shares, arrays["cost"], arrays["allowed"], arrays["weights"]
         whole = campaign.budget.form == "total"
         times = 1.0 if whole else float(arrays["measure"][0].sum())
         beside = self._money.spent + self.campaign.late_reserve
@@ -262,7 +262,11 @@ class WhatIf:
         ample = replace(change, budget=math.ceil((float(cost.max(axis=0).sum()) / shares.chosen + beside) / times + 1))
         campaign, arrays, places = self._problem(ample)
         solution = self._solve(campaign, arrays, ample, self._rows(ample), 0.0, places)
-        spend = shares.chosen * float(solution.spend[0]) + float(without_a_price(shares, cost, allowed).sum()) + beside
+        spend = (
+            shares.chosen * float(solution.spend[0])
+            + float(without_a_price(shares, cost, allowed, weights).sum())
+            + beside
+        )
         return float(math.ceil(spend)) if whole else spend / times
 
     def _problem(self, change: Change) -> tuple[Campaign, Matrices, Places]:
@@ -283,6 +287,9 @@ class WhatIf:
         for source in window.sources:
             matrices = source.arrays(np.s_[:], source.names | {"allowed"})
             matrices["lowest"] = matrices["value"][:1].copy()
+            matrices["weights"] = np.ones_like(matrices["value"])
+            of_side = campaign.draw_weights(source.side)
+            matrices["weights"][: of_side.size] = of_side[:, None]
             self._restrict(campaign, source, matrices, change)
             made.append(matrices)
         arrays = {name: np.concatenate([matrices[name] for matrices in made], axis=-1) for name in made[0]}
@@ -307,7 +314,7 @@ class WhatIf:
             own, requests = self._drawn[side].own, source.requests
             allowed &= made["cost"] * np.divide(own, requests, where=requests > 0, out=own * 0) <= cap
         nothing = ~allowed.any(axis=0)
-        for name in made.keys() - {"lowest"}:
+        for name in made.keys() - {"lowest", "weights"}:
             if made[name].ndim > 1:
                 made[name][:, nothing] = 0
         allowed[0, nothing] = True
@@ -340,7 +347,7 @@ class WhatIf:
         total = budget.form == "total"
 
         def in_hand(amount: float, charge: Real) -> float:
-            return (amount - float(without_a_price(shares, charge, allowed).sum())) / shares.chosen
+            return (amount - float(without_a_price(shares, charge, allowed, arrays["weights"]).sum())) / shares.chosen
 
         net = arrays["cost"] if total else arrays["cost"] - budget.limit * arrays["measure"]
         left = (budget.limit if total else 0.0) - self._money.spent - campaign.late_reserve + more
@@ -370,10 +377,10 @@ class WhatIf:
         return inside
 
     @staticmethod
-    def _given(matrix: Real, found: Allocation, allowed: NDArray[np.bool_], shares: AnswerShares) -> Real:
+    def _given(matrix: Real, found: Allocation, arrays: Matrices, shares: AnswerShares) -> Real:
         """(n,): a matrix at the levels that the requests are expected to get."""
         chosen = shares.chosen * pick(matrix, found.level.astype(np.intp))
-        return np.asarray(chosen + without_a_price(shares, matrix, allowed))
+        return np.asarray(chosen + without_a_price(shares, matrix, arrays["allowed"], arrays["weights"]))
 
     def _error(self, values: Real, places: Places) -> float:
         """Half width of the interval of the sum of (n,) values; 0 where all accounts are there."""

@@ -70,12 +70,13 @@ def solve_window(
             and the others keep their money. A floor above the dearest levels counts as if it were just met.
         executor: who holds the accounts; None for this process.
 
-    With exploration and arms each request is chosen, drawn uniformly or held at the lowest level with the probabilities
+    With exploration and arms each request is chosen, drawn or held at the lowest level with the probabilities
     p, ε and h of :attr:`~shadowprice.campaign.Campaign.answer_shares`, so the choices x are those of
 
         maximize p·Σ v·x + ε·Σ v̄ + h·Σ v_0   subject to  p·Σ c·x + ε·Σ c̄ + h·Σ c_0 ≤ left
 
-    with v̄ and c̄ the means over the levels: the problem of chosen requests alone, on (left − ε·Σ c̄ − h·Σ c_0)/p.
+    with v̄ and c̄ the means over the levels by :meth:`~shadowprice.campaign.Campaign.draw_weights`: the problem of chosen
+    requests alone, on (left − ε·Σ c̄ − h·Σ c_0)/p.
 
     The price of the main budget is at least the campaign's ``least_return`` (:meth:`Allocation.with_floor`).
 
@@ -101,8 +102,9 @@ def solve_window(
     other = _Sums()
     if shares.chosen < 1:
         for source in window.sources:
+            weights = campaign.draw_weights(source.side)
             for _, arrays in source.tiles(source.names):
-                other.add(shares, arrays, campaign.budget.limit, rows)
+                other.add(shares, weights, arrays, campaign.budget.limit, rows)
     in_hand = (left - other.net) / shares.chosen
     if campaign.budget.form == "total" and in_hand < 0 <= left:
         raise NotCertified(
@@ -123,12 +125,13 @@ def solve_window(
     guards = [row for row in rows if row.budget.outcome]
     needed = {"cost", "allowed", *map(members_of, spend_of), *(row.budget.outcome for row in guards)}
     for source, place in zip(window.sources, window.places, strict=True):
+        weights = campaign.draw_weights(source.side)
         for at, arrays in source.tiles(source.names & needed):
             cost, allowed = arrays["cost"], arrays.get("allowed")
             level = solved.level[place.start + at : place.start + at + cost.shape[1]].astype(np.intp)
-            paid = _given(shares, cost, level, allowed)
+            paid = _given(shares, cost, level, allowed, weights)
             spend[source.side] += float(paid.sum())
-            taken = {row.name: _given(shares, row.taken(arrays), level, allowed) for row in guards}
+            taken = {row.name: _given(shares, row.taken(arrays), level, allowed, weights) for row in guards}
             for name, of_side in spend_of.items():
                 of_side[source.side] += float(taken.get(name, paid) @ arrays[members_of(name)])
     names = [campaign.budget.name, *(row.name for row in rows)]
@@ -150,23 +153,34 @@ class _Sums:
     net: float = 0.0
     of_row: dict[str, float] = field(default_factory=dict)
 
-    def add(self, shares: AnswerShares, arrays: Arrays, limit: float, rows: Sequence[Row]) -> None:
+    def add(
+        self,
+        shares: AnswerShares,
+        weights: NDArray[np.float64],
+        arrays: Arrays,
+        limit: float,
+        rows: Sequence[Row],
+    ) -> None:
         allowed, earned = arrays.get("allowed"), arrays.get("measure")
         net = arrays["cost"] if earned is None else arrays["cost"] - limit * earned
-        self.value += float(without_a_price(shares, arrays["value"], allowed).sum())
-        self.net += float(without_a_price(shares, net, allowed).sum())
+        self.value += float(without_a_price(shares, arrays["value"], allowed, weights).sum())
+        self.net += float(without_a_price(shares, net, allowed, weights).sum())
         for row in rows:
-            drawn = float(without_a_price(shares, row.charge(arrays), allowed).sum())
+            drawn = float(without_a_price(shares, row.charge(arrays), allowed, weights).sum())
             self.of_row[row.name] = self.of_row.get(row.name, 0.0) + drawn
 
 
 def _given(
-    shares: AnswerShares, matrix: NDArray[np.float64], level: NDArray[np.intp], allowed: NDArray[np.bool_] | None
+    shares: AnswerShares,
+    matrix: NDArray[np.float64],
+    level: NDArray[np.intp],
+    allowed: NDArray[np.bool_] | None,
+    weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return (N,): the expected entry of each column, chosen, drawn or held."""
     chosen = shares.chosen * pick(matrix, level)
     if shares.chosen < 1:
-        chosen += without_a_price(shares, matrix, allowed)
+        chosen += without_a_price(shares, matrix, allowed, weights)
     return chosen
 
 
@@ -247,20 +261,35 @@ def least_cost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping
         few = mine if able.all() else mine.take(able)
         net = campaign.net_cost(side, few.response, amounts=few.amounts)
         lowest = (net if few.allowed is None else np.where(few.allowed, net, np.inf)).min(axis=0)
-        unit_cost = shares.chosen * lowest + without_a_price(shares, net, few.allowed)
+        drawn = without_a_price(shares, net, few.allowed, campaign.draw_weights(side))
+        unit_cost = shares.chosen * lowest + drawn
         total += float(ahead[side] * mine.shares()[able] @ unit_cost)
     return total
 
 
 def without_a_price(
-    shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None
+    shares: AnswerShares,
+    matrix: NDArray[np.float64],
+    allowed: NDArray[np.bool_] | None,
+    weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return (N,): the mean over the allowed levels of each column, and the lowest, each times its share."""
+    """Return (N,): the weighted mean over the allowed levels of each column, and the lowest, each times its share.
+
+    Args:
+        shares: of the requests that are drawn and held.
+        matrix: (J, N).
+        allowed: (J, N); None: all.
+        weights: (J, N), of the levels where one is drawn; or those of one side
+            (:meth:`~shadowprice.campaign.Campaign.draw_weights`), whose columns allow no level beyond them.
+    """
     expected = np.zeros(matrix.shape[1])
     if allowed is None:
         allowed = np.ones(matrix.shape, dtype=np.bool_)
     if shares.drawn:
-        expected += shares.drawn * np.where(allowed, matrix, 0.0).sum(axis=0) / allowed.sum(axis=0)
+        if weights.ndim == 1:
+            weights = np.append(weights, np.ones(len(matrix) - weights.size))[:, None]
+        total = np.where(allowed, weights * matrix, 0.0).sum(axis=0)
+        expected += shares.drawn * total / np.where(allowed, weights, 0.0).sum(axis=0)
     if shares.held:
         expected += shares.held * pick(matrix, allowed.argmax(axis=0))
     return expected

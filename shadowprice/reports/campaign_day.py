@@ -45,7 +45,7 @@ class CampaignDay:
     attainable, attainable_shocked  values between which the policies of either day are judged
     gains          what the served day added over the lowest level, and over the best flat mixture
     mix            who got what in the served day
-    exploration    what uniform draws cost and bought
+    exploration    cost and benefit of drawn levels
     used           further budget → minor units held and paid in its present period at the end of the served day
     prices         every price of the day that can be read, oldest first
     damaged        what is wrong with the files of those that cannot

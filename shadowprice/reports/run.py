@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.budgets.kept import remark
-from shadowprice.pacing.exploration import ExplorationReport
+from shadowprice.pacing.exploration import Draws, ExplorationReport
 from shadowprice.pacing.replay.compare import score
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
@@ -158,11 +159,14 @@ def worth_summary(data: ReportData) -> dict[str, Any]:
 
 def exploration_summary(found: ExplorationReport) -> dict[str, Any]:
     """The ``exploration`` part of summary.json; effective rows are by side, one for each level."""
-    return vars(found) | {"effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()}}
+    draws = {name: {side: asdict(draw) for side, draw in getattr(found, name).items()} for name in ("draws", "uniform")}
+    return (
+        vars(found) | {"effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()}} | draws
+    )
 
 
 def exploration_notes(found: ExplorationReport, campaign: Campaign) -> tuple[str, ...]:
-    """Cost and benefit of exploration in a sentence; empty where there was none."""
+    """Cost and benefit of exploration in sentences; empty where there was none."""
     if not found.share:
         return ()
     rows = min(float(mine.min()) for mine in found.effective_rows.values())
@@ -171,7 +175,23 @@ def exploration_notes(found: ExplorationReport, campaign: Campaign) -> tuple[str
         f"{found.share:.1%} of the requests explore: {found.requests} drew their level, which took "
         f"{money(found.spend, currency)} and costs {lost:.1f} of the value that is possible; the rarest "
         f"level is worth {rows:.0f} rows of a uniform trial.",
+        *(_comparison(found, campaign, side, draw) for side, draw in found.draws.items()),
     )
+
+
+def _comparison(found: ExplorationReport, campaign: Campaign, side: Side, draw: Draws) -> str:
+    """Rows that the draws of a side bought for the levels between which the price decides."""
+    names = campaign.terms(side).names(Currency.of(campaign.currency))
+    low, high = (names[level] for level in draw.levels)
+    text = (
+        f"Of {side}s the price decides between {low} and {high} most often; {draw.requests:.0f} expected draws lose "
+        f"{campaign.told_in * draw.lost:.1f} of value, and the comparison of the two is worth "
+        f"{draw.effective_rows:.0f} rows of a trial"
+    )
+    plain = found.uniform.get(side)
+    if plain is None:
+        return f"{text}."
+    return f"{text}, against {plain.effective_rows:.0f} with uniform draws that lose as much on all sides together."
 
 
 def solves(

@@ -187,7 +187,9 @@ def test_exploration_and_arms_of_the_values_reach_every_process_that_reads_the_c
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arms = {"arms": [{"name": "holdout", "kind": "holdout", "share": 500}], "salt": "spring-2026"}
-    given = MINIMAL | {"campaignFields": {"exploration": 0.05, "alarm_exploration": 0.2, "experiment": arms}}
+    weights = {"customer": {"customer-0": 0.5, "customer-50": 1.5}}
+    fields = {"exploration": 0.05, "alarm_exploration": 0.2, "experiment": arms, "exploration_weights": weights}
+    given = MINIMAL | {"campaignFields": fields}
     told = {environment(pod(given, kind))[FIELDS] for kind in ("CronJob", "Deployment", "InferenceService")}
     assert FIELDS not in environment(pod(MINIMAL, "Deployment"))
     (text,) = told
@@ -201,6 +203,7 @@ def test_exploration_and_arms_of_the_values_reach_every_process_that_reads_the_c
     monkeypatch.setenv(FIELDS, text)
     found = read_campaign(tmp_path)
     assert (found.exploration, found.in_doubt().exploration) == (0.05, 0.2)
+    assert found.draw_weights("customer").tolist() == [0.5, 1.5]
     assert found.experiment is not None
     assert found.experiment.shares == {"holdout": 500, "unassigned": 9500}
     # A pipeline hands numbers on as decimals.

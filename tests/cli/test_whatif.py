@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from asked import make_workspace
 
 import cli.main as command
-from operations.common.workspace import CAMPAIGN
+from operations.common.workspace import CAMPAIGN, PRICES, read_campaign
 from operations.plan import PlanJob
 from operations.plan import run as run_plan
-from operations.whatif import WhatifJob, run
+from operations.whatif import WhatifJob, open_what_if, run
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +131,62 @@ def test_a_plan_is_that_of_the_job(workspace: Path, tmp_path: Path, capsys: pyte
     assert found == {"currency": "USD", "money_unit": "minor units", **json.loads(job.result.read_text())}
     assert command.main(["plan", str(workspace), *PLAN]) == 0
     assert "Trial of campaign spring" in capsys.readouterr().out
+
+
+def test_a_trial_is_planned_with_the_weights_of_the_campaign(workspace: Path, tmp_path: Path) -> None:
+    campaign = read_campaign(workspace)
+    low, high = campaign.offer_ids["customer"]
+    money = {}
+    for name, weights in (("uniform", {}), ("dear", {"customer": {low: 1.0, high: 3.0}})):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(campaign.with_fields({"exploration_weights": weights}).to_dict()))
+        files = {kind: tmp_path / f"plan.{kind}" for kind in ("result", "page")}
+        prior, accounts = {"response": [0.1, 0.14], "money": 6.0}, 200_000
+        found = run_plan(PlanJob(campaign=file, **files, accounts=accounts, prior=prior, precision={"curve": 0.01}))
+        money[name] = found.money["explore"] / found.accounts["explore"]
+    assert money["dear"] == pytest.approx(1.5 * money["uniform"])
+
+
+def test_draws_are_proposed_as_fields_that_the_campaign_takes(
+    asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(asked, tmp_path / "run")
+    words = ["plan", str(tmp_path / "run"), "--explore", "0.05"]
+    assert command.main(words) == 1
+    assert "has no price of 'all'; solve and publish one first" in capsys.readouterr().err
+    campaign, question = read_campaign(tmp_path / "run"), open_what_if(tmp_path / "run")
+    found = question.solver.ask()
+    record = PriceRecord(
+        campaign=campaign.name,
+        version=1,
+        slot=0,
+        prices=dict(found.prices),
+        tie_share=0.5,
+        status="optimal",
+        **dict.fromkeys(("primal", "dual", "gap", "violation"), 0.0),
+        **dict.fromkeys(("spent", "remaining", "sample_rows"), 0),
+        model_version="m1",
+        solved_at=campaign.starts_at,
+        expires_at=campaign.starts_at + timedelta(hours=2),
+    )
+    PriceStore(tmp_path / "run" / PRICES).publish(record.sealed())
+    assert command.main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    lost = {name: sum(draw["lost"] for draw in told[name].values()) for name in ("near", "uniform")}
+    assert lost["near"] == pytest.approx(lost["uniform"], rel=5e-3)
+    assert command.main(words) == 0
+    shown = capsys.readouterr().out
+    fields = yaml.safe_load(shown[shown.index("exploration: ") :])
+    assert fields == told["fields"]
+    plain, own = campaign.with_fields({"exploration": 0.05}), campaign.with_fields(fields)
+    assert own.exploration > 0.05
+    # Both leave about the same value to the window, as its own solve finds.
+    left = [open_what_if(tmp_path / "run", campaign=each).solver.ask().value.value for each in (plain, own)]
+    assert abs(left[1] - left[0]) < 0.5 * (found.value.value - left[0])
+    assert command.main([*words[:3], "0.99"]) == 1
+    assert "costs more than the budget; ask for less" in capsys.readouterr().err
+    assert command.main([*words[:3], "1.5"]) == 1
+    assert "explore: must lie between 0 and 1, got 1.5" in capsys.readouterr().err
 
 
 def test_a_plan_that_cannot_be_is_a_sentence(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,21 @@ def test_the_shares_give_the_wanted_half_width_and_one_basis_point_less_does_not
     assert found.holdout_cost == pytest.approx(held * (net - 0.1))
 
 
+def test_the_exploring_arm_is_sized_by_the_weights_of_its_draws() -> None:
+    """With V the variance, z the quantile and n·w_j rows at level j: n is the most that any level asks for."""
+    weights, wanted = np.array([1.0, 4.0, 2.0, 1.0]), Precision(curve=0.01, price=0.5)
+    found = plan(TERMS, 200_000, PRIOR, wanted, weights=weights)
+    share, variance = weights / 8, RESPONSE * (1 - RESPONSE)
+    curve = (variance / share).max() * (Z / 0.01) ** 2
+    cost = np.array([0, 40, 70, 100]) * RESPONSE
+    slope = 1 - found.price * np.array([40, 100])
+    price = (slope**2 * (variance / share)[[1, 3]]).sum() / (cost[3] - cost[1]) ** 2 * (Z / 0.5 / found.price) ** 2
+    assert found.accounts["explore"] == pytest.approx(max(curve, price), abs=20)
+    assert found.half_widths["curve"] <= 0.01
+    assert found.money["explore"] == pytest.approx(found.accounts["explore"] * float(share @ cost))
+    assert found.accounts["explore"] > plan(TERMS, 200_000, PRIOR, wanted).accounts["explore"]
+
+
 @pytest.mark.parametrize("requests", [0.4, 3.0])
 def test_accounts_that_ask_a_random_number_of_times_give_the_stated_half_width(requests: float) -> None:
     """Simulated sums of accounts, some of which never ask, with correlated responses of one account."""

@@ -69,6 +69,10 @@ def test_all_accounts_give_the_fresh_solve_itself_at_five_budgets(
 ) -> None:
     campaign, curves, ahead = market(3000)
     campaign = replace(campaign, exploration=exploration, experiment=experiment)
+    if experiment:
+        names = campaign.offer_ids["merchant"]
+        weights = {"merchant": {name: 3.0**place for place, name in enumerate(names)}}
+        campaign = replace(campaign, exploration_weights=weights)
     if limited:
         # A group that may cost little, and rules: one account in twenty gets no incentive, and some get no answer.
         rng = np.random.default_rng(9)

@@ -71,7 +71,8 @@ class Spending:
     requests     side → expected requests; a mean over the rows of a side counts so many times
     budget       net minor units for all requests: the limit of a total, the limit times all requests of a mean per
                  account, 0 of a mean per response
-    exploration  share of requests whose level is drawn uniformly, under either policy
+    exploration  share of requests whose level is drawn, under either policy
+    weights      side → (J,), of drawn levels; a side that is missing draws uniformly
     allowed      side → bool (J, N), levels that rules allow, at least one of each row; a side that is missing has no
                  rule. A flat mixture gives the next lower level that is allowed
     granted      side → shares of the requests that caps grant a policy
@@ -82,9 +83,15 @@ class Spending:
     requests: Mapping[Side, float]
     budget: float
     exploration: float = 0.0
+    weights: Mapping[Side, NDArray[np.float64]] = field(default_factory=dict)
     allowed: Mapping[Side, NDArray[np.bool_]] = field(default_factory=dict)
     granted: Mapping[Side, Granted] = field(default_factory=dict)
     further: Sequence[FlatLimit] = ()
+
+    def drawn(self, levels: Mapping[Side, Array]) -> Array:
+        """(B,): sum over all requests if each draws its level, of means (B, J) less masked ones."""
+        means = {side: np.ma.average(each, 1, self.weights.get(side)) for side, each in levels.items()}
+        return np.sum([self.requests[side] * np.asarray(mean) for side, mean in means.items()], axis=0)
 
 
 def at_budget(
@@ -138,7 +145,7 @@ def at_budget(
         """Candidate, rival and their difference, (B, 3)."""
         parts = dict(zip(sides, np.split(weight, np.cumsum(sizes)[:-1], axis=1), strict=True))
         levels = {side: flats[side].at(part) for side, part in parts.items()}
-        explored = [sum(requests[side] * levels[side][k].mean(axis=1) for side in sides) for k in range(2)]
+        explored = [spending.drawn({side: levels[side][k] for side in sides}) for k in range(2)]
         left = (spending.budget - exploration * explored[1]) / (1 - exploration)
         own, *others = [path.read(parts, left) for path in paths]
         if others:
@@ -154,7 +161,7 @@ def at_budget(
     own, other, difference = estimates(values, sum(sizes), drawn)
     ones = {side: np.ones((1, size)) for side, size in zip(sides, sizes, strict=True)}
     levels = {side: flats[side].at(one) for side, one in ones.items()}
-    drawn_cost = exploration * sum(requests[side] * float(levels[side][1].mean()) for side in sides)
+    drawn_cost = exploration * spending.drawn({side: levels[side][1] for side in sides}).item()
     left = (spending.budget - drawn_cost) / (1 - exploration)
     near = [path.nearest(ones, left) for path in paths]
     cheapest = sum(requests[side] * float(levels[side][1].min()) for side in sides)
@@ -263,7 +270,8 @@ def _best_flat_within(
         known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
         if not all(rows.any() for rows in known.values()):
             continue
-        drawn = [sum(requests[side] * float(np.nanmean(use[side][b])) for side in known) for use in taken]
+        seen = [{side: np.ma.masked_invalid(use[side][b : b + 1]) for side in known} for use in taken]
+        drawn = [spending.drawn(each).item() for each in seen]
         limits = [
             (limit.limit - exploration * one) / (1 - exploration)
             for limit, one in zip(spending.further, drawn, strict=True)

@@ -112,6 +112,7 @@ def compare_value(
             requests=asked,
             budget=_limit(campaign, requests),
             exploration=campaign.exploration,
+            weights={side: campaign.draw_weights(side) for side in asked},
             allowed={side: curve.allowed for side, curve in candidates[0].items() if curve.allowed is not None},
             # Grants depend on the levels that are chosen, not on the curves that choose them.
             granted={side: cap.share for side, cap in caps[0].items()},

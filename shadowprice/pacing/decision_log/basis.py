@@ -58,6 +58,8 @@ def terms_of(campaign: Campaign, side: Side, price: str) -> dict[str, Any]:
         "side": side,
         "unit_costs": list(terms.unit_costs),
         "weight": terms.weight,
+        # Receipts of campaigns that draw uniformly keep their digest.
+        **({"weights": campaign.draw_weights(side).tolist()} if side in campaign.exploration_weights else {}),
     }
 
 

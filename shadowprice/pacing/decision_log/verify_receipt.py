@@ -7,7 +7,7 @@ import json
 import sys
 from base64 import b64decode
 from hashlib import blake2b, sha256
-from itertools import islice
+from itertools import accumulate, islice
 from struct import unpack
 from typing import Any
 
@@ -44,9 +44,9 @@ def levels_of(basis: str, terms: Any) -> Any:
     return [dict(zip(keys, row, strict=True)) for row in rows], raw[:12], terms["exploration"][raw[12] & 3]
 
 
-def decide(levels: Any, price: Any, priced: list[str], exploration: float, drawn: list[float]) -> Any:
+def decide(levels: Any, price: Any, terms: Any, exploration: float, drawn: list[float]) -> Any:
     """Level, how it was found, and the probability of each: argmax value − λ·charge; a draw decides between ties."""
-    prices = {name: price["prices"].get(name, 0.0) for name in priced}
+    prices = {name: price["prices"].get(name, 0.0) for name in terms["priced"]}
     charge = [sum(prices[name] * amount for name, amount in level["charges"].items()) for level in levels]
     expense = charge if any(prices.values()) else [sum(level["charges"].values()) for level in levels]
     score = [level["value"] - amount for level, amount in zip(levels, charge, strict=True)]
@@ -56,15 +56,15 @@ def decide(levels: Any, price: Any, priced: list[str], exploration: float, drawn
     best = [place for place in allowed if score[place] >= near]
     cheap = min(best, key=lambda place: (expense[place], -score[place], place))
     dear = max(best, key=lambda place: (expense[place], score[place], -place))
-    dear = dear if expense[dear] > expense[cheap] else cheap
     tied = charge[dear] > charge[cheap]
     share = price["tie_share"] if tied else 0.0
     level, how = (dear if drawn[0] < share else cheap), "tie" if tied else "optimal"
+    law = [w * (place in allowed) for place, w in enumerate(terms.get("weights", [1.0] * len(levels)))]
+    ends = list(accumulate(law))
     if drawn[1] < exploration:
-        level, how = allowed[min(int(drawn[1] / exploration * len(allowed)), len(allowed) - 1)], "explored"
+        level, how = min(sum(end <= drawn[1] / exploration * ends[-1] for end in ends), allowed[-1]), "explored"
     chosen = [(each == cheap) * (1.0 - share) + (each == dear) * share for each in range(len(levels))]
-    even = exploration / len(allowed)
-    return level, how, [(each in allowed) * even + (1.0 - exploration) * chosen[each] for each in range(len(levels))]
+    return level, how, [w * exploration / ends[-1] + (1.0 - exploration) * c for w, c in zip(law, chosen, strict=True)]
 
 
 def answers(level: int, chances: list[float], terms: Any, free: bool, limited: bool) -> Any:
@@ -133,7 +133,7 @@ def verify(text: bytes, published: str = "") -> Any:
     told = [levels, drawn, terms["side"], price["version"], price["sha256"], price["campaign"], price["campaign"]]
     need(canonical(read) == canonical(told), "levels, draws, side, price or campaign are not those of the entry")
     need(entry.get("arm", "unassigned") == arm_of(terms, owner, entry.get("arm", "unassigned")), "another arm")
-    level, how, chances = decide(levels, price, terms["priced"], exploration, drawn)
+    level, how, chances = decide(levels, price, terms, exploration, drawn)
     need(entry["reason"] not in {"optimal", "tie", "explored"} - {how}, f"the level is {how}")
     free = terms["reserved"][0] == terms["unit_costs"][0] == 0 and levels[0]["forbidden_by"] in ("", "arm")
     had = [entry["level"], entry["propensity"], *entry["propensities"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -18,6 +18,7 @@ from shadowprice.evaluation.policy.gate import Against, gate
 from shadowprice.evaluation.policy.joint import AtBudget, Spending, at_budget
 from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.pacing.window import solve_window
 
 LEVELS = {"customer": np.array([0, 20, 50, 100]), "merchant": np.array([0, 10, 40])}
 REQUESTS = {"customer": 3000.0, "merchant": 500.0}
@@ -104,6 +105,14 @@ def test_the_optimum_and_the_best_flat_mixture_are_those_of_the_linear_programs(
     flat = best_flat({side: each.mean(axis=1) for side, each in world.truth.items()}, LEVELS, BUDGET, REQUESTS)
     assert found.rival.value == pytest.approx(flat.value, rel=0.02)
     assert found.difference.value == pytest.approx(exact.primal - flat.value, rel=0.2)
+    # Draws by weights take their money first, and so does the program of the window.
+    weights = {"customer": np.array([1.0, 1.0, 1.0, 9.0])}
+    drawn = compare(world, world.truth, replications=2, exploration=0.2, weights=weights)
+    named = dict(zip(campaign.offer_ids["customer"], weights["customer"], strict=True))
+    exploring = replace(campaign, exploration=0.2, exploration_weights={"customer": named})
+    assert drawn.candidate.value == pytest.approx(solve_window(exploring, truth, REQUESTS, BUDGET).primal, rel=0.03)
+    uniform = solve_window(replace(exploring, exploration_weights={}), truth, REQUESTS, BUDGET)
+    assert drawn.candidate.value < 0.97 * uniform.primal
 
 
 def test_noise_is_promoted_in_at_most_one_of_twenty_trials() -> None:

@@ -81,6 +81,18 @@ def compare(data: TrainingSet, curves: dict[str, Curves], coverage: Coverage | N
     return found
 
 
+def test_draws_take_their_money_by_the_weights_of_the_campaign(trial) -> None:
+    data, curves, _ = trial
+    weights = {"customer": dict(zip(CAMPAIGN.offer_ids["customer"], (1.0, 1.0, 1.0, 9.0), strict=True))}
+    found = {}
+    for name, law in (("uniform", {}), ("dear", weights)):
+        campaign = replace(CAMPAIGN, limits=Limits(), rules=(), exploration=0.2, exploration_weights=law)
+        exact = solve_window(campaign, curves, {"customer": float(ROWS)}, campaign.budget.limit)
+        found[name] = compare(data, curves, None, campaign).candidate.value
+        assert found[name] == pytest.approx(exact.primal, rel=0.04)
+    assert found["dear"] < 0.9 * found["uniform"]
+
+
 def test_a_model_is_judged_by_what_it_adds_above_the_least_return_and_need_not_spend_the_rest(trial) -> None:
     data, curves, _ = trial
     names = data.rows["customer"]["account_id"].tolist()

@@ -145,6 +145,9 @@ def served(open_ledger, kit, folder, rows=COUNT, **changes):
         "experiment": test,
         "exploration": 0.2,
     }
+    # Merchants draw uniformly: their receipts have no weights.
+    names = kit.campaign(**values).offer_ids["customer"]
+    values["exploration_weights"] = {"customer": {name: 4.0**place for place, name in enumerate(names)}}
     campaign = kit.campaign(**(values | changes))
     ledger, price, dice = open_ledger(campaign), price_of(campaign), np.random.default_rng(5)
     prices = PriceStore(folder / "prices")
@@ -429,6 +432,10 @@ def test_refusals_say_why_there_is_no_receipt(open_ledger, kit, all_served, tmp_
     assert replace(receipts, campaign=raised).receipt(name) == receipts.receipt(name)
     with pytest.raises(Conflict, match="have changed since; name the campaign file"):
         replace(receipts, campaign=replace(campaign, rules=())).receipt(name)
+    explored = next(row for row in all_served.decisions if (row.side, row.reason) == ("customer", "explored"))
+    for weights in ({}, {"customer": dict.fromkeys(campaign.offer_ids["customer"], 1.0)}):
+        with pytest.raises(Conflict, match="have changed since; name the campaign file"):
+            replace(receipts, campaign=replace(campaign, exploration_weights=weights)).receipt(explored.request_id)
 
 
 @pytest.mark.parametrize("open_ledger", ["sqlite"], indirect=True)
