@@ -1,7 +1,5 @@
 """Table ``campaign`` of a generated or converted data set."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Folder with one file per canonical table: the form in which users supply data and a run keeps them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -26,8 +26,6 @@ little and the others much, so maximizing conversions loses money. Every fund ha
 tolerance; demands add up to the users and a plan exists.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 

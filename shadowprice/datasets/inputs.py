@@ -1,7 +1,5 @@
 """Files that a data set reads, found before anything of it is read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from glob import iglob
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The user's own files, described by a mapping."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from shadowprice.datasets.registry import Dataset

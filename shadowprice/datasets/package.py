@@ -1,7 +1,5 @@
 """A data set as one folder: tables, split, truth and notes, as the steps of a pipeline hand it on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

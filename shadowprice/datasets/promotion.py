@@ -22,8 +22,6 @@ The generator differs from the paper in four points:
 exposure table has the propensities.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

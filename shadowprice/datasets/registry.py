@@ -1,7 +1,5 @@
 """Data sets by name. A data set is a converter to the canonical tables; what follows reads only those."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Known truth of a generated data set, read for some accounts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

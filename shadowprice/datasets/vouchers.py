@@ -28,8 +28,6 @@ user is then that of other people. Everything here is simulated; the regions are
 user, vouchers, share of sessions with a redeemed one before), scaled down to ``sessions``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Sums over neighbors, with gradients for what is sent and for the weights of the edges."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cached_property
 from typing import Any

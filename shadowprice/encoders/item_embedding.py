@@ -9,8 +9,6 @@ is factorized: the limit of skip-gram over such walks in closed form (Levy and G
 2018). An item's vector is the mean of those of its tokens (Wang et al., EGES, KDD 2018). Carts and orders are apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

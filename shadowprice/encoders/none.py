@@ -1,7 +1,5 @@
 """No graph: the embedding is a network of the account's own features (the encoder of S0's DNN and DNN-H)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn

@@ -7,8 +7,6 @@ features: a strong tie may count many times a weak one. Between the hops there i
 so that few numbers have to be learned from few rows an account.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Softmax over few numbers at a time."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 

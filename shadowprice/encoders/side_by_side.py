@@ -1,7 +1,5 @@
 """Independent parts of one computation, on several threads where no gradient is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar

@@ -3,8 +3,6 @@
 The term ``U·h`` keeps an account's own features from being diluted by the number of its ties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar

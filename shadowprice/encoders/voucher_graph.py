@@ -8,8 +8,6 @@
 The four groups share their weights.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -3,8 +3,6 @@
 e_b = linear(readout of before-cart ‖ before-order ‖ after-cart ‖ after-order),   zeros for an empty group
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import torch

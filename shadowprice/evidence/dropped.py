@@ -1,7 +1,5 @@
 """Rows of the tables that no model learns from, counted before anything is learned."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

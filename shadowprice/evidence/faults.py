@@ -1,7 +1,5 @@
 """Faults of tables that only all rows together show: shares that the propensities rule out, and rows that are lost."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Requests of one side with a final outcome, as arrays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

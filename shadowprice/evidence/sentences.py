@@ -1,7 +1,5 @@
 """The verdict on a trial in a sentence that the owner of a budget understands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from shadowprice.currency import Currency

@@ -1,7 +1,5 @@
 """Evidence of each side of a campaign, read from its tables."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sizes of a delivery that no plan can have, found before anything is learned."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.allocation.exact_sizes.plan import NOBODY, SizedProblem

@@ -1,7 +1,5 @@
 """Intervals of a growing experiment that hold at all interim analyses at once."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

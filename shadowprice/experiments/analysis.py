@@ -1,7 +1,5 @@
 """Result of an experiment: arms, sample ratio, lift, and lift by day and segment, from a table of requests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

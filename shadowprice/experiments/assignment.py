@@ -1,7 +1,5 @@
 """Arms of units, and the accounts that an experiment assigned, whether they asked or not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names of the columns of the tables that an experiment is analyzed from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Effect of a policy for everybody where the arm of an account's partners moves its response too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Joint test of customers' and merchants' incentives: two factors, each on or off, and their interaction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

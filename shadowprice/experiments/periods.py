@@ -1,7 +1,5 @@
 """Times in which the shares of an experiment were constant, found from the arms in the log."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plan of a trial: levels, shares, accounts and money that give the wanted precision."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, field
 from typing import Any

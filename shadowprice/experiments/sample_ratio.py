@@ -3,8 +3,6 @@
 A mismatch shows that rows of an arm are lost or assigned by another rule. The lift is then not the effect of the arm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

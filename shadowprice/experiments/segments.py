@@ -1,7 +1,5 @@
 """Lift by segment, with p-values that allow for the number of segments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Requests of a decision log as the table that an experiment is analyzed from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 

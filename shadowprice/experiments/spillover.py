@@ -1,7 +1,5 @@
 """Effect of an arm for everybody, and that of an incentive on partners, from a log and the graph of ties."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Rows of two arms in cells of arm and period: requests alone, or requests with a row for each assigned account."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

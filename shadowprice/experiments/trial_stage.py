@@ -1,7 +1,5 @@
 """Verdict on a stage of a canary: grow, wait, or roll back, from all days of the stage so far."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Result of an experiment as JSON and as a page in Markdown."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

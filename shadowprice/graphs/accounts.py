@@ -1,7 +1,5 @@
 """Positions of accounts in a list, found by a hash table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Aggregates of an account's past events: the features of the DNN-H baseline (S0)."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pandas as pd

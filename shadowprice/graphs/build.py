@@ -1,7 +1,5 @@
 """Build a graph snapshot from the features of accounts and their payments."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import numpy as np

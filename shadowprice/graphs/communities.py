@@ -1,7 +1,5 @@
 """Partition of a graph into groups of neighbors of limited size: units of a trial whose effects spill over."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import numpy as np

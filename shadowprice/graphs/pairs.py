@@ -1,7 +1,5 @@
 """Ties from payments: one per pair of accounts, with its features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path

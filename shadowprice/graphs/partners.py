@@ -1,7 +1,5 @@
 """Partners of accounts and of labeled rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sampling neighborhoods: the part of a large graph that a batch of accounts can see, thinned at hubs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

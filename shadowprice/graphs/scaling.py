@@ -1,7 +1,5 @@
 """Standardizing features: fitted once on training data, carried with the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SQL of numbers and amounts of money in the forms that people write."""
 
-from __future__ import annotations
-
 import re
 
 from shadowprice.currency import Currency

@@ -1,7 +1,5 @@
 """Arms of a trial that a mapping would merge into one level."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 

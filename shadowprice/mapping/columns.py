@@ -4,8 +4,6 @@ A cell that cannot be converted keeps its own text, so the check of the canonica
 the reason is known here, it goes with the cell; see :data:`shadowprice.tables.coercion.REFUSED`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Every scalar of the file is text, so ``yes``, ``007`` and ``2026-05-01`` stay what was written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence

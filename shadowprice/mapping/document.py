@@ -1,7 +1,5 @@
 """YAML of a mapping, read strictly: plain texts, lists and keys, in bounded time and memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SQL that a mapping holds: expressions over the columns of a source, and queries of a database; nothing else runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Faults of a user's own files in one message."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from shadowprice.errors import InvalidTable, TableProblem

@@ -1,7 +1,5 @@
 """Checks of the keys and values of a mapping, with messages that name their place."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence

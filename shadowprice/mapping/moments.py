@@ -1,7 +1,5 @@
 """SQL of times in the forms that people write, as instants in UTC."""
 
-from __future__ import annotations
-
 import re
 
 from shadowprice.mapping.description import Column

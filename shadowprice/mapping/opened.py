@@ -1,7 +1,5 @@
 """A source that was read: the names of its columns, and the file and line of each of its rows."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence

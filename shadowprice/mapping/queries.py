@@ -1,7 +1,5 @@
 """Queries that give the canonical tables of a mapping, also of tables that follow from others."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rows of the files of a source as Arrow, numbered over all of them."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The user's sources as tables of a DuckDB database, which reads nothing else from then on."""
 
-from __future__ import annotations
-
 import errno
 import tempfile
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Canonical tables of a mapping, checked, with faults in the words of the user's own files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """SQL of texts: spaces around them, patterns, and cells that are refused for a reason that is known."""
 
-from __future__ import annotations
-
 from shadowprice.mapping.opened import literal
 from shadowprice.tables.coercion import REFUSED
 

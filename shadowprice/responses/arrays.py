@@ -4,8 +4,6 @@ Each calls its library's own primitive: numpy in float64 for a server, torch wit
 result depends on no other row.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Interface of every response model."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

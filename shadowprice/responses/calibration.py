@@ -5,8 +5,6 @@ Nothing is corrected, and 0 returned, unless :func:`differs` finds an error: the
 not change the budget. :func:`agreed` corrects only by an error that several weeks share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Integrity of the files of a model: digests written with it and checked on reading."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ levels, the height of the account's curve above the mean curve, and the rest of 
 with a covariance that holds whatever the errors of an account's rows are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self

@@ -1,7 +1,5 @@
 """Fitted models on disk: one safetensors file with arrays and, in its header, JSON. Never pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

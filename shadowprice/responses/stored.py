@@ -1,7 +1,5 @@
 """Curves that are stored online as they are, level by level, and handed back by the head (decision record 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ weighted by 1 / p(level | features) stands for all the rows that its account mig
 loss is that of a randomized trial (Rosenbaum and Rubin 1983; Robins, Hernán and Brumback 2000).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

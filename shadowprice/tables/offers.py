@@ -1,7 +1,5 @@
 """Offers of a side in the order of its levels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Faults of tables over all parts, each with its first rows and their number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables that come in parts, kept in temporary files."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import weakref

@@ -1,7 +1,5 @@
 """Views of the tables: labeled rows, responses, the campaign."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Sequential test of calibration by side and level."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

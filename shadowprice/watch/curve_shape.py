@@ -1,7 +1,5 @@
 """Sequential test of the slope of the response curve."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy import special

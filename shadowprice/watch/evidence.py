@@ -1,7 +1,5 @@
 """Evidence against a range of means that may be read after every day: an e-process."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special

@@ -1,7 +1,5 @@
 """Population stability index of raw features: the columns of the accounts that ask now and of those at registration."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Finding of one check on one group of requests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 ALL_LEVELS, ALL_SIDES = -1, "all"

@@ -1,7 +1,5 @@
 """Sequential test of the response rate against that of the training rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reference that the checks compare served requests with."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Requests of a decision log as the table that the checks read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

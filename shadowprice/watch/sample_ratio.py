@@ -1,7 +1,5 @@
 """Sample-ratio mismatch of a running experiment, tested at every run of the watch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Sequential test of one group of requests, and its finding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike

@@ -1,7 +1,5 @@
 """Population stability index of predictions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike

@@ -1,7 +1,5 @@
 """Requests of the generated data set ``world``: which merchant, what basket, by which channel, and their effect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Generating the tables and the truth of the data set ``world``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """True response of the accounts of the generated data set ``world``."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@
 level that the allocation gives each row.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

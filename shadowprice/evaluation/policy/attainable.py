@@ -4,8 +4,6 @@ The share of the optimum is a weak measure: most of a campaign's value comes wit
 policy and the optimum lies all that a model of accounts can add.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 LEAST_GAIN = 1e-3

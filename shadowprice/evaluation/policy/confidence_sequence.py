@@ -6,8 +6,6 @@ together with its probability (Robbins 1970; Waudby-Smith and Ramdas, "Estimatin
 betting", JRSS B 2024).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of the gate on the effect and on risk: evidence of the trial, slope, calibration by prediction."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.evaluation.policy.gate import Check

@@ -1,7 +1,5 @@
 """Best flat mixtures by earlier rows than those that judge them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The gate of a flat policy: the rules that mean something where all accounts have one curve."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from shadowprice.checks import require

@@ -6,8 +6,6 @@ whose difference has a confidence sequence (:mod:`~shadowprice.evaluation.policy
 the budget both comparisons agree: saved money is worth the value that it would have bought.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Meaning of the gate's rules, and the change that would mend each broken one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

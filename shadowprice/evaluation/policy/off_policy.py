@@ -4,8 +4,6 @@
 logged probability of that level.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

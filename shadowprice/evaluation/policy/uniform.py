@@ -1,7 +1,5 @@
 """Uniform dosing: one mixture of levels for every account of a side, the baseline of personal incentives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

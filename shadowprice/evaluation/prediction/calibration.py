@@ -1,7 +1,5 @@
 """Calibration of predictions: calibration error and calibration tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Points at which the hazard rate of a population changes with the incentive's value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics of predictions against responses: amounts, or probabilities of responses in {0, 1}."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.errors import InvalidInput

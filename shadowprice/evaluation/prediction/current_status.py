@@ -1,7 +1,5 @@
 """Current-status data summed up, so that a likelihood over levels costs what its responders cost."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -5,8 +5,6 @@ at which it would have: with cumulative hazard Λ at that level, a response has 
 ``1 − exp(−Λ)`` and a refusal ``exp(−Λ)`` (S0, equation 10, with its survival function renamed).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

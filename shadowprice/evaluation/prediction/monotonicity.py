@@ -1,7 +1,5 @@
 """Shape of response curves: reversed pairs, equal pairs, local roughness (S1, section 5)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """Response by incentive level: what was seen, what was predicted, what is true."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maximum likelihood of a piecewise constant hazard rate from current-status data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clusters of dependent rows: by account, or crossed by account and partner."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Fieller's interval of a ratio of two means."""
 
-from __future__ import annotations
-
 import math
 
 from scipy import stats

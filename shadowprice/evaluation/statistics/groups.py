@@ -1,7 +1,5 @@
 """Identifiers as consecutive whole numbers."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

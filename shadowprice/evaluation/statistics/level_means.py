@@ -1,7 +1,5 @@
 """Means of rows by the level that they were given, and the variance of any contrast of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

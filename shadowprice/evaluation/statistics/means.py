@@ -1,7 +1,5 @@
 """The mean of a response with an interval, also where accounts repeat or rows are weighted."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats

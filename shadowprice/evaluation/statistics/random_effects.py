@@ -1,7 +1,5 @@
 """Combination of estimates from several windows of time that need not agree (random effects)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Totals over several groups of rows, each a number of requests times a mean, with intervals by clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

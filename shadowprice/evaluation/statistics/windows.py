@@ -1,7 +1,5 @@
 """Windows of time: consecutive rows whose conditions are alike."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

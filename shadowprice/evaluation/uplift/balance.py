@@ -1,7 +1,5 @@
 """Balance of a trial: whether the accounts of its levels were alike before it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

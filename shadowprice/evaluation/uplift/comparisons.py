@@ -1,7 +1,5 @@
 """Comparison of the levels of a trial: differences, costs of one extra response, trend and verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Area under the cost curve: how a score of return on spend ranks the rows of a two-arm trial (DFCL's definition)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.errors import InvalidInput

@@ -1,7 +1,5 @@
 """Evidence of a trial: what each level of an incentive brought and cost, before any model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

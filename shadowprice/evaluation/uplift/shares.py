@@ -1,7 +1,5 @@
 """Shares of the levels in a log against those that its propensities plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

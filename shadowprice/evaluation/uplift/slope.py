@@ -1,7 +1,5 @@
 """Slope of response in incentive value: in the data with confounders fixed, and in a model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Size of the randomized trial that would identify the effect of an incentive."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

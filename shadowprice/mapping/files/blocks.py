@@ -1,7 +1,5 @@
 """Text files in blocks of UTF-8: regular files, also compressed, of any encoding that Python reads."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import os

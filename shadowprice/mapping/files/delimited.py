@@ -1,7 +1,5 @@
 """Delimited files as Arrow: each record of a file is a row, blank, above the header, or refused with its line."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Dialect of a delimited file: its delimiter and the line of its header, found by rules where they are not given."""
 
-from __future__ import annotations
-
 import csv
 import io
 import string

@@ -1,7 +1,5 @@
 """Parquet files as Arrow in bounded memory, and one type for a column of several files."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Guesses about offers without an amount: the column that names them, and the control among them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Forms of times that are no ISO 8601."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Sources of files that no mapping describes yet: their encoding, quotes and delimiter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from shadowprice.errors import InvalidInput, NotFound

@@ -1,7 +1,5 @@
 """Guesses about one column of a user's file: what it may stand for, and the reason to check it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

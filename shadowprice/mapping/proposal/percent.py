@@ -1,7 +1,5 @@
 """Guesses about offers in percent: their share, cap and least spend, and the order that each is a part of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from shadowprice.mapping.opened import quoted

@@ -1,7 +1,5 @@
 """Content of a user's file by column: what its cells can be read as, before any mapping describes them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A first mapping of a user's files: which column is probably which canonical one, with the reason to check it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Signs in the numbers of a file: which one stands before decimals, and which one groups thousands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

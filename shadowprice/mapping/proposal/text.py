@@ -1,7 +1,5 @@
 """The text of a first mapping, with a comment at each line that the user must check."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A first mapping of a user's voucher log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

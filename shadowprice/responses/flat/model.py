@@ -1,7 +1,5 @@
 """Flat policy as a response model: one curve for all accounts, so that one price decides alike for everybody."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Self

@@ -1,7 +1,5 @@
 """S2's models of a delivery: one network, a body, a loss, and what its outputs mean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self

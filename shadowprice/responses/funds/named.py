@@ -1,7 +1,5 @@
 """S2's models and baselines by name: which body, which loss, what they read."""
 
-from __future__ import annotations
-
 from shadowprice.responses.funds.model import FundModel
 
 

@@ -1,7 +1,5 @@
 """The network of S2: encoders of the account, experts shared by the tasks, a tower each."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from itertools import pairwise

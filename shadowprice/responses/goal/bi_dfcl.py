@@ -8,8 +8,6 @@ The teacher is fitted on the trial and has little bias and much variance; the ta
 reverse. The bridge's gates g mix both for each account. At serving only the target is left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace

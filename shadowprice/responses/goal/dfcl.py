@@ -1,7 +1,5 @@
 """Decision-focused causal learning: the Lagrangian of the budget as a loss (DFCL; Zhou et al., KDD 2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

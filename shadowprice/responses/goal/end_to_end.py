@@ -1,7 +1,5 @@
 """End to end under a budget (S4; Yan et al., arXiv 2302.04477): the outcome metric as a regularizer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A new one is a class here and an entry in ``ESTIMATORS``.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar

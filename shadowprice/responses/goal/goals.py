@@ -1,7 +1,5 @@
 """Goals of a campaign as losses: the value at a budget (S4), and the Lagrangian at given prices (DFCL)."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

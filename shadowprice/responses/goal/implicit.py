@@ -1,7 +1,5 @@
 """The gradient of an upper loss through the optimum of a lower one, without unrolling it (implicit differentiation)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Two-outcome networks trained jointly for their predictions and for the value of their decisions."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Value and cost of deciding at each price, on the rows of a trial: the outcome metric inside training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

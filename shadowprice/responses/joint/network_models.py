@@ -1,7 +1,5 @@
 """The response models of S0 on one side: hazard and linear heads over a graph or plain encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace

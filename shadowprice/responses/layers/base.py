@@ -1,7 +1,5 @@
 """Interface between a response layer and the network that trains it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib import import_module

@@ -7,8 +7,6 @@ non-negative slope in r is our reading of "with cost constraint". The cosine may
 the curve need not be monotone.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -5,8 +5,6 @@ of the rows (winsorizing: Tukey 1962). The cut takes at most ``MOST_CUT`` of all
 rarely more than 0 is left as it is.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

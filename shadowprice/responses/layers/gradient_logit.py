@@ -5,8 +5,6 @@
 The softplus term is the account's sensitivity to the incentive.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -6,8 +6,6 @@ The data are current-status: after a redemption at level r the threshold lies be
 (right-censored). The loss of a row is −log(1 − e^−Λ) or Λ.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 

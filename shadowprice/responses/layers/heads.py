@@ -7,8 +7,6 @@ A head is a function with its fitted weights, for the solver and a server withou
 rounds only the result to float32, so that an embedding gives the same curve alone or in a batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

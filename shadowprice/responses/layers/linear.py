@@ -3,8 +3,6 @@
 f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error of the responses within limits
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Base of the layers whose curve is a logistic function of a score."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

@@ -3,8 +3,6 @@
 A graph encoder of a node without ties is a chain of dense layers. Does not load torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ The deviations d_j of the levels have an L1 penalty, so that accounts differ in 
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar

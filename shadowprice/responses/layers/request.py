@@ -4,8 +4,6 @@ The stored vector of an account is the embedding (D,) of its stored request; whe
 embedding (D,), or what a session is read with, stands behind that. Numpy only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ The network gives every account its intercept; the sensitivity belongs to segmen
 it. With ``slope="account"`` every account has a sensitivity of its own, as in S0's equation 21.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

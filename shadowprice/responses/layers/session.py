@@ -9,8 +9,6 @@ changes the graph of its session, e_b, and all that follows from it:
 The torch network is :mod:`shadowprice.responses.vouchers.dmbgn_network`; a test compares both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Files of a bundle with one part for each side, such as heads, encoders and towers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast

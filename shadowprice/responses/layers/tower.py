@@ -3,8 +3,6 @@
 One definition for training and serving: :func:`add_request` takes torch tensors and numpy arrays. Does not load torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 The effect is estimated only from how the level given differs from what such a request is usually given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self

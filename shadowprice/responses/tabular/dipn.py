@@ -14,8 +14,6 @@ weights are softplus, because a dead ReLU has no gradient (``activation="relu"``
 (``smoothing="literal"``); the bias logit is linear, which can express rare responses (``leaky_slope``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args

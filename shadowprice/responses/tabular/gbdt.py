@@ -5,8 +5,6 @@ falls. On data whose levels were not randomized that slope is still confounded; 
 of :mod:`shadowprice.responses.repair.repair`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 

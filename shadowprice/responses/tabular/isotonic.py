@@ -1,7 +1,5 @@
 """The isotonic embedding of an incentive level and the smoothness of its weights (S1, sections 3.2 and 3.3)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Base of the response models whose fitted state is a torch module and the features that it reads."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy

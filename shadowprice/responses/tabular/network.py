@@ -1,7 +1,5 @@
 """Networks that read an account's own features and the level, without a graph: what S1's models share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace

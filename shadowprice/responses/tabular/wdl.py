@@ -5,8 +5,6 @@
 The wide part crosses every category with the offer. Offers have no order: vouchers for different goods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The processor or GPU that a gradient step is computed on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """The training loop of every network: early stop, the best epoch kept, checkpoints, progress."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Processes that train one network together: who takes which rows, and the mean of their gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

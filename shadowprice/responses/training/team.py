@@ -1,7 +1,5 @@
 """Handing a network to a team of processes, each of which gets its own rows and nothing of the others'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -4,8 +4,6 @@ Few rows leave many networks that fit them alike and decide differently. The mea
 outcome over what the rows leave open, and a price solved on it bets on none of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, cast

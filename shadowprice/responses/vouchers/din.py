@@ -3,8 +3,6 @@
 It reads the vouchers that a person redeemed, and not the carts around them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

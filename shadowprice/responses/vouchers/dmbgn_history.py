@@ -3,8 +3,6 @@
 read = Σ_r w_r·e_r ‖ e_T ‖ scores of the past, raw and their max, mean, min        aux = mean_r −log s_r
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

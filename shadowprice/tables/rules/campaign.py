@@ -1,7 +1,5 @@
 """Rules of the one row of a campaign, and of what it asks of other tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection

@@ -1,7 +1,5 @@
 """Rules of edges, exposures, actions and outcomes: what they name stands in other tables, and before them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection

@@ -4,8 +4,6 @@ A rule is a query of the rows that break it. It names the columns it needs and r
 reads only cells that are known, so what a column's own check refused is not reported twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Rules of sessions of vouchers and of the behaviors in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
