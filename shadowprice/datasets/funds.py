@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
+from shadowprice.checks import require
 from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
@@ -88,17 +89,13 @@ class FundOptions:
     def __post_init__(self) -> None:
         for name in ("users", "merchants", "funds", "deliveries"):
             value = getattr(self, name)
-            if not float(value).is_integer() or value < 1:
-                raise InvalidInput("must be a whole number, at least 1", field=name)
+            require(float(value).is_integer() and value >= 1, name, "must be a whole number, at least 1")
             object.__setattr__(self, name, int(value))
-        if self.funds not in (4, 8):
-            raise InvalidInput("must be 4 or 8, as in S2", field="funds")
+        require(self.funds in (4, 8), "funds", "must be 4 or 8, as in S2")
         if self.users < 10 * self.funds:
             raise InvalidInput(f"must be at least {10 * self.funds}", field="users")
-        if not 0 <= self.strength <= 1:
-            raise InvalidInput("must lie in [0, 1]", field="strength")
-        if not 0.01 <= self.brought <= 100:
-            raise InvalidInput("must lie between 0.01 and 100", field="brought")
+        require(0 <= self.strength <= 1, "strength", "must lie in [0, 1]")
+        require(0.01 <= self.brought <= 100, "brought", "must lie between 0.01 and 100")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from shadowprice.checks import require
 from shadowprice.datasets.registry import loader_of
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.errors import NotFound
 from shadowprice.mapping import read_mapping
 from shadowprice.mapping.description import DEMAND, Source
 
@@ -95,8 +96,7 @@ def _rows(file: Path) -> int:
 
 
 def _given(data: str, kind: str) -> str:
-    if not data:
-        raise InvalidInput(f"must be {kind}", field="data")
+    require(data, "data", f"must be {kind}")
     return data
 
 

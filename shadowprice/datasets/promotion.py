@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
@@ -70,18 +71,15 @@ class PromotionOptions:
         # A pipeline's parameters are JSON, where a whole number may come as 5.0.
         for name in ("features", "rows", "levels"):
             value = np.asarray(getattr(self, name), dtype=np.float64)
-            if not np.array_equal(value, np.rint(value)):
-                raise InvalidInput("must be whole", field=name)
+            require(np.array_equal(value, np.rint(value)), name, "must be whole")
             whole = value.astype(np.int64)
             object.__setattr__(self, name, tuple(whole.tolist()) if whole.ndim else int(whole))
         if not self.features or min(self.features) < 1:
             raise InvalidInput("needs at least one feature with at least one value", field="features")
-        if self.rows < 1:
-            raise InvalidInput("must be at least 1", field="rows")
+        require(self.rows >= 1, "rows", "must be at least 1")
         if min(self.levels) < 0 or max(self.levels) > 100 or list(self.levels) != sorted(set(self.levels)):
             raise InvalidInput("must ascend within 0 … 100", field="levels")
-        if self.bias < 0:
-            raise InvalidInput("must not be negative", field="bias")
+        require(self.bias >= 0, "bias", "must not be negative")
         if self.lowest_share is not None and (self.bias or not 0 < self.lowest_share < 1 or len(self.levels) < 2):
             raise InvalidInput("must lie between 0 and 1, with several levels and without bias", field="lowest_share")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from shadowprice.checks import require
 from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import SessionTables, Tables, validate_sessions, validate_tables
@@ -148,8 +149,7 @@ def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp
     since = max(last - pd.Timedelta(days=PAST_DAYS), first)
     days = max((last - since) / pd.Timedelta(days=1), 1.0)
     spent = float(redeemed.loc[redeemed["collected_at"] >= since, "discount"].sum())
-    if not spent:
-        raise InvalidInput("is needed: no voucher of the last month was redeemed", field="budget")
+    require(spent, "budget", "is needed: no voucher of the last month was redeemed")
     return int(np.ceil(spent / days))
 
 
@@ -159,6 +159,5 @@ def instant_of(given: datetime | str, field: str) -> datetime:
         at = datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
         raise InvalidInput(f"is not a time, such as 2026-11-01T00:00Z: {given!r}", field=field) from None
-    if at.tzinfo is None:
-        raise InvalidInput("must have a time zone, such as 2026-11-01T00:00Z", field=field)
+    require(at.tzinfo is not None, field, "must have a time zone, such as 2026-11-01T00:00Z")
     return at

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.decision import uniform
 from shadowprice.documents import Plain
 from shadowprice.errors import InvalidInput
@@ -67,8 +68,7 @@ class Split(Plain):
         )
 
     def __post_init__(self) -> None:
-        if self.by not in ("time", "account"):
-            raise InvalidInput(f"must be 'time' or 'account', got {self.by!r}", field="split.by")
+        require(self.by in ("time", "account"), "split.by", f"must be 'time' or 'account', got {self.by!r}")
         if self.by == "account":
             if self.validation_from or self.test_from or self.purge:
                 raise InvalidInput("a split by account takes no times; use by='time'", field="split.by")

@@ -38,6 +38,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.currency import USD
 from shadowprice.datasets.folder import read_sessions
 from shadowprice.datasets.registry import Dataset
@@ -122,11 +123,9 @@ class VoucherOptions:
         if not float(self.sessions).is_integer() or self.sessions < 1:
             raise InvalidInput(f"must be a whole number of at least 1, got {self.sessions}", field="sessions")
         object.__setattr__(self, "sessions", int(self.sessions))
-        if not 0 < self.test_days < DAYS:
-            raise InvalidInput(f"must be above 0 and below {DAYS}, got {self.test_days}", field="test_days")
+        require(0 < self.test_days < DAYS, "test_days", f"must be above 0 and below {DAYS}, got {self.test_days}")
         for name in ("match", "habit", "order"):
-            if getattr(self, name) < 0:
-                raise InvalidInput("must not be negative", field=name)
+            require(getattr(self, name) >= 0, name, "must not be negative")
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +224,7 @@ def sessions_of(dataset: Dataset) -> VoucherData:
         InvalidInput: it has none.
     """
     tables, test_from = dataset.sessions, dataset.split.test_from
-    if tables is None or test_from is None:
-        raise InvalidInput("has no voucher sessions", field=dataset.name)
+    require(tables is not None and test_from is not None, dataset.name, "has no voucher sessions")
     return VoucherData(tables, test_from, None, dataset.notes)
 
 
@@ -326,11 +324,9 @@ def read(
     else:
         tables = read_sessions(data)
     days = split.get("label_delay_days", LABEL_DAYS) if label_days is None else label_days
-    if days < 0:
-        raise InvalidInput("must not be negative", field="label_days")
+    require(days >= 0, "label_days", "must not be negative")
     session = tables.session
-    if session.empty:
-        raise InvalidInput("has no row; add the vouchers that were collected", field="session")
+    require(not session.empty, "session", "has no row; add the vouchers that were collected")
     tables = replace(tables, session=_with_results(session, days))
     newest = session["collected_at"].sort_values().iloc[round((1 - TEST_SHARE) * (len(session) - 1))]
     given = test_from or split.get("test_from")
@@ -344,7 +340,6 @@ def _with_results(session: pd.DataFrame, days: float) -> pd.DataFrame:
     if session["label"].notna().any():
         return session
     redeemed = session["redeemed_at"].notna()
-    if not redeemed.any():
-        raise InvalidInput("is needed, or redeemed_at: no session shows whether it was redeemed", field="session.label")
+    require(redeemed.any(), "session.label", "is needed, or redeemed_at: no session shows whether it was redeemed")
     known = redeemed | (expires <= max(session["collected_at"].max(), session["redeemed_at"].max()))
     return session.assign(label=redeemed.astype("Int64").where(known))

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 
@@ -43,10 +44,8 @@ def always_valid(
     estimate, spread = np.asarray(value, dtype=np.float64), np.asarray(error, dtype=np.float64)
     if estimate.ndim != 1 or estimate.shape != spread.shape or not estimate.size:
         raise InvalidInput(f"must have one entry per analysis, got {estimate.shape} and {spread.shape}", field="error")
-    if not 0 < level < 1:
-        raise InvalidInput("must lie between 0 and 1", field="level")
-    if planned < 1:
-        raise InvalidInput("must be at least 1", field="planned")
+    require(0 < level < 1, "level", "must lie between 0 and 1")
+    require(planned >= 1, "planned", "must be at least 1")
     alpha = 1.0 - level
     known = np.isfinite(estimate) & np.isfinite(spread) & (spread > 0)
     low, high = np.full(estimate.size, -np.inf), np.full(estimate.size, np.inf)

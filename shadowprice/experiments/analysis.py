@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from shadowprice.arms import UNASSIGNED, Experiment
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.experiments.assignment import assign, assigned_in, numbers_in
 from shadowprice.experiments.columns import PERIOD, Columns
 from shadowprice.experiments.lifts import DailyLift, Lift, daily_lift, lift, lift_per_request
@@ -108,10 +108,8 @@ def analyze(
     named = columns or Columns()
     named.check(frame, "day")
     chosen = baseline or next((arm.name for arm in experiment.arms if arm.kind == "holdout"), "")
-    if not chosen:
-        raise InvalidInput("must name an arm: the experiment has no holdout", field="baseline")
-    if segment and accounts is None:
-        raise InvalidInput("needs a list of the accounts that has it", field="segment")
+    require(chosen, "baseline", "must name an arm: the experiment has no holdout")
+    require(not segment or accounts is not None, "segment", "needs a list of the accounts that has it")
     every, periods = in_periods(frame, experiment, named)
     rows = every if known is None else every[np.asarray(known, dtype=np.bool_)]
     present = rows[rows[PERIOD] != BEFORE]

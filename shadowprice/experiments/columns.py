@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 
 PERIOD = "period"
 """Column with the number of the time of constant shares; a table without it has a single one."""
@@ -46,5 +46,4 @@ class Columns:
 
 def _refuse_missing(frame: pd.DataFrame, names: tuple[str, ...], field: str) -> None:
     missing = [name for name in names if name not in frame]
-    if missing:
-        raise InvalidInput(f"has no column {missing}; it has {list(frame.columns)}", field=field)
+    require(not missing, field, f"has no column {missing}; it has {list(frame.columns)}")

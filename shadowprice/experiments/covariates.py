@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.off_policy import cross_fitted
 from shadowprice.evaluation.statistics.metric import Array, as_rows
@@ -37,8 +38,7 @@ def adjusted(cells: Cells, plain: Contrast, covariates: ArrayLike, coefficients:
     rows = [cells.contrast(as_rows({"covariates": row})["covariates"], coefficients) for row in np.asarray(covariates)]
     units = cells.ways[0]
     x = np.stack([units.sums(covariate.influence) for covariate in rows], axis=1)
-    if 10 * len(rows) > units.size:
-        raise InvalidInput(f"must be at most a tenth of the {units.size} units", field="covariates")
+    require(10 * len(rows) <= units.size, "covariates", f"must be at most a tenth of the {units.size} units")
     inverse = np.linalg.pinv(x.T @ x)
     multiple = inverse @ x.T @ units.sums(plain.influence)
     away = np.array([covariate.value for covariate in rows])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions
 from shadowprice.evaluation.statistics.fieller import fieller
 from shadowprice.evaluation.statistics.metric import Array, as_rows
@@ -122,14 +122,12 @@ class Cells:
         """
         of = np.asarray(cell).astype(np.intp)
         size = np.bincount(of).astype(np.float64)
-        if size.size < 2 or not size.all():
-            raise InvalidInput("needs rows of both arms, or of every cell", field="cell")
+        require(size.size >= 2 and size.all(), "cell", "needs rows of both arms, or of every cell")
         ways = partitions(of.size, unit, partner, fields=("unit", "partner"))
         return cls(of, ways, np.arange(size.size), np.ones(of.size), np.zeros(of.size), size, level)
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise InvalidInput("must lie between 0 and 1", field="level")
+        require(0 < self.level < 1, "level", "must lie between 0 and 1")
 
     @cached_property
     def _parts(self) -> tuple[NDArray[np.intp], Array]:
@@ -164,8 +162,7 @@ class Cells:
     def contrast(self, y: ArrayLike, coefficients: ArrayLike = DIFFERENCE) -> Contrast:
         """Sum of the cells' means of ``y`` (N,), each times its coefficient (C,). O(N)."""
         values = as_rows({"y": y})["y"]
-        if values.size != self.cell.size:
-            raise InvalidInput(f"must have one entry per row, {self.cell.size}, got {values.size}", field="y")
+        require(values.size == self.cell.size, "y", f"must have one entry per row, {self.cell.size}, got {values.size}")
         asked = self.visits > 0
         mean = self._sum(values) / self.size
         rate = self._sum(np.where(asked, values, 0.0)) / np.maximum(self._sum(asked.astype(np.float64)), 1.0)

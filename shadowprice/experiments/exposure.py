@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.metric import Array, as_rows
 from shadowprice.experiments.effects import Effect
@@ -62,8 +63,7 @@ def exposed(
     rows = as_rows({"y": y, "treated": np.asarray(treated, dtype=np.float64), "exposure": exposure})
     use = np.ones(rows["y"].size, dtype=np.bool_) if kept is None else kept
     values, own, share = (rows[name][use] for name in ("y", "treated", "exposure"))
-    if not own.any() or own.all():
-        raise InvalidInput("needs rows of both arms", field="treated")
+    require(own.any() and not own.all(), "treated", "needs rows of both arms")
     if own.size <= TERMS:
         raise InvalidInput(f"has {own.size} accounts; at least {TERMS + 1} are needed", field="y")
     InvalidInput.refuse_rows(~((share >= 0) & (share <= 1)), "must be a share of partners in [0, 1]", field="exposure")

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.arms import UNASSIGNED
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.always_valid import PLANNED, always_valid
@@ -218,10 +219,8 @@ def _pairs(
     present = sorted(set(frame[columns.arm].astype(str)))
     wanted = [arm for arm in present if arm not in (baseline, UNASSIGNED)] if arms is None else list(arms)
     unknown = [arm for arm in (baseline, *wanted) if arm not in present]
-    if unknown:
-        raise InvalidInput(f"has no rows of arm {unknown}; it has {present}", field=columns.arm)
-    if baseline in wanted:
-        raise InvalidInput(f"{baseline!r} cannot be compared with itself", field="arms")
+    require(not unknown, columns.arm, f"has no rows of arm {unknown}; it has {present}")
+    require(baseline not in wanted, "arms", f"{baseline!r} cannot be compared with itself")
     for arm in wanted:
         yield arm, frame[frame[columns.arm].isin([arm, baseline])]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.metrics import dr_value, effective_rows, ips_value
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval
@@ -169,8 +170,7 @@ class LoggedRows:
         return float(self._weighed(target, estimator).mean(1, self.cost, estimator, None))
 
     def _weighed(self, target: Callable[[str], Target], estimator: str) -> _Weighed:
-        if estimator not in ESTIMATORS:
-            raise InvalidInput(f"must be one of {', '.join(ESTIMATORS)}, got {estimator!r}", field="estimator")
+        require(estimator in ESTIMATORS, "estimator", f"must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
         n = self.level.size
         chosen, logged = np.empty(n), np.empty(n)
         predicted, expected = np.zeros((2, n)), np.zeros((2, n))
@@ -180,10 +180,9 @@ class LoggedRows:
             chosen[rows], logged[rows] = policy.probability[at], propensity[at]
             for place, model in enumerate((policy.value, policy.cost)):
                 if model is None:
-                    if estimator == "dr":
-                        raise InvalidInput(
-                            "dr needs a model; choose ips or hajek, or give a workspace", field="estimator"
-                        )
+                    require(
+                        estimator != "dr", "estimator", "dr needs a model; choose ips or hajek, or give a workspace"
+                    )
                     continue
                 predicted[place, rows] = model[at]
                 expected[place, rows] = (policy.probability * model).sum(axis=0)

@@ -10,6 +10,7 @@ from scipy import stats
 
 from shadowprice.arms import WHOLE, Arm, Experiment
 from shadowprice.campaign import Side, Terms
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.uniform import best_flat, flat_frontier
 from shadowprice.evaluation.statistics.metric import Array, as_rows
@@ -37,8 +38,7 @@ class Precision:
         for name, value in asdict(self).items():
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InvalidInput(f"must be a positive number, got {value!r}", field=f"precision.{name}")
-        if not any(asdict(self).values()):
-            raise InvalidInput("name at least one of lift, curve and price", field="precision")
+        require(any(asdict(self).values()), "precision", "name at least one of lift, curve and price")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,7 @@ def plan(
     """
     if isinstance(accounts, bool) or not isinstance(accounts, int) or accounts < 2:
         raise InvalidInput(f"must be a whole number of at least 2, got {accounts!r}", field="accounts")
-    if not 0 < level < 1:
-        raise InvalidInput("must lie between 0 and 1", field="level")
+    require(0 < level < 1, "level", "must lie between 0 and 1")
     z = float(stats.norm.ppf((1 + level) / 2))
     lift = None if wanted.lift is None else wanted.lift / max(prior.requests_per_account, 1e-300)
     narrow = min((width for width in (lift, wanted.curve) if width is not None), default=z / accounts)
@@ -179,8 +178,7 @@ class _Design:
             self.variance = as_rows({"prior.variance": prior.variance})["prior.variance"]
             if self.variance.shape != self.response.shape or not (self.variance > 0).all():
                 raise InvalidInput("must have one positive entry per level", field="prior.variance")
-        if not 0 <= prior.correlation < 1:
-            raise InvalidInput("must lie in [0, 1)", field="prior.correlation")
+        require(0 <= prior.correlation < 1, "prior.correlation", "must lie in [0, 1)")
         if not (np.isfinite(prior.requests_per_account) and prior.requests_per_account > 0):
             raise InvalidInput("must be a positive number", field="prior.requests_per_account")
         self.requests, self.correlation = float(prior.requests_per_account), prior.correlation
@@ -292,8 +290,7 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
         held = math.ceil(held)
     shares = {"holdout": math.ceil(held * WHOLE / accounts), "explore": math.ceil(exploring * WHOLE / accounts)}
     shares["policy"] = WHOLE - sum(shares.values())
-    if shares["policy"] <= 0:
-        raise InvalidInput("leaves no accounts to the policy; name a wider one", field="precision")
+    require(shares["policy"] > 0, "precision", "leaves no accounts to the policy; name a wider one")
     number = {arm: round(accounts * shares[arm] / WHOLE) for arm in ("holdout", "policy", "explore")}
     requests = {arm: accounts_of * design.requests for arm, accounts_of in number.items()}
     drawn_value, drawn_cost = (

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.metric import Array
 
@@ -74,11 +75,9 @@ def sequential_sample_ratio(new: ArrayLike, shares: ArrayLike, *, concentration:
     planned = np.asarray(shares, dtype=np.float64)
     if table.ndim != 2 or planned.shape != table.shape[1:]:
         raise InvalidInput(f"must have shape (days, arms), got {table.shape} for {planned.shape} shares", field="new")
-    if not np.all(np.isfinite(planned) & (planned > 0)):
-        raise InvalidInput("must be positive; leave out arms without a share", field="shares")
+    require(np.all(np.isfinite(planned) & (planned > 0)), "shares", "must be positive; leave out arms without a share")
     InvalidInput.refuse_rows(~(table >= 0).all(axis=1), "must be numbers of units, not negative", field="new")
-    if not concentration > 0:
-        raise InvalidInput("must be positive", field="concentration")
+    require(concentration > 0, "concentration", "must be positive")
     share = planned / planned.sum()
     counts = np.cumsum(table, axis=0)
     prior = concentration * share
@@ -92,14 +91,12 @@ def sequential_sample_ratio(new: ArrayLike, shares: ArrayLike, *, concentration:
 
 def _checked(counts: Mapping[str, int], shares: Mapping[str, float]) -> tuple[Array, Array]:
     unknown = set(counts) - set(shares)
-    if unknown:
-        raise InvalidInput(f"have no share: {sorted(unknown)}", field="counts")
+    require(not unknown, "counts", f"have no share: {sorted(unknown)}")
     weights = np.array(list(shares.values()), dtype=np.float64)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise InvalidInput("must be finite, not negative, and not all 0", field="shares")
     units = np.array([counts.get(arm, 0) for arm in shares], dtype=np.float64)
-    if (units < 0).any():
-        raise InvalidInput("must not be negative", field="counts")
+    require(not (units < 0).any(), "counts", "must not be negative")
     if units[weights == 0].any():
         raise InvalidInput("has units in an arm whose share is 0; correct the shares or the log", field="counts")
     return units[weights > 0], weights[weights > 0] / weights.sum()

@@ -8,6 +8,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.lifts import Lift, lift
@@ -69,8 +70,7 @@ def by_segment(
     """
     named = columns or Columns()
     named.check(frame, segment)
-    if segment not in assigned:
-        raise InvalidInput(f"needs a list of the assigned accounts with column {segment!r}", field="assigned")
+    require(segment in assigned, "assigned", f"needs a list of the assigned accounts with column {segment!r}")
     twice = frame.groupby(named.unit)[segment].nunique()
     if (twice > 1).any():
         raise InvalidInput(f"differs within {named.unit} {twice.index[twice > 1][0]!r}", field=segment)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import Clusters, partitions
 from shadowprice.evaluation.statistics.metric import Array, as_rows
@@ -60,8 +61,7 @@ def per_assigned(
     of, treated = _period(members), (members[columns.arm] == arm).to_numpy()
     shared = np.array(sorted(set(of[treated & (number > 0)]) & set(of[~treated & (number > 0)])), dtype=np.int64)
     requests = requests[np.isin(_period(requests), shared)]
-    if not len(requests):
-        raise InvalidInput(f"has no time in which both {arm!r} and {baseline!r} have accounts", field="assigned")
+    require(len(requests), "assigned", f"has no time in which both {arm!r} and {baseline!r} have accounts")
     cell = _cell(requests, arm, shared, columns)
     inside = np.isin(of, shared)
     members, placed = members[inside], _cell(members[inside], arm, shared, columns)
@@ -75,8 +75,7 @@ def per_assigned(
     rows = np.bincount(at[n:], minlength=units * size.size)
     visits = np.bincount(at[:n], minlength=rows.size)
     known = rows[at[:n]] > 0
-    if not known.any():
-        raise InvalidInput("has none of the accounts that asked; give the accounts of the campaign", field="assigned")
+    require(known.any(), "assigned", "has none of the accounts that asked; give the accounts of the campaign")
     partner = None
     if columns.partner:
         met, partners = _codes(requests[columns.partner], columns.partner)
@@ -106,8 +105,7 @@ def per_request(requests: pd.DataFrame, every: pd.DataFrame, arm: str, columns: 
     of, treated = _period(requests), (requests[columns.arm] == arm).to_numpy()
     shared = np.array(sorted(set(of[treated]) & set(of[~treated])), dtype=np.int64)
     requests = requests[np.isin(of, shared)]
-    if not len(requests):
-        raise InvalidInput("has no period with requests of both arms", field="frame")
+    require(len(requests), "frame", "has no period with requests of both arms")
     cell = _cell(requests, arm, shared, columns)
     code, _ = _codes(requests[columns.unit], columns.unit)
     partner = _codes(requests[columns.partner], columns.partner)[0] if columns.partner else None

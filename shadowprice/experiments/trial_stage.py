@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.arms import CANARY
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.lifts import daily_lift
 
@@ -86,8 +86,7 @@ def judge_days(
     rows: pd.DataFrame, stage: Stage, *, level: float, most_days: int, columns: Columns | None = None
 ) -> list[StageVerdict]:
     """Return the verdict of :func:`judge_stage` after each day that has requests, in order."""
-    if most_days < 1:
-        raise InvalidInput("must be at least 1", field="most_days")
+    require(most_days >= 1, "most_days", "must be at least 1")
     if rows.empty:
         return []
     named = columns or Columns()

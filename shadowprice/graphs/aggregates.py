@@ -5,7 +5,7 @@ from datetime import datetime
 import pandas as pd
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.graphs.tie_sums import TieSums, summed
 from shadowprice.tables.database import Tables, instant
 
@@ -54,8 +54,7 @@ def interactions(tables: Tables, at: datetime, ties: TieSums | None = None) -> p
 
 def interactions_queries(tables: Tables, at: datetime, ties: TieSums | None = None) -> list[str]:
     """Return the SQL of :func:`interactions`, of each side, over :meth:`Tables.connect` with one thread."""
-    if pd.Timestamp(at).tzinfo is None:
-        raise InvalidInput("must have a time zone", field="at")
+    require(pd.Timestamp(at).tzinfo is not None, "at", "must have a time zone")
     pairs = summed(tables, at) if ties is None else ties.query
     return [_query(tables, side, at, pairs) for side in SIDES]
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from shadowprice.campaign import SIDES, Side
+from shadowprice.checks import require
 from shadowprice.currency import Currency, check_code
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.document import read_yaml
@@ -149,8 +150,7 @@ def read_mapping(path: str | Path) -> Mapping:
         name: source_of(name, source, f"sources.{name}")
         for name, source in Kinds.mapping(document.get("sources"), "sources").items()
     }
-    if not sources:
-        raise InvalidInput("names no file; add one, such as log: {file: offers.csv}", field="sources")
+    require(sources, "sources", "names no file; add one, such as log: {file: offers.csv}")
     tables = {
         name: [_table(name, part, sources, place) for place, part in _parts(name, entry)]
         for name, entry in Kinds.mapping(document.get("tables"), "tables").items()
@@ -158,12 +158,10 @@ def read_mapping(path: str | Path) -> Mapping:
     vouchers = "session" in tables
     known = VOUCHER_TABLES if vouchers else CAMPAIGN_TABLES
     unknown = sorted(set(tables) - set(known))
-    if unknown:
-        raise InvalidInput(f"{unknown} are no tables; there are {', '.join(known)}", field="tables")
+    require(not unknown, "tables", f"{unknown} are no tables; there are {', '.join(known)}")
     campaign = Kinds.texts(document.get("campaign"), "campaign")
     if campaign:
-        if "campaign" in tables:
-            raise InvalidInput("is given here and among the tables; keep one of them", field="campaign")
+        require("campaign" not in tables, "campaign", "is given here and among the tables; keep one of them")
         _check_columns("campaign", campaign, "campaign")
         columns = {name: Column(constant=value) for name, value in campaign.items()}
         tables["campaign"] = [Table(source=Source(name=""), columns=columns)]
@@ -195,8 +193,7 @@ def source_of(name: str, given: Any, place: str) -> Source:
     null = entry.pop("null", [""])
     header = Kinds.whole(entry.pop("header", "0"), f"{place}.header")
     texts = Kinds.texts(entry, place)
-    if bool(texts.get("file")) == bool(texts.get("attach")):
-        raise InvalidInput("needs either file or attach", field=place)
+    require(bool(texts.get("file")) != bool(texts.get("attach")), place, "needs either file or attach")
     if texts.get("attach") and bool(texts.get("table")) == bool(texts.get("query")):
         raise InvalidInput("needs either table or query", field=place)
     if texts.get("delimiter") == r"\t":
@@ -205,8 +202,7 @@ def source_of(name: str, given: Any, place: str) -> Source:
     source = Source(name=name, null=unknown, header=header, **texts)
     for key in ("delimiter", "quote", "decimal", "thousands"):
         sign = getattr(source, key)
-        if len(sign) > 1:
-            raise InvalidInput(f"must be one character, got {sign!r}", field=f"{place}.{key}")
+        require(len(sign) <= 1, f"{place}.{key}", f"must be one character, got {sign!r}")
         if key in ("delimiter", "quote") and (sign in "\r\n\0" or not sign.isascii()) and sign:
             raise InvalidInput(f"must be a character of ASCII, got {sign!r}", field=f"{place}.{key}")
     if source.quote and source.quote == source.delimiter:
@@ -225,8 +221,7 @@ def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str)
     entry = Kinds.mapping(given, place)
     reject_unknown(entry, ("from", "columns", "features", "where"), place)
     name = Kinds.text(entry.get("from", next(iter(sources)) if len(sources) == 1 else ""), f"{place}.from")
-    if name not in sources:
-        raise InvalidInput(f"must be one of the sources {', '.join(sources)}; got {name!r}", field=f"{place}.from")
+    require(name in sources, f"{place}.from", f"must be one of the sources {', '.join(sources)}; got {name!r}")
     columns = {
         column: column_of(origin, f"{place}.columns.{column}")
         for column, origin in Kinds.mapping(entry.get("columns", {}), f"{place}.columns").items()
@@ -263,8 +258,7 @@ def _features(given: Any, place: str) -> dict[str, Column]:
     for key, prefix in (("numbers", "x_"), ("texts", "c_")):
         for own in Kinds.listed(entry.get(key, []), f"{place}.{key}"):
             name = prefix + re.sub(r"\W+", "_", own.strip().lower())
-            if name in features:
-                raise InvalidInput(f"{own!r} has the name {name} of an earlier one; map it by columns", field=place)
+            require(name not in features, place, f"{own!r} has the name {name} of an earlier one; map it by columns")
             features[name] = Column(column=own)
     return features
 

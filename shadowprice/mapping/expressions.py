@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from shadowprice.checks import require
 from shadowprice.documents import parse_json
 from shadowprice.errors import InvalidInput
 
@@ -68,8 +69,7 @@ def _statement(db: duckdb.DuckDBPyConnection, text: str, place: str) -> dict[str
     if parsed["error"]:
         raise InvalidInput(f"is not SQL that reads: {parsed['error_message']}", field=place)
     statements: list[dict[str, Any]] = parsed["statements"]
-    if len(statements) != 1:
-        raise InvalidInput(f"must be one statement, got {len(statements)}", field=place)
+    require(len(statements) == 1, place, f"must be one statement, got {len(statements)}")
     return statements[0]
 
 
@@ -90,8 +90,7 @@ def _check(part: dict[str, Any], place: str) -> None:
     if part["class"] not in _CLASSES:
         raise InvalidInput(f"must not have a {part['class'].lower().replace('_', ' ')}", field=place)
     name = str(part.get("function_name", ""))
-    if name.lower() in _forbidden():
-        raise InvalidInput(f"must not call {name}", field=place)
+    require(name.lower() not in _forbidden(), place, f"must not call {name}")
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from shadowprice.campaign import SIDES
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import (
@@ -151,8 +152,7 @@ def _results(part: Part, mapping: Mapping) -> Part:
     redemption. Of an offer in percent that is its part of the order's amount. A place of a delivery costs nothing.
     """
     names = [name for name in part.columns if name in RESULTS]
-    if "observed_at" not in names:
-        raise InvalidInput("is missing: when the result was known", field="tables.exposure.columns.observed_at")
+    require("observed_at" in names, "tables.exposure.columns.observed_at", "is missing: when the result was known")
     selected = ", ".join([quoted(ROW), "request_id", *names])
     if "mature" not in names:
         selected += ", 'true' AS mature"

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, TableProblem
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import Column, Mapping, column_of, currency_code, source_of, time_zone
@@ -76,8 +77,7 @@ def read_redemptions(file: Path, mapping: Path) -> Redemptions:
     document = read_yaml(mapping)
     reject_unknown(document, KEYS, mapping.name)
     form = Kinds.mapping(document.get("source"), "source")
-    if "file" in form:
-        raise InvalidInput("is named by the command; remove it", field="source.file")
+    require("file" not in form, "source.file", "is named by the command; remove it")
     source = source_of("redemptions", form | {"file": escape(file.name)}, "source")
     columns = _columns(document)
     where = Kinds.text(document.get("where", ""), "where")
@@ -108,8 +108,7 @@ def _columns(document: MappingABC[str, Any]) -> dict[str, Column]:
     given = Kinds.mapping(document.get("columns"), "columns")
     reject_unknown(given, COLUMNS, "columns")
     for name in REQUIRED:
-        if name not in given:
-            raise InvalidInput("is missing: name the column of the file", field=f"columns.{name}")
+        require(name in given, f"columns.{name}", "is missing: name the column of the file")
     if "refunded" in given and "total" not in given:
         reason = "is missing: a refund takes back the share of the discount that it is of the total"
         raise InvalidInput(reason, field="columns.total")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import duckdb
 import pandas as pd
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.description import USER_ID, Mapping
 from shadowprice.mapping.opened import ROW, Opened, quoted
@@ -41,8 +42,7 @@ def map_sessions(mapping: Mapping, *, outside: bool = False) -> tuple[SessionTab
     def check(tables: dict[str, Iterator[pd.DataFrame]]) -> tuple[SessionTables, dict[str, str]]:
         frames = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
         campaign = frames.pop("campaign", pd.DataFrame())
-        if len(campaign) > 1:
-            raise InvalidInput(f"must have exactly one row, has {len(campaign)}", field="tables.campaign")
+        require(len(campaign) <= 1, "tables.campaign", f"must have exactly one row, has {len(campaign)}")
         own = {str(name): str(values.iloc[0]) for name, values in campaign.items() if values.notna().any()}
         return validate_sessions(frames), own
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 from shadowprice.mapping.description import Source
 from shadowprice.mapping.expressions import check_query
@@ -81,8 +82,7 @@ def files_of(folder: Path, source: Source, outside: bool) -> dict[str, Path]:
     files = {name: folder / name for name in names if not (folder / name).is_dir()}
     if not files:
         raise NotFound(f"{place}: there is no file {folder / source.file}")
-    if len(names) > MOST_FILES:
-        raise InvalidInput(f"{source.file} names more than {MOST_FILES} files", field=place)
+    require(len(names) <= MOST_FILES, place, f"{source.file} names more than {MOST_FILES} files")
     for name in files:
         _check_inside(folder, Path(name), outside, place)
     return files
@@ -131,8 +131,7 @@ def _read(
     if rows.problems:
         raise unusable(rows.problems)
     ((kept,),) = db.execute(f"SELECT count(*) FROM {table}").fetchall()
-    if kept != rows.rows:
-        raise InvalidInput(f"{label} has {rows.rows} rows, of which {kept} were kept", field=field)
+    require(kept == rows.rows, field, f"{label} has {rows.rows} rows, of which {kept} were kept")
     return rows.opened
 
 

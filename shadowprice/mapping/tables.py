@@ -8,6 +8,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, InvalidTable, TableProblem
 from shadowprice.mapping.arms import refuse_merged
 from shadowprice.mapping.description import Mapping
@@ -37,8 +38,7 @@ def map_tables(mapping: Mapping, *, outside: bool = False) -> Tables:
         InvalidTable: the content breaks the schema, or arms become one level; faults name the user's own files,
             columns, rows and lines.
     """
-    if "exposure" not in mapping.tables:
-        raise InvalidInput("is the log of vouchers: name the data set vouchers", field="data")
+    require("exposure" in mapping.tables, "data", "is the log of vouchers: name the data set vouchers")
     refuse_merged(mapping)
     return map_checked(mapping, table_parts, CAMPAIGN_TABLES, validate_tables, outside=outside)
 

@@ -14,7 +14,6 @@ from pandas.api.types import is_numeric_dtype
 from shadowprice.campaign import Side
 from shadowprice.checks import refuse_rows, require
 from shadowprice.curves import AMOUNT, Curves, check_levels
-from shadowprice.errors import InvalidInput
 from shadowprice.limits import OUTCOME
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.session import ServedSession
@@ -138,8 +137,7 @@ class ResponseModel(ABC):
 
         Options that are JSON types are kept; others, and the inputs, are given again to ``load``.
         """
-        if not self.name:
-            raise InvalidInput("only a model made by name can be saved; use shadowprice.responses.make", field="model")
+        require(self.name, "model", "only a model made by name can be saved; use shadowprice.responses.make")
         state = self.state()
         own = {
             "name": self.name,

@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
+from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.calibration import Offset, hazard_factor, hazard_offset, mean_offset, mean_shift
@@ -73,8 +74,7 @@ class SeparateModels(SidedModel):
     def fit(self, inputs: Inputs, train: Mapping[Side, pd.DataFrame]) -> None:
         """Fit every side's model on its labeled rows. Frames are those of :meth:`JointModel.fit`."""
         for side, model in self.models.items():
-            if side not in train or train[side].empty:
-                raise InvalidInput(f"there is no training row of side {side!r}", field="train")
+            require(side in train and not train[side].empty, "train", f"there is no training row of side {side!r}")
             model.fit(self._frame(model, side, inputs, train[side]))
 
     def calibrate(self, inputs: Inputs, held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:

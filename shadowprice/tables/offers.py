@@ -8,7 +8,7 @@ import pandas as pd
 from pandas.api.typing import NAType
 
 from shadowprice.campaign import SIDES, Percent, Side
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.tables.database import Tables
 from shadowprice.tables.rules import FUND, VOUCHER
 
@@ -61,8 +61,7 @@ def offers_of(tables: Tables, side: Side) -> Offered:
     Raises:
         InvalidInput: there is no such side.
     """
-    if side not in SIDES:
-        raise InvalidInput(f"must be one of {SIDES}, got {side!r}", field="side")
+    require(side in SIDES, "side", f"must be one of {SIDES}, got {side!r}")
     own = tables.offer[tables.offer["side"] == side]
     face, said = own["face_value"].astype("Int64"), tables.campaign[f"ordered_{side}"].iloc[0]
     amount = face.fillna(0).to_numpy(dtype=np.int64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,10 +31,8 @@ class Reference:
     labels: Mapping[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.tolerance) and self.tolerance >= 0):
-            raise InvalidInput("must be a number, not negative", field="tolerance")
-        if not 0 < self.rate < 1:
-            raise InvalidInput("must lie between 0 and 1", field="rate")
+        require(np.isfinite(self.tolerance) and self.tolerance >= 0, "tolerance", "must be a number, not negative")
+        require(0 < self.rate < 1, "rate", "must lie between 0 and 1")
 
     @property
     def groups(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
@@ -92,8 +93,7 @@ def generator(seed: int) -> np.random.Generator:
 def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
     """Generate the world. ``options`` are the fields of :class:`WorldOptions`."""
     unknown = sorted(set(options) - {field.name for field in fields(WorldOptions)})
-    if unknown:
-        raise InvalidInput(f"has no option {', '.join(unknown)}", field="options of data set 'world'")
+    require(not unknown, "options of data set 'world'", f"has no option {', '.join(unknown)}")
     chosen = WorldOptions(**options)  # type: ignore[arg-type]
     random = generator(seed)
     graph = draw_graph(chosen, random)

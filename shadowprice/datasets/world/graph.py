@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 
 HISTORY_DAYS = 60
@@ -47,8 +48,7 @@ class GraphOptions:
         self.check_real("ties", "noise")
         if self.both > min(self.customers, self.merchants):
             raise InvalidInput("must not exceed customers or merchants", field="options.both")
-        if self.communities > self.merchants:
-            raise InvalidInput("must not exceed the number of merchants", field="options.communities")
+        require(self.communities <= self.merchants, "options.communities", "must not exceed the number of merchants")
         if not 1 <= self.ties <= self.merchants:
             raise InvalidInput(
                 f"must lie between 1 and the number of merchants, got {self.ties!r}", field="options.ties"

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shadowprice.checks import require
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.prediction.per_level import check_index
@@ -45,8 +46,7 @@ def cost_error(
 @metric
 def budget_use(cost: Array, *, limit: float) -> Statistic:
     """Money spent over the budget: Σ ``cost`` (N,) / ``limit``, both in minor units; above 1 is overspent. O(N)."""
-    if not limit > 0:
-        raise InvalidInput("must be positive", field="limit")
+    require(limit > 0, "limit", "must be positive")
     return lambda weight: weight @ cost / limit
 
 
@@ -94,8 +94,7 @@ def _cost(response: Array, chosen: ArrayLike, levels: ArrayLike, basis: Basis) -
     amounts = check_levels(levels)
     if amounts.size != response.shape[0]:
         raise InvalidInput(f"must have one entry per row of response, {response.shape[0]}", field="levels")
-    if basis not in ("on_response", "on_grant"):
-        raise InvalidInput(f"must be on_response or on_grant, got {basis!r}", field="basis")
+    require(basis in ("on_response", "on_grant"), "basis", f"must be on_response or on_grant, got {basis!r}")
     probability = _at_chosen(response, chosen)
     paid = amounts[np.asarray(chosen)].astype(np.float64)
     return np.asarray(paid if basis == "on_grant" else paid * probability)
@@ -104,7 +103,6 @@ def _cost(response: Array, chosen: ArrayLike, levels: ArrayLike, basis: Basis) -
 def _hits(y: Array, given: ArrayLike, chosen: ArrayLike) -> Statistic:
     given, chosen = np.asarray(given), np.asarray(chosen)
     for name, column in (("given", given), ("chosen", chosen)):
-        if column.shape != y.shape:
-            raise InvalidInput(f"must have shape {y.shape}, got {column.shape}", field=name)
+        require(column.shape == y.shape, name, f"must have shape {y.shape}, got {column.shape}")
     hit = y * (given == chosen)
     return lambda weight: np.asarray(weight @ hit)

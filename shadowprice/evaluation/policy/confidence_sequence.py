@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.metric import Array, as_rows
@@ -62,10 +63,8 @@ def confidence_sequence(x: ArrayLike, low: float, high: float, *, level: float =
 
     O(N). It is 1.5 to 3 times as wide as an interval that is read once, the more the later (300 to 50,000 values).
     """
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InvalidInput("must be finite and below high", field="low")
-    if not 0 < level < 1:
-        raise InvalidInput("must lie between 0 and 1", field="level")
+    require(np.isfinite(low) and np.isfinite(high) and low < high, "low", "must be finite and below high")
+    require(0 < level < 1, "level", "must lie between 0 and 1")
     values = as_rows({"x": x})["x"]
     InvalidInput.refuse_rows((values < low) | (values > high), f"must lie between {low:g} and {high:g}", field="x")
     scaled = (values - low) / (high - low)

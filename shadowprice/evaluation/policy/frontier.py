@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.prediction.per_level import check_index
@@ -254,8 +255,7 @@ def eom(
 
     Source: Ai et al. (2022), "LBCF"; Zhou et al. (2023), "DHCL"; S4.
     """
-    if (budget is None) == (price is None):
-        raise InvalidInput("give either a budget per row or a price", field="budget")
+    require((budget is None) != (price is None), "budget", "give either a budget per row or a price")
     trial = RandomizedRows(level=level.astype(np.int64), value=y, cost=paid, propensity=propensity)
     rows = Clusters(np.arange(y.size), y.size)
     path, _ = decided(trial, response, expense, None if price is None else [price], "hajek", rows)

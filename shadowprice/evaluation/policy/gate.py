@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from shadowprice.checks import require
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.interim import EqualPrice
@@ -61,8 +62,7 @@ def limits_of(given: Mapping[str, Any]) -> Requirements:
     """
     names = [requirement.name for requirement in fields(Requirements)]
     for name, value in given.items():
-        if name not in names:
-            raise InvalidInput(f"there is no {name!r}; there are {', '.join(names)}", field="limits")
+        require(name in names, "limits", f"there is no {name!r}; there are {', '.join(names)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InvalidInput(f"must be a finite number, got {value!r}", field=f"limits.{name}")
     return Requirements(**given)
@@ -199,14 +199,12 @@ def gate(
         InvalidInput: a side is missing, unknown, or lacks a required metric.
     """
     allowed, compared = limits or Requirements(), against or Against()
-    if not candidate:
-        raise InvalidInput("needs the metrics of at least one side", field="candidate")
+    require(candidate, "candidate", "needs the metrics of at least one side")
     checks: list[Check] = []
     for side, metrics in candidate.items():
         free = {"rpr"} if side in unordered else set()
         missing = [name for name in _required(side) if name not in metrics and name not in free]
-        if missing:
-            raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
+        require(not missing, f"candidate.{side}", f"lacks {', '.join(missing)}; evaluate the model with them")
         checks += side_checks(side, metrics, compared.baseline.get(side, {}), allowed, (rows or {}).get(side))
     checks += [*compared.checks(allowed, currency or Currency()), *extra]
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
@@ -289,8 +287,7 @@ def _within_margin(found: AtBudget | EqualPrice, prediction: Estimate | None) ->
 
 
 def _required(side: str) -> tuple[str, ...]:
-    if side not in REQUIRED:
-        raise InvalidInput(f"unknown side {side!r}; sides are {', '.join(REQUIRED)}", field="candidate")
+    require(side in REQUIRED, "candidate", f"unknown side {side!r}; sides are {', '.join(REQUIRED)}")
     return REQUIRED[side]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence, confidence_sequence
 from shadowprice.evaluation.policy.frontier import RandomizedRows, check_curves
@@ -76,14 +77,11 @@ def at_equal_price(
     """
     logged = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
     for name, largest in (("value", largest_value), ("cost", largest_cost)):
-        if not (np.isfinite(largest) and largest >= 0):
-            raise InvalidInput("must be finite and not negative", field=f"largest_{name}")
+        require(np.isfinite(largest) and largest >= 0, f"largest_{name}", "must be finite and not negative")
         wrong = (logged[name] < 0) | (logged[name] > largest)
         InvalidInput.refuse_rows(wrong, f"must lie between 0 and {largest:g}", field=f"trial.{name}")
-    if not (np.isfinite(price) and price >= 0):
-        raise InvalidInput("must be finite and not negative", field="price")
-    if not 0 < least_propensity <= 1:
-        raise InvalidInput("must be a probability above 0", field="least_propensity")
+    require(np.isfinite(price) and price >= 0, "price", "must be finite and not negative")
+    require(0 < least_propensity <= 1, "least_propensity", "must be a probability above 0")
     below = logged["propensity"] < least_propensity * (1 - 1e-9)
     InvalidInput.refuse_rows(below, f"lies below least_propensity {least_propensity:g}", field="trial.propensity")
     rows = logged["value"].size

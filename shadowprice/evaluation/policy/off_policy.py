@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.groups import codes
 from shadowprice.evaluation.statistics.intervals import Statistic
@@ -71,8 +72,7 @@ def importance(target: Array, propensity: Array, clip: float | None = None) -> A
     as_probability(propensity, "propensity")
     impossible = "must be positive: a row that could not happen cannot be weighted"
     InvalidInput.refuse_rows(propensity <= 0, impossible, field="propensity")
-    if clip is not None and not clip > 0:
-        raise InvalidInput("must be positive", field="clip")
+    require(clip is None or clip > 0, "clip", "must be positive")
     w = target / propensity
     return w if clip is None else np.minimum(w, clip)
 
@@ -80,8 +80,7 @@ def importance(target: Array, propensity: Array, clip: float | None = None) -> A
 def shrunk(w: Array, switch: float | None, shrink: float | None) -> Array:
     """The weights of the switch and of the shrunk estimator; see :func:`dr_value`."""
     for name, option in (("switch", switch), ("shrink", shrink)):
-        if option is not None and not option >= 0:
-            raise InvalidInput("must not be negative", field=name)
+        require(option is None or option >= 0, name, "must not be negative")
     if switch is not None:
         w = np.where(w <= switch, w, 0.0)
     if shrink is not None:
@@ -106,8 +105,7 @@ def cross_fitted(
         seed: of the draw of folds.
     """
     of, accounts = codes(account, field="account")
-    if not 2 <= folds <= accounts:
-        raise InvalidInput(f"must lie between 2 and the number of accounts, {accounts}", field="folds")
+    require(2 <= folds <= accounts, "folds", f"must lie between 2 and the number of accounts, {accounts}")
     fold = np.random.default_rng(seed).permutation(accounts)[of] % folds
     out: Array | None = None
     for k in range(folds):

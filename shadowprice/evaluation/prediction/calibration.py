@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, Statistic
 from shadowprice.evaluation.statistics.means import mean
@@ -133,8 +134,7 @@ def worst_bin(
 
 def equal_bins(p: ArrayLike, bins: int = 10) -> NDArray[np.intp]:
     """Index (N,) of the equally filled range of ``p`` that each row falls in; equal values stay together."""
-    if bins < 1:
-        raise InvalidInput("must be at least 1", field="bins")
+    require(bins >= 1, "bins", "must be at least 1")
     values = as_rows({"p": p})["p"]
     edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     return np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1]

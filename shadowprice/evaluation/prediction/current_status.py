@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shadowprice.checks import require
 from shadowprice.curves import check_levels
-from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.prediction.likelihood import derivatives, log1mexp
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.metric import Array, as_binary, as_rows
@@ -22,8 +22,7 @@ class CurrentStatus:
         columns = as_rows({"y": y} if offset is None else {"y": y, "offset": offset})
         responded = as_binary(columns["y"])
         index = check_index(level, self.levels.size)
-        if index.size != responded.size:
-            raise InvalidInput(f"must have {responded.size} rows, got {index.size}", field="level")
+        require(index.size == responded.size, "level", f"must have {responded.size} rows, got {index.size}")
         size = self.levels.size
         self.rows = int(index.size)
         self.seen = np.unique(index)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.evaluation.statistics.groups import codes, crossed
 
 
@@ -91,6 +91,5 @@ def combined(variances: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 def _by(ids: ArrayLike, rows: int, field: str) -> Clusters:
     clusters = Clusters(*codes(ids, field=field))
-    if clusters.of.size != rows:
-        raise InvalidInput(f"must have one entry per row, {rows}, got {clusters.of.size}", field=field)
+    require(clusters.of.size == rows, field, f"must have one entry per row, {rows}, got {clusters.of.size}")
     return clusters

@@ -5,6 +5,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 
 
@@ -15,8 +16,7 @@ def codes(ids: ArrayLike, *, field: str) -> tuple[NDArray[np.intp], int]:
     without an identifier would silently become one group. O(N log N).
     """
     array = np.asarray(ids)
-    if array.ndim != 1:
-        raise InvalidInput(f"must be one identifier per row, got shape {array.shape}", field=field)
+    require(array.ndim == 1, field, f"must be one identifier per row, got shape {array.shape}")
     if array.dtype == object:
         bad = [row for row, entry in enumerate(array) if not isinstance(entry, (str, bytes, Integral))]
         if bad:
@@ -33,7 +33,6 @@ def crossed(*columns: ArrayLike, field: str) -> tuple[NDArray[np.intp], int]:
     of, groups = codes(columns[0], field=field)
     for column in columns[1:]:
         other, _ = codes(column, field=field)
-        if other.size != of.size:
-            raise InvalidInput(f"columns differ in length: {of.size} and {other.size}", field=field)
+        require(other.size == of.size, field, f"columns differ in length: {of.size} and {other.size}")
         of, groups = codes(of * (int(other.max(initial=0)) + 1) + other, field=field)
     return of, groups

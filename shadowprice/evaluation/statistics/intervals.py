@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions, together
 
@@ -57,10 +58,8 @@ class Interval:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise InvalidInput("must lie between 0 and 1", field="interval.level")
-        if self.replications < 1:
-            raise InvalidInput("must be at least 1", field="interval.replications")
+        require(0 < self.level < 1, "interval.level", "must lie between 0 and 1")
+        require(self.replications >= 1, "interval.replications", "must be at least 1")
 
 
 def point(statistic: Statistic, weight: NDArray[np.float64]) -> float:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, Statistic, bootstrap, point
 
@@ -105,8 +106,7 @@ def as_rows(columns: dict[str, ArrayLike]) -> dict[str, Array]:
         if array.ndim != (2 if name in MATRICES else 1):
             shape = "(levels, rows)" if name in MATRICES else "(rows,)"
             raise InvalidInput(f"must have shape {shape}, got {array.shape}", field=name)
-        if array.size == 0:
-            raise InvalidInput("needs at least one row", field=name)
+        require(array.size != 0, name, "needs at least one row")
         length = array.shape[-1] if length is None else length
         if array.shape[-1] != length:
             raise InvalidInput(f"has {array.shape[-1]} rows where the first argument has {length}", field=name)
@@ -121,11 +121,9 @@ def as_weights(weight: ArrayLike | None, rows: int) -> Array:
     if weight is None:
         return np.ones(rows)
     weights = as_rows({"weight": weight})["weight"]
-    if weights.shape != (rows,):
-        raise InvalidInput(f"must have shape ({rows},), got {weights.shape}", field="weight")
+    require(weights.shape == (rows,), "weight", f"must have shape ({rows},), got {weights.shape}")
     InvalidInput.refuse_rows(weights < 0, "must not be negative", field="weight")
-    if not weights.any():
-        raise InvalidInput("at least one must be positive", field="weight")
+    require(weights.any(), "weight", "at least one must be positive")
     return weights
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 
 Array = NDArray[np.float64]
@@ -56,8 +57,7 @@ def random_effects(effect: ArrayLike, influence: ArrayLike, *, level: float = 0.
             f"must have one row per effect, got {errors.shape} for {effects.shape}; give (windows, clusters)",
             field="influence",
         )
-    if (errors != 0).sum(axis=1).min() < 2:
-        raise InvalidInput("a window has fewer than two clusters; leave it out", field="influence")
+    require((errors != 0).sum(axis=1).min() >= 2, "influence", "a window has fewer than two clusters; leave it out")
     within = (errors**2).sum(axis=1)
     between = between_variance(effects, within)
     weight = 1.0 / (within + between)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.evaluation.statistics.clusters import combined, partitions
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.metric import Array
@@ -61,8 +61,7 @@ class StratifiedTotals:
         self._rows, self._requests = rows, requests
         self._clusters = partitions(sum(map(len, rows)), account, partner, fields=("account", "partner"))
         self._least = min(cluster.size for cluster in self._clusters)
-        if self._least < 2:
-            raise InvalidInput("an interval needs at least two accounts and two partners", field="account")
+        require(self._least >= 2, "account", "an interval needs at least two accounts and two partners")
 
     def of(self, sums: Sequence[Array]) -> Total:
         """Estimate Q totals from the sums over each cell, (cells, Q) of each group. O(cells · Q)."""

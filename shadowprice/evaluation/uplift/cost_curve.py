@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.evaluation.statistics.intervals import Statistic
 from shadowprice.evaluation.statistics.metric import Array, metric
 from shadowprice.evaluation.uplift.ranking import in_groups, is_treated
@@ -22,8 +22,7 @@ def aucc(y: Array, paid: Array, score: Array, treatment: Array, *, steps: int = 
     Source: Zhou et al., "Decision Focused Causal Learning" (KDD 2024), with its public code; the curve is
     that of Du, Lee and Ghaffarizadeh (2019).
     """
-    if steps < 1:
-        raise InvalidInput("must be at least 1", field="steps")
+    require(steps >= 1, "steps", "must be at least 1")
     arm = is_treated(treatment)
     order, ends = in_groups(score)
     treated = arm[order]

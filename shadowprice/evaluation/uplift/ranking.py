@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Statistic
 from shadowprice.evaluation.statistics.metric import Array, as_binary, metric, ratio
@@ -71,8 +72,7 @@ def lift(y: Array, score: Array, treatment: Array, *, share: float = 0.3) -> Sta
     Mean response of the treated less that of the others among them. Rows that tie at the edge enter
     in part. NaN when either arm has no row there. O(N log N).
     """
-    if not 0 < share <= 1:
-        raise InvalidInput("must lie in (0, 1]", field="share")
+    require(0 < share <= 1, "share", "must lie in (0, 1]")
     curve = _curves(score, is_treated(treatment), y)
 
     def statistic(weight: Array) -> Array:
@@ -89,8 +89,7 @@ def wau(y: Array, score: Array, treatment: Array, *, bins: int = 10) -> Statisti
 
     Ranges in which either arm has no row are left out. O(N log N).
     """
-    if bins < 1:
-        raise InvalidInput("must be at least 1", field="bins")
+    require(bins >= 1, "bins", "must be at least 1")
     curve = _curves(score, is_treated(treatment), y)
 
     def statistic(weight: Array) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from shadowprice.checks import require
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import combined, partitions
@@ -86,17 +87,14 @@ def within_slope(
     columns = as_rows({"y": y, "value": value})
     rows = columns["y"].size
     of, groups = crossed(*cells, field="cells")
-    if of.size != rows:
-        raise InvalidInput(f"must have one entry per row, {rows}", field="cells")
+    require(of.size == rows, "cells", f"must have one entry per row, {rows}")
     ways = partitions(rows, cluster, partner, fields=("cluster", "partner"))
     owners = min(way.size for way in ways)
     response, amount = (_within(columns[name], of, groups) for name in ("y", "value"))
     spread = np.bincount(of, np.abs(amount) > 1e-9 * np.abs(columns["value"]).max(), minlength=groups)
     square = float(amount @ amount)
-    if not spread.any():
-        raise InvalidInput("does not vary within any cell; the slope cannot be told from the cells", field="value")
-    if rows <= groups + 1 or owners < 2:
-        raise InvalidInput("too few rows, accounts or partners for a standard error", field="cells")
+    require(spread.any(), "value", "does not vary within any cell; the slope cannot be told from the cells")
+    require(rows > groups + 1 and owners >= 2, "cells", "too few rows, accounts or partners for a standard error")
     slope = float(amount @ response) / square
     scores = [(way.size, way.sums(amount * (response - slope * amount))) for way in ways]
     variance = combined([np.asarray(size / (size - 1) * (score @ score)) for size, score in scores])
@@ -179,10 +177,7 @@ def slope_over_windows(
             rises.append(rise)
             influence.append(left_out * np.sqrt((count - 1) / count))
             squares[k] = square
-    if not rises:
-        raise InvalidInput(
-            "does not vary within two clusters of any window, so the slope cannot be estimated", field="value"
-        )
+    require(rises, "value", "does not vary within two clusters of any window, so the slope cannot be estimated")
     mean = random_effects(rises, influence, level=level)
     informative = np.isin(of, np.unique(of[varies]))
     of_window = np.zeros(windows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from shadowprice.checks import require
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 
@@ -74,14 +75,12 @@ def plan_trial(
         1112
     """
     amounts = check_levels(levels)
-    if amounts.size < 2:
-        raise InvalidInput("needs at least two levels to compare", field="levels")
+    require(amounts.size >= 2, "levels", "needs at least two levels to compare")
     if not slope > 0:
         raise InvalidInput(f"must be above 0, got {slope:g}; name the smallest slope worth finding", field="slope")
     if not requests_per_day > 0:
         raise InvalidInput(f"must be above 0, got {requests_per_day:g}", field="requests_per_day")
-    if not (0 < power < 1 and 0 < level < 1):
-        raise InvalidInput("must lie between 0 and 1", field="power, level")
+    require(0 < power < 1 and 0 < level < 1, "power, level", "must lie between 0 and 1")
     gain = slope * float(amounts[-1] - amounts[0])
     if variance is None:
         top = response + gain

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.mapping.description import Column, Source
 from shadowprice.mapping.moments import EXCEL, LOCAL_TIME, OFFSET_TIME, UTC_TIME, time_sql
 from shadowprice.mapping.opened import ROW, Opened, literal, quoted
@@ -123,8 +123,7 @@ def _profile(db: duckdb.DuckDBPyConnection, folder: Path, opened: Opened, doubt:
     casts = [f"CAST({opened.sql(name)} AS VARCHAR) AS {quoted(str(place))}" for place, name in enumerate(names)]
     query = f"SELECT {', '.join(casts)} FROM {table_of(opened.source)} ORDER BY {quoted(ROW)} LIMIT {SAMPLE_ROWS}"
     sample = db.sql(query).to_arrow_table() if casts else pa.table({})
-    if not sample.num_rows:
-        raise InvalidInput("has no row", field=str(file))
+    require(sample.num_rows, str(file), "has no row")
     counted = [_counted(column) for column in sample.columns]
     null = ["", *(text for text in UNKNOWN if any(text in texts for texts in counted))]
     known = [{text: rows for text, rows in texts.items() if text not in null} for texts in counted]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.checks import require, require_one_of
 from shadowprice.curves import AMOUNT, Curves
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.categories import texts
 from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel, row_amounts
 from shadowprice.responses.state import State
@@ -177,8 +176,7 @@ class GbdtModel(ResponseModel):
         return self.amount_trees is not None
 
     def _fitted(self) -> lightgbm.Booster:
-        if self.booster is None:
-            raise InvalidInput("fit the model before asking for curves", field="model")
+        require(self.booster is not None, "model", "fit the model before asking for curves")
         return self.booster
 
     def _features(self, frame: pd.DataFrame) -> NDArray[np.float64]:
