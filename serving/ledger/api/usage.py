@@ -39,9 +39,9 @@ class OwnersNow:
 
     of       campaign whose use it is
     first    when it first decided; null before
-    owners   names; that of a budget is empty
+    owners   names; that of a budget is empty, and that of a sum of a second outcome is ``side|level``
     amounts  minor units of open authorizations and net spend
-    uses     incentives that are open or captured
+    uses     incentives that are open or captured; of a sum of a second outcome, requests
     next     parameter ``after`` of the next call; empty where there are no more
     """
 

@@ -19,9 +19,7 @@ HALVINGS = 6
 """Halvings between the least sum and that of the cheapest levels: the sum is at most 1/64 of it above the least."""
 
 
-def check_guards(
-    window: CampaignProblem, shares: AnswerShares, rows: Sequence[Row], most: Sequence[Row]
-) -> None:
+def check_guards(window: CampaignProblem, shares: AnswerShares, rows: Sequence[Row], most: Sequence[Row]) -> None:
     """Refuse a limit on a second outcome that no choice of the price can meet.
 
     Args:
@@ -43,12 +41,12 @@ def check_guards(
         if least <= (SLACK * max(counted, 1.0) * budget.limit if mean else 0.0):
             continue
         excess = shares.chosen * least
-        allowed, at_least, per = row.in_hand, row.in_hand + excess, "the requests to come"
+        allowed, at_least, per = row.in_hand, row.in_hand + excess, "for the requests to come"
         if mean:
             allowed, at_least, per = budget.limit, budget.limit + excess / counted, "a request"
         raise NotCertified(
-            f"limit {row.name!r} allows {allowed:g} {budget.outcome} {'' if mean else 'for '}{per}, and even the levels "
-            f"with the least of it, with what explores and is held, have {at_least:.4g}; raise the limit"
+            f"limit {row.name!r} allows {allowed:g} {budget.outcome} {per}, and even the levels with the least of it, "
+            f"with what explores and is held, have {at_least:.4g}; raise the limit"
         )
 
 
@@ -74,11 +72,11 @@ def beside_money(
 
     found = bent(1.0 + SLACK)
     if found.status == "infeasible":
-        outcomes = [row.name for row in rows if row.budget.outcome]
+        outcomes = ", ".join(repr(row.name) for row in rows if row.budget.outcome)
         if attempt([row for row in rows if not row.budget.outcome]).status != "infeasible":
             raise NotCertified(
-                f"the money in hand pays for no choice of levels that keeps {', '.join(map(repr, outcomes))}: raise this "
-                "limit on a second outcome, or the budget"
+                f"the money in hand pays for no choice of levels that keeps {outcomes}: raise this limit on a second "
+                "outcome, or the budget"
             )
         return found
     low, high = 0.0, 1.0

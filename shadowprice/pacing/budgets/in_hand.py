@@ -115,8 +115,9 @@ def used_of_budgets(
 ) -> dict[str, float]:
     """name → expected use of each further total by this campaign, in its present period.
 
-    Of a second outcome it is :func:`expected_sum` by the curves of ``samples``. The ledger counts open authorizations by the most that they can cost. What they cost less in expectation is taken
-    off: the held amount of a group is taken to be the same share of its use as of all sides together.
+    Of a second outcome it is :func:`expected_sum` by the curves of ``samples``. The ledger counts open authorizations
+    by the most that they can cost. What they cost less in expectation is taken off: the held amount of a group is taken to
+    be the same share of its use as of all sides together.
 
     Raises:
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
@@ -155,7 +156,9 @@ def expected_sum(budget: GroupBudget, spend: SpendReport, samples: Mapping[Side,
         NotCertified: the spend does not count the levels, or the curves of a side that was counted are missing.
     """
     if budget.name not in spend.caps:
-        raise NotCertified(f"the state has no levels counted by limit {budget.name!r}; upgrade the ledger, measure again")
+        raise NotCertified(
+            f"the state has no levels counted by limit {budget.name!r}; upgrade the ledger, measure again"
+        )
     use, total, counted = spend.caps[budget.name], 0.0, 0
     for side, curves in samples.items():
         if budget.side in (None, side):

@@ -22,7 +22,9 @@ from shadowprice.limits.usage import Usage
 from shadowprice.lists.money import counted_by_hold
 from shadowprice.pacing.budgets.in_hand import expected_sum
 from shadowprice.pacing.budgets.periods import parts_of
+from shadowprice.pacing.questions import Change
 from shadowprice.pacing.spend import CapUse
+from shadowprice.pacing.what_if import WhatIf
 from shadowprice.pacing.window import solve_window
 from shadowprice.policy import Choices
 
@@ -205,7 +207,7 @@ def test_a_sum_below_the_least_is_refused_with_what_is_possible_unless_the_campa
         solve_window(campaign, curves, ahead, 9e3)
     arms = (Arm(name="policy", kind="policy", share=5000), Arm(name="held", kind="holdout", share=5000))
     held = replace(campaign, experiment=Experiment(arms=arms, salt="spring"))
-    # Half of the customers are held at 0.01, half of the merchants at 0.09: 1.5 + 9, and 2.5 at the least of the others.
+    # Half of the customers is held at 0.01, half of the merchants at 0.09: 1.5 + 9, and 2.5 at the least of the others.
     with pytest.raises(NotCertified, match="have 13; raise"):
         solve_window(held, curves, ahead, 9e3)
     row = Row("calm", campaign.group_budgets[0], 3.0, bends=True)
@@ -214,7 +216,9 @@ def test_a_sum_below_the_least_is_refused_with_what_is_possible_unless_the_campa
     assert rich.allocation.spend[1] == pytest.approx(5.0, rel=1e-4)
     # The money pays for no such choice: the sum is near the least that it pays for.
     found = solve_window(campaign, curves, ahead, 9e3, [part], [row])
-    cost = np.concatenate([ahead[side] / 40 * mine.response * np.array(LEVELS)[:, None] for side, mine in curves.items()], 1)
+    cost = np.concatenate(
+        [ahead[side] / 40 * mine.response * np.array(LEVELS)[:, None] for side, mine in curves.items()], 1
+    )
     units = np.repeat([7.5 * COMPLAINTS, 5.0 * COMPLAINTS[::-1]], 40, axis=0).T
     account = np.tile(np.arange(80), len(LEVELS))
     equal = csr_matrix((np.ones(account.size), (account, np.arange(account.size))))
@@ -225,6 +229,20 @@ def test_a_sum_below_the_least_is_refused_with_what_is_possible_unless_the_campa
     strict = campaign_with(replace(SUMS[0], limit=5.5))
     with pytest.raises(NotCertified, match="the money in hand pays for no choice of levels that keeps 'calm'"):
         solve_window(strict, curves, ahead, 9e3)
+
+
+def test_a_question_about_another_sum_is_the_solve_of_it_and_an_impossible_one_is_told() -> None:
+    campaign, curves = campaign_with(SUMS[0]), curves_with()
+    ahead: dict[Side, float] = {"customer": 300.0, "merchant": 200.0}
+    asked = WhatIf(campaign, curves, ahead, rows=0)
+    for limit in (None, 0.5, 12.5):
+        found = asked.ask(None if limit is None else Change(limits={"calm": limit}))
+        if limit == 0.5:
+            assert found.status == "infeasible"
+            continue
+        other = campaign_with(SUMS[0] if limit is None else replace(SUMS[0], limit=limit))
+        assert found.prices == pytest.approx(solve_window(other, curves, ahead, 9000.0).prices, rel=1e-9)
+        assert found.prices["calm"] > 0
 
 
 def test_the_sum_so_far_is_that_of_the_levels_that_were_given() -> None:
