@@ -107,9 +107,5 @@ def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Pat
         return
     assert price.plans["calm"][-1] == pytest.approx(SUM, rel=0.02)
     assert known[chosen].sum() == pytest.approx(SUM, rel=0.05)
-    # The report shows the sum that was decided, and the command says what another limit would change.
+    # The report shows the sum that was decided.
     assert f"<td>{known[chosen].sum():.3g}" in page
-    asked = ("whatif", run, "--limit", "calm=8.5")
-    told = subprocess.run([*command[:5], *map(str, asked)], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert told.returncode == 0, told.stderr
-    print(told.stdout)

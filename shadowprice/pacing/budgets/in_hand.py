@@ -116,8 +116,8 @@ def used_of_budgets(
     """name → expected use of each further total by this campaign, in its present period.
 
     Of a second outcome it is :func:`expected_sum` by the curves of ``samples``. The ledger counts open authorizations
-    by the most that they can cost. What they cost less in expectation is taken off: the held amount of a group is taken to
-    be the same share of its use as of all sides together.
+    by the most that they can cost. What they cost less in expectation is taken off: the held amount of a group is taken
+    to be the same share of its use as of all sides together.
 
     Raises:
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
