@@ -198,7 +198,8 @@ def _in_hand(job: DecideJob, solver: Solver, now: datetime) -> InHand:
         if campaign.budget.form != "total":
             raise InvalidInput("needs a campaign with a total; a mean has no amount to use", field="budget")
         left = min(left, float(job.budget))
-    return InHand(left, in_hand_of_budgets(campaign, spend, held), spend.caps, hard_stop, spend.spent)
+    of_budgets = in_hand_of_budgets(campaign, spend, held, solver.samples)
+    return InHand(left, of_budgets, spend.caps, hard_stop, spend.spent)
 
 
 def _check_window(campaign: Campaign) -> None:

@@ -32,6 +32,7 @@ from shadowprice.experiments.written import (
     everybody_lines,
     influence_json,
     influence_lines,
+    limit_lines,
     outcome_lines,
     page,
 )
@@ -163,7 +164,8 @@ def run(job: LiftJob) -> Analysis:
     write_whole(job.result, json.dumps(content, indent=1))
     currency = Currency.of(campaign.currency)
     of_all = chain(everybody_lines(everybody, currency), influence_lines(partners, campaign))
-    lines = chain(page(campaign, analysis, per, young, index), outcome_lines(outcomes, per), of_all)
+    limits = limit_lines(campaign, asked, second, np.asarray(known))
+    lines = chain(page(campaign, analysis, per, young, index), outcome_lines(outcomes, per), limits, of_all)
     write_whole(job.page, "\n".join(lines) + "\n")
     figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}
     for lift in analysis.lifts:

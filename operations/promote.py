@@ -231,7 +231,8 @@ def stage_rows(
         charge[own] = canary.prices.get(budget.name, 0.0) * (cost - earned)
         # A budget of some requests alone is left out: the log does not tell which it counted.
         for group_budget in campaign.group_budgets:
-            plain = group_budget.form == "total" and not (group_budget.partners or group_budget.where)
+            of_money = group_budget.form == "total" and not group_budget.outcome
+            plain = of_money and not (group_budget.partners or group_budget.where)
             if plain and group_budget.side in (None, side):
                 charge[own] += canary.prices.get(group_budget.name, 0.0) * cost
     day = (rows["decided_at"] - canary.since) // pd.Timedelta(days=1)

@@ -37,7 +37,7 @@ from shadowprice.pacing.budgets.in_hand import (
     remaining_budget,
     shares_of_budgets,
 )
-from shadowprice.pacing.budgets.periods import parts_of
+from shadowprice.pacing.budgets.periods import bending, parts_of
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import SideAccounts, read_population
 from shadowprice.pacing.questions import Answer, Belief, Change, GroupLimit, InHand
@@ -282,8 +282,10 @@ def open_what_if(
         campaign, {side: accounts.curves for side, accounts in asked.items()}, now.spend, None
     )
     own = shares_of_budgets(campaign, now.spend)
-    in_hand = in_hand_of_budgets(campaign, now.spend, held)
+    everybody = {side: accounts.curves for side, accounts in population.items()}
+    in_hand = in_hand_of_budgets(campaign, now.spend, held, everybody)
     parts, budgets = parts_of(campaign, {side: now.remaining[side] for side in asked}, slot, in_hand, own, now.at)
+    budgets = bending(budgets, now.spend)
     expected = {side: ahead[side] for side in asked}
     left = remaining_budget(campaign, now.spend) - sum(held.values()) - campaign.set_aside(now.spend.late)
     caps = {

@@ -122,7 +122,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
             System(service.decide, service.settle, service.resolve),
             moments=service.moments,
         )
-        used = service.spend.read(campaign.name).used_of
+        used = service.used()
     with run.timed("compare"):
         runs = {"service": played, **run_policies(setting, progress=True)}
         noon_doubles = replace(setting, day=day({NOON: 2.0}))

@@ -95,9 +95,11 @@ def _read_rest(folder: Path, store: Store) -> ServedLog:
 def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Future[Any]]:
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
-        sums = campaign.limits.sums(asked_by(row), time_of(row.decided_at))
+        asked, at = asked_by(row), time_of(row.decided_at)
+        sums, by_level = campaign.limits.sums(asked, at), campaign.limits.sums_by_level(asked, at)
         places = place_sums(campaign.terms(row.side), row.level, row.account_id)
-        yield store.authorize([[Entry(row, row, (), ttl, sums, places)]], None, row.decided_at)
+        entry = Entry(row, row, (), ttl, sums, places, by_level=by_level)
+        yield store.authorize([[entry]], None, row.decided_at)
         return
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost

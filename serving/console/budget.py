@@ -133,7 +133,7 @@ class Questions:
 def change_of(given: QueryParams, question: Question, currency: Currency) -> Change | None:
     """Return the change that a form asks for; None where no field is filled.
 
-    Amounts are in major units, such as ``12.50``; limits of second outcomes in units a request.
+    Amounts are in major units, such as ``12.50``; limits of second outcomes in their own units.
 
     Raises:
         InvalidRequest: names the field that is no amount of the currency, or no level.

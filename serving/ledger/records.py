@@ -62,6 +62,7 @@ class Entry(NamedTuple):
     sums        of further limits that the authorization adds to
     places      sums of the places that the wanted decision takes
     further     to record in turn where one of these places is not free; the spare comes after them
+    by_level    sums that count the recorded decision, each without the level at its end
     """
 
     wanted: Decision
@@ -71,6 +72,7 @@ class Entry(NamedTuple):
     sums: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     further: tuple[Turn, ...] = ()
+    by_level: tuple[str, ...] = ()
 
     @property
     def turns(self) -> tuple[Turn, ...]:

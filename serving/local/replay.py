@@ -21,12 +21,13 @@ from serving.local.launch import Services
 from shadowprice.calls import fetch
 from shadowprice.campaign import Side
 from shadowprice.errors import Unavailable
+from shadowprice.pacing.budgets.in_hand import expected_sum
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
-from shadowprice.pacing.spend import SpendSource
+from shadowprice.pacing.spend import SpendReport, SpendSource
 
 SOURCE = "replay"
 ATTEMPTS = 5
@@ -126,13 +127,22 @@ class ServiceDay:
         """Price the rest of the day from what the services report, publish, and wait until it is active."""
         campaign = self.solver.campaign
         recent = recent_requests(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
-        caps = read_cap_use(self.services.ledger_url, campaign, datetime.now(UTC))
-        spend = replace(self.spend.read(campaign.name), caps=caps)
-        state = state_of(campaign, self.traffic, at, observed, spend, *recent)
+        state = state_of(campaign, self.traffic, at, observed, self._spend(), *recent)
         resolution = self.solver.solve(state)
         add(resolution.record, self.workspace, self.solver.prices)
         wait_for_price(self.services, resolution.record.version)
         return resolution
+
+    def used(self) -> dict[str, float]:
+        """Return name → minor units of each further total, or the sum that is expected of a second outcome, so far."""
+        campaign, spend, curves = self.solver.campaign, self._spend(), self.solver.samples
+        sums = (limit for limit in campaign.group_budgets if limit.by_level)
+        return {**spend.used_of, **{limit.name: expected_sum(limit, spend, curves) for limit in sums}}
+
+    def _spend(self) -> SpendReport:
+        campaign = self.solver.campaign
+        caps = read_cap_use(self.services.ledger_url, campaign, datetime.now(UTC))
+        return replace(self.spend.read(campaign.name), caps=caps)
 
 
 def wait_for_price(services: Services, version: int, timeout: float = 30.0) -> None:

@@ -6,6 +6,10 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
@@ -161,6 +165,34 @@ def outcome_lines(outcomes: Outcomes, per: str) -> Iterator[str]:
     for name, lifts in outcomes.items():
         for lift in lifts:
             yield f"| {name} | {lift.arm} | {lift.value} | {lift.relative} |"
+
+
+def limit_lines(
+    campaign: Campaign, rows: pd.DataFrame, outcomes: Mapping[str, NDArray[np.float64]], known: NDArray[np.bool_]
+) -> Iterator[str]:
+    """Return the lines about what came of second outcomes that the campaign limits; of a period the largest sum.
+
+    Limits with a condition or an arm are left out.
+
+    Args:
+        campaign: with the limits.
+        rows: requests with ``side``, ``partner_id`` and ``decided_at``.
+        outcomes: name → (n,), second outcome of each.
+        known: (n,), the requests whose outcomes are there.
+    """
+    limits = [each for each in campaign.limits.budgets if each.outcome in outcomes and not (each.where or each.arm)]
+    if not limits:
+        return
+    yield from ("", "| limit | of | requests | came | allowed |", "|---|---|---|---|---|")
+    for limit in limits:
+        mine = known & (rows["side"] == (limit.side or rows["side"])).to_numpy()
+        if limit.partners:
+            mine &= rows["partner_id"].isin(limit.group).to_numpy()
+        period = [campaign.limits.calendar.name(limit.period, at) for at in rows.loc[mine, "decided_at"]]
+        found = pd.Series(outcomes[limit.outcome][mine]).groupby(period)
+        came = (found.mean() if limit.form == "per_account" else found.sum()).max() if period else 0.0
+        what = f"{limit.outcome} a {'request' if limit.form == 'per_account' else limit.period}"
+        yield f"| {limit.name} | {what} | {len(period):,} | {came:.4g} | {limit.limit:g} |"
 
 
 def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str]:

@@ -34,7 +34,7 @@ class GroupBudget:
 
     name      of the budget: a label of metrics, and ``limited_by`` of the answers that it limits
     limit     minor units that the group's open authorizations and net spend may reach in one period; of a mean, minor
-              units per request or per unit of response
+              units per request or per unit of response; of a second outcome, its units
     form      ``total``, or ``per_account`` or ``per_response``: a mean has a price, and no hard stop
     sense     ``at_most``, or ``at_least``: a floor has a price, and no hard stop; it is a total
     period    ``campaign``, or each ``month``, ``week``, ``day`` or ``hour`` by the time of the decision, in the time
@@ -46,8 +46,9 @@ class GroupBudget:
     where     only requests that this expression holds for, such as ``account.c_region == "north"``
               (:class:`~shadowprice.limits.conditions.Condition`); empty: all
     campaigns campaigns that have the limit together, this one among them; empty: this one alone
-    outcome   column of the outcomes, such as ``x_complaints``, whose expected mean per request is limited in place of
-              money: units per request, of the form ``per_account``; empty: money
+    outcome   column of the outcomes, such as ``x_complaints``, that is limited in place of money: its expected sum over
+              the requests of a period (``total``), or its expected mean per request (``per_account``). Both have a
+              price, and no hard stop; empty: money
     """
 
     name: str
@@ -70,8 +71,10 @@ class GroupBudget:
         check_choice(self.sense, get_args(Sense), "limits.budgets.sense")
         if self.outcome != "":
             self._check_outcome()
-        if self.form == "total":
+        if self.form == "total" and not self.outcome:
             check_whole(self.limit, 0, "limits.budgets.limit", "minor units")
+        elif self.form == "total":
+            self._check_amount("the outcome")
         else:
             self._check_mean()
         check_choice(self.period, get_args(Period), "limits.budgets.period")
@@ -88,24 +91,27 @@ class GroupBudget:
         object.__setattr__(self, "partners", tuple(self.partners))
         _ = self.condition
 
-    def _check_mean(self) -> None:
+    def _check_amount(self, what: str) -> None:
         limit: Any = self.limit
         amount = isinstance(limit, int | float) and not isinstance(limit, bool) and 0 <= limit <= MOST_AMOUNT
-        require(amount, "limits.budgets.limit", f"must be an amount of minor units, got {limit!r}")
+        require(amount, "limits.budgets.limit", f"must be an amount of {what}, got {limit!r}")
+
+    def _check_mean(self) -> None:
+        self._check_amount("minor units")
         whole = self.sense == "at_most" and self.period == "campaign" and self.arm is None
         upper = "a mean is an upper limit of the whole campaign and of every arm; leave sense, period and arm out"
+        upper += ", or set form to total to limit the sum of a period" if self.outcome else ""
         require(whole, "limits.budgets.form", upper)
 
     def _check_outcome(self) -> None:
         column, field = re.fullmatch(r"x_\w+", str(self.outcome)), "limits.budgets.outcome"
         require(column, field, f"must be a column of numbers of the outcomes, x_…, got {self.outcome!r}")
-        mean = (
-            "is limited as a mean per request of one campaign, since no service counts its sum: set form to "
-            "per_account, give the sum of a day, week or month divided by its requests as limit, and leave period and "
-            "campaigns out"
+        alone = (
+            "is an upper limit of one campaign and of every arm, since each campaign and arm has its own expectation: "
+            "set form to total (a sum) or per_account (a mean), and leave sense, arm and campaigns out"
         )
-        alone = self.form == "per_account" and self.period == "campaign" and not self.campaigns
-        require(alone, field, mean)
+        own = self.sense == "at_most" and self.arm is None and not self.campaigns
+        require(self.form in ("total", "per_account") and own, field, alone)
 
     @cached_property
     def condition(self) -> Condition | None:
@@ -125,21 +131,25 @@ class GroupBudget:
     @property
     def enforced(self) -> bool:
         """True where the ledger stops at the limit."""
-        return self.form == "total" and self.sense == "at_most"
+        return self.form == "total" and self.sense == "at_most" and not self.outcome
 
-    def key(self, asked: Asked) -> str | None:
-        """Return the sum of this limit that a request adds to: the only one, or None where it is not covered.
+    @property
+    def by_level(self) -> bool:
+        """True where the ledger counts requests by side and level: the expected sum of a second outcome follows."""
+        return self.form == "total" and bool(self.outcome)
 
-        A ledger counts money, and no second outcome.
-        """
-        covered = (
-            not self.outcome
-            and self.side in (None, asked.side)
+    def covers(self, asked: Asked) -> bool:
+        """Return whether the limit counts a request."""
+        return (
+            self.side in (None, asked.side)
             and self.arm in (None, asked.arm)
             and (not self.partners or asked.partner_id in self.group)
             and (not self.where or self.name in asked.groups)
         )
-        return "" if covered else None
+
+    def key(self, asked: Asked) -> str | None:
+        """Return the sum of money that a request adds to: the only one, or None where it adds to none."""
+        return "" if not self.outcome and self.covers(asked) else None
 
     def expected_outcome(
         self, side: str, shape: tuple[int, ...], guards: Mapping[str, NDArray[np.float64]]

@@ -114,9 +114,12 @@ class Limits:
 
     @property
     def counted_by_owner(self) -> list[GroupBudget | Cap]:
-        """Limits of which a solve reads the use by owner: caps, and totals with a price that campaigns share."""
+        """Limits of which a solve reads the use by owner: caps, totals that campaigns share, sums of second outcomes.
+
+        The owners of such a sum are ``side|level``.
+        """
         totals = (budget for budget in self.budgets if budget.form == "total" and budget.arm is None)
-        return [*(total for total in totals if total.campaigns), *self.caps]
+        return [*(total for total in totals if total.campaigns or total.by_level), *self.caps]
 
     def partner_limit(self, side: str) -> str | None:
         """Return the first limit that stops requests of a side by their partner; None without one.
@@ -163,6 +166,17 @@ class Limits:
             if key is not None:
                 names.append(f"{limit.name}|{self.period_of(limit, at)}|{key}")
         return tuple(names)
+
+    def sums_by_level(self, asked: Asked, at: datetime) -> tuple[str, ...]:
+        """Return the sums of second outcomes that count a request decided ``at``, each without the level at its end.
+
+        The level that is given, or −1 for nothing, completes a name: ``name|period|side|level``. O(limits).
+        """
+        return tuple(
+            f"{budget.name}|{self.period_of(budget, at)}|{asked.side}|"
+            for budget in self.budgets
+            if budget.by_level and budget.covers(asked)
+        )
 
     def period_of(self, limit: Counted, at: datetime) -> str:
         """Name of the period whose sum a limit counts at a time.

@@ -15,7 +15,8 @@ authorizations (:func:`expected_cost_of_holds`):
 
 Each further budget is a constraint with a price of its own (:func:`in_hand_of_budgets`), in the day or hour of the
 price where its limit is of a day or an hour; each later period has its whole limit. Of a budget that campaigns
-share, each has a share of what is left. A budget of one arm has no price: the ledger enforces it.
+share, each has a share of what is left. A budget of one arm has no price: the ledger enforces it. The sum of a second
+outcome is paced alike, by what is expected of the levels that were given so far; nothing but its price holds it.
 
 Caps of accounts and partners are in the curves: each level counts for the share of the requests that it can be
 given to (:class:`~shadowprice.pacing.budgets.caps.CapsAhead`).
@@ -59,7 +60,7 @@ from shadowprice.pacing.budgets.in_hand import (
     used_of_budgets,
 )
 from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
-from shadowprice.pacing.budgets.periods import MOST_COLUMNS, parts_of, plans_of
+from shadowprice.pacing.budgets.periods import MOST_COLUMNS, bending, parts_of, plans_of
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.places import DeliveryPlan, plan_places
 from shadowprice.pacing.spend import SpendReport
@@ -178,8 +179,9 @@ class _Rest:
             raise NotCertified(over)
         self.in_hand = self.left - sum(held.values()) - campaign.set_aside(spend.late)
         self.committed = spend.spent + sum(held.values())
-        self.in_hand_of = in_hand_of_budgets(campaign, spend, held)
-        self.used_of = used_of_budgets(campaign, spend, held)
+        self.in_hand_of = in_hand_of_budgets(campaign, spend, held, samples)
+        self.used_of = used_of_budgets(campaign, spend, held, samples)
+        self.outcomes = {limit.name for limit in campaign.group_budgets if limit.outcome}
 
     def kept(self, newest: PriceRecord, started: float) -> Resolution:
         """Return the newest price with its certificate, and a plan without spend."""
@@ -193,9 +195,10 @@ class _Rest:
         campaign, curves = self.state.campaign, _sampled(samples, self.ahead, self.slot)
         caps = {side: self._caps(side, curve) for side, curve in curves.items()}
         ratio, own = self._spend_ratio(), {side: self.ahead[side] for side in curves}
-        of_rows = {name: amount / ratio for name, amount in self.in_hand_of.items()}
+        of_rows = {name: amount / self._ratio_of(name, ratio) for name, amount in self.in_hand_of.items()}
         shares = shares_of_budgets(campaign, self.state.spend)
         parts, rows = parts_of(campaign, own, self.slot, of_rows, shares, self.at)
+        rows = bending(rows, self.state.spend)
         expected, money = {side: self.to_come[side] for side in curves}, self.in_hand / ratio
         counted = counting_prices(
             caps,
@@ -211,9 +214,8 @@ class _Rest:
         bounded = self._bounded(solved)
         profile = {side: cap.sample(COLUMNS).profile(solved) for side, cap in caps.items()}
         by_slot = sum(ratio * solution.spend[side] * expected[side] * profile[side] for side in curves)
-        guards = {limit.name for limit in campaign.group_budgets if limit.outcome}
         of_budgets = {
-            row: {side: (1.0 if row in guards else ratio) * cost for side, cost in own.items()}
+            row: {side: self._ratio_of(row, ratio) * cost for side, cost in own.items()}
             for row, own in solution.spend_of.items()
         }
         record = PriceRecord(
@@ -242,6 +244,10 @@ class _Rest:
     def _spend_ratio(self) -> float:
         state = self.state
         return spend_ratio(state.campaign, state.newest, state.spend, self.committed, self.at, state.model_version)
+
+    def _ratio_of(self, name: str, ratio: float) -> float:
+        """Return the ``spend_ratio`` of a row, which is of money alone."""
+        return 1.0 if name in self.outcomes else ratio
 
     def _moment(self) -> dict[str, Any]:
         """Return the fields of a record that no solve decides."""
@@ -274,10 +280,9 @@ class _Rest:
         return bounded | {main: max(bounded[main], campaign.least_return)}
 
     def _plans(self, of_budgets: Mapping[str, Mapping[Side, float]]) -> dict[str, tuple[float, ...]]:
-        # A second outcome is not counted so far: its plan is the expected sum of the requests to come.
-        guards = {limit.name: 0.0 for limit in self.state.campaign.group_budgets if limit.outcome}
-        known = {name: 0.0 for name in guards if name in of_budgets}
-        return plans_of(self.state.campaign, self.ahead, self.slot, self.used_of | known, of_budgets, self.at)
+        # The mean of a second outcome counts nothing so far: its plan is the expected sum of the requests to come.
+        used = {name: 0.0 for name in self.outcomes if name in of_budgets} | self.used_of
+        return plans_of(self.state.campaign, self.ahead, self.slot, used, of_budgets, self.at)
 
 
 def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:

@@ -102,7 +102,8 @@ class SpendReport:
     late         minor units captured after their authorization was closed
     spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
     used_of      name → minor units held and spent of each further budget in its present period
-    caps         name → use of each cap, of each budget that campaigns share, and of each limit of places
+    caps         name → use of each cap, of each budget that campaigns share, and of each limit of places; of a sum of
+                 a second outcome the requests by ``side|level``, as ``uses``
     moved        minor units that moves of a portfolio added to the limit, less those that they took
     observed_at  UTC; the totals are at least as new as this
     """

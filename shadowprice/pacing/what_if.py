@@ -329,14 +329,15 @@ class WhatIf:
             budget, in_hand = row.budget, row.in_hand
             if budget.name in change.limits:
                 limit = change.limits[budget.name]
-                budget = replace(budget, limit=round(limit) if budget.form == "total" else limit)
+                whole = budget.form == "total" and not budget.outcome
+                budget = replace(budget, limit=round(limit) if whole else limit)
                 if budget.form == "total" and row.name == budget.name:
                     in_hand += self._money.shares.get(budget.name, 1.0) * (budget.limit - row.budget.limit)
                     if budget.campaigns:  # what the others use over the limit is not taken from this campaign
                         in_hand = max(in_hand, 0.0)
                 elif budget.form == "total":
-                    in_hand *= budget.limit / max(row.budget.limit, 1)
-            rows.append(Row(row.name, budget, in_hand))
+                    in_hand *= budget.limit / row.budget.limit if row.budget.limit else 0.0
+            rows.append(replace(row, budget=budget, in_hand=in_hand))
         return rows
 
     def _solve(

@@ -12,18 +12,15 @@ from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, earned_by, members_of
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, members_of
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
+from shadowprice.pacing.budgets.guards import SLACK, beside_money, check_guards
 from shadowprice.pacing.budgets.periods import whole_limit
 
 IN_MEMORY = 1 << 18
 """Up to this many accounts the matrices of the problem are made once; of more they are made at each pass."""
-
-
-SLACK = 1e-6
-"""Room above the cost of the cheapest levels, relative and in minor units, so that rounding leaves them possible."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,8 @@ def solve_window(
         parts: of the requests by periods (:func:`shadowprice.pacing.budgets.periods.parts_of`); by default one.
         rows: of the further budgets; by default one for each, with its limit in all periods together. A row that does
             not pay for the cheapest levels of its requests counts as if it just did: the hard stop refuses the rest,
-            and the others keep their money. A floor above the dearest levels counts as if it were just met.
+            and the others keep their money. A floor above the dearest levels counts as if it were just met. A second
+            outcome is refused instead, except a sum whose row bends.
         executor: who holds the accounts; None for this process.
 
     With exploration and arms each request is chosen, drawn or held at the lowest level with the probabilities
@@ -85,7 +83,7 @@ def solve_window(
 
     Raises:
         NotCertified: for a total, drawn and held requests alone cost more than the remaining budget; or a second
-            outcome exceeds its limit even at the levels with the least of it.
+            outcome exceeds its limit even at the levels with the least of it, or at those that the money pays for.
         InvalidInput: curves of other levels or without a second outcome that is limited, or weights that are no numbers
             of requests.
     """
@@ -112,17 +110,24 @@ def solve_window(
             f"{other.net:.0f} of the {left:.0f} minor units that are left; lower campaign.exploration or an arm's share"
         )
     most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
-    _check_guards(window, most)
-    window.resources = Money(campaign, in_hand, possible_rows(most, _tiles_of_totals(window, most)))
+    guards = [row for row in rows if row.budget.outcome]
+    most = possible_rows(most, _tiles_of_totals(window, most))
+    check_guards(window, shares, rows, most)
     if least := campaign.least_return:
         window.net_of(least)
     small = executor is None and window.accounts <= IN_MEMORY
-    solved = solve(window.whole() if small else window, executor)
+
+    def attempt(tried: Sequence[Row]) -> Allocation:
+        window.resources = Money(campaign, in_hand, tried)
+        return solve(window.whole() if small else window, executor)
+
+    solved = attempt(most)
+    if solved.status == "infeasible" and guards:
+        solved = beside_money(window, most, attempt)
     if least:
         solved = solved.with_floor(least)
     spend = dict.fromkeys(served, 0.0)
     spend_of: dict[str, dict[Side, float]] = {row.name: dict.fromkeys(served, 0.0) for row in rows}
-    guards = [row for row in rows if row.budget.outcome]
     needed = {"cost", "allowed", *map(members_of, spend_of), *(row.budget.outcome for row in guards)}
     for source, place in zip(window.sources, window.places, strict=True):
         weights = campaign.draw_weights(source.side)
@@ -184,25 +189,6 @@ def _given(
     return chosen
 
 
-def _check_guards(window: CampaignProblem, rows: Sequence[Row]) -> None:
-    """Refuse a limit on a second outcome that no choice of the price can meet."""
-    for row in rows:
-        if not row.budget.outcome:
-            continue
-        least, counted = -row.in_hand, 0.0
-        for source in window.sources:
-            for _, arrays in source.tiles(source.names):
-                net = row.charge(arrays)
-                least += float(np.where(arrays.get("allowed", True), net, np.inf).min(axis=0).sum())
-                counted += float(arrays[earned_by(row.budget.form)][0] @ arrays[members_of(row.name)])
-        if least > SLACK * max(counted, 1.0) * row.budget.limit:
-            at_least = row.budget.limit + least / counted
-            raise NotCertified(
-                f"limit {row.budget.name!r} allows {row.budget.limit:g} {row.budget.outcome} a request, and even the "
-                f"levels with the least of it, with what explores and is held, have {at_least:.3g}; raise the limit"
-            )
-
-
 def able_accounts(curves: Curves) -> NDArray[np.bool_]:
     """Return bool (N,): the accounts that rules allow some level."""
     if curves.allowed is None:
@@ -220,33 +206,41 @@ def undivided(campaign: Campaign, sides: Iterable[Side]) -> tuple[list[Part], li
 
 
 def _tiles_of_totals(window: CampaignProblem, rows: Sequence[Row]) -> Iterator[Arrays]:
-    totals = [members_of(row.name) for row in rows if row.budget.form == "total"]
+    totals = [row for row in rows if row.budget.form == "total"]
+    wanted = {"cost", "allowed"}.union(*({members_of(row.name), row.budget.outcome} for row in totals))
     for source in window.sources if totals else ():
-        for _, arrays in source.tiles(source.names & {"cost", "allowed", *totals}):
+        for _, arrays in source.tiles(source.names & wanted):
             yield arrays
 
 
 def possible_rows(rows: Sequence[Row], tiles: Iterable[Arrays]) -> list[Row]:
     """Return rows whose totals can be met: between the cost of the cheapest and the dearest levels, and a little more.
 
+    The sum of a second outcome stays as it is where it cannot be met, except in a row that bends.
+
     Args:
         rows: with the money in hand.
-        tiles: ``cost``, ``allowed`` and the members of the totals, of some accounts each.
+        tiles: ``cost``, second outcomes, ``allowed`` and the members of the totals, of some accounts each.
     """
     totals = [row for row in rows if row.budget.form == "total"]
     ends = {row.name: 0.0 for row in totals}
     for arrays in tiles if totals else ():
-        allowed, cost = arrays.get("allowed", True), arrays["cost"]
-        cheapest = np.where(allowed, cost, np.inf).min(axis=0)
-        dearest = np.where(allowed, cost, -np.inf).max(axis=0)
+        allowed = arrays.get("allowed", True)
+        found: dict[tuple[str, str], NDArray[np.float64]] = {}
         for row in totals:
-            end = cheapest if row.budget.sense == "at_most" else dearest
-            ends[row.name] += float(end @ arrays[members_of(row.name)])
+            what = row.budget.outcome, row.budget.sense
+            if what not in found:
+                floor = row.budget.sense == "at_least"
+                taken = np.where(allowed, row.taken(arrays), -np.inf if floor else np.inf)
+                found[what] = taken.max(axis=0) if floor else taken.min(axis=0)
+            ends[row.name] += float(found[what] @ arrays[members_of(row.name)])
     possible = []
     for row in rows:
         amount = row.in_hand
         if row.budget.form == "total" and row.budget.sense == "at_most":
-            amount = max(amount, ends[row.name] * (1.0 + SLACK) + SLACK)
+            least = ends[row.name] * (1.0 + SLACK) + SLACK
+            if row.bends or not row.budget.outcome or least - amount <= 2 * (SLACK * abs(amount) + SLACK):
+                amount = max(amount, least)
         elif row.budget.form == "total":
             amount = max(min(amount, ends[row.name] * (1.0 - SLACK)), 0.0)
         possible.append(replace(row, in_hand=amount))

@@ -25,12 +25,13 @@ class FurtherBudget:
 
     period  ``campaign``, ``day`` or ``hour``
     group   requests that it counts, in words
-    limit   minor units; of a second outcome, units a request
+    limit   minor units; of a second outcome, its units in a period or a request
     each    empty, or what the limit is of: a request or a response
     floor   whether the limit is the least
-    used    minor units held and paid in the period; NaN: not known
-    plan    minor units planned by the end of the period, or the expected sum of a second outcome of the requests to
-            come; NaN: none
+    used    minor units held and paid in the period, or the sum of a second outcome that is expected of what was decided
+            in it; NaN: not known
+    plan    minor units planned by the end of the period, or the expected sum of a second outcome by then; of a mean,
+            that of the requests to come; NaN: none
     price   λ; NaN where the newest record has none
     error   relative distance of the use from the plan before; NaN: none
     status  whether it binds, in words
@@ -65,19 +66,20 @@ class FurtherBudget:
 
 
 def further_budgets(
-    campaign: Campaign, record: PriceRecord, used: Mapping[str, int] | None = None
+    campaign: Campaign, record: PriceRecord, used: Mapping[str, float] | None = None
 ) -> tuple[FurtherBudget, ...]:
     """Further budgets of a campaign by a price record, in the campaign's order.
 
     Args:
         campaign: of the record.
         record: the newest price.
-        used: name → minor units held and paid now; by default those at the solve, which knows budgets with a plan.
+        used: name → use now; by default that at the solve, which knows budgets with a plan.
     """
     budgets = []
     for budget in campaign.limits.budgets:
         plan = record.plans.get(budget.name, ())
-        known = len(plan) > 1
+        known, mean = len(plan) > 1, budget.form != "total"
+        now = np.nan if budget.outcome and mean else (used or {}).get(budget.name, plan[0] if known else np.nan)
         budgets.append(
             FurtherBudget(
                 name=budget.name,
@@ -86,7 +88,7 @@ def further_budgets(
                 limit=budget.limit,
                 each=EACH[budget.form],
                 floor=budget.sense == "at_least",
-                used=np.nan if budget.outcome else float((used or {}).get(budget.name, plan[0] if known else np.nan)),
+                used=float(now),
                 plan=plan[-1] if known else np.nan,
                 price=record.prices.get(budget.name, np.nan),
                 error=record.pacing_errors.get(budget.name, np.nan),

@@ -46,7 +46,8 @@ class CampaignDay:
     gains          what the served day added over the lowest level, and over the best flat mixture
     mix            who got what in the served day
     exploration    cost and benefit of drawn levels
-    used           further budget → minor units held and paid in its present period at the end of the served day
+    used           further budget → minor units held and paid in its present period at the end of the served day, or the
+                   expected sum of a second outcome
     prices         every price of the day that can be read, oldest first
     damaged        what is wrong with the files of those that cannot
     solve_seconds  price version → how long its solve took
@@ -77,7 +78,7 @@ class CampaignDay:
     errors: int
     seconds: Mapping[str, float]
     peak_memory_mb: Mapping[str, float] = field(default_factory=dict)
-    used: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
     loop: Sequence[LoopDay] = ()
 
     def __post_init__(self) -> None:

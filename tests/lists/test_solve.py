@@ -105,6 +105,24 @@ def test_the_spend_of_a_list_equals_the_budget_to_the_unit(seed: int, held: bool
     assert rows["reason"].isin(["tie", "optimal"]).all()
 
 
+@pytest.mark.parametrize("held", [False, True], ids=["expected cost", "held"])
+def test_a_list_keeps_what_is_left_of_the_sum_of_a_second_outcome(held: bool) -> None:
+    contacts = np.array([0.01, 0.02, 0.05, 0.15])
+    curves = replace(make_curves(2000, 4), guards={"x_contacts": contacts})
+    _, rows = decide(make_list(make_campaign(40_000), curves, held=held))
+    guard = GroupBudget(name="calm", limit=70.5, outcome="x_contacts", period="month")
+    campaign = make_campaign(40_000, limits=Limits(budgets=(guard,)))
+    limit = 0.7 * contacts[rows["level"]].sum()
+    record, rows = decide(make_list(campaign, curves, held=held, of_budgets={"calm": limit}))
+    # Whole levels: less than the largest step is left.
+    assert limit - 0.1 < contacts[rows["level"]].sum() <= limit + 1e-9
+    assert record.prices["calm"] > 0
+    with pytest.raises(
+        NotCertified, match=r"'calm' allows 19 x_contacts for the requests to come, and .* have 20; raise"
+    ):
+        make_list(campaign, curves, held=held, of_budgets={"calm": 19.0}).solve(1, "m1")
+
+
 def test_a_budget_that_does_not_bind_stays_unspent_and_the_profit_floor_holds() -> None:
     curves = make_curves(500, 0)
     record, rows = decide(make_list(make_campaign(10**9), curves))

@@ -369,6 +369,20 @@ def test_second_outcomes_get_the_lift_that_a_value_would_have(tmp_path: Path, ca
     assert policy["value"]["low"] < 0.1 * len(rows) / rows["account_id"].nunique() < policy["value"]["high"]
     assert "| x_complaints | policy |" in files["page"].read_text()
 
+    # What really came stands beside the limits of the campaign, of a day the largest sum.
+    budgets: list[dict[str, object]] = [
+        {"name": "few", "limit": 30, "outcome": "x_complaints", "period": "day"},
+        {"name": "rate", "limit": 0.2, "outcome": "x_complaints", "form": "per_account", "side": "customer"},
+    ]
+    limited = json.loads(campaign_file.read_text()) | {"limits": {"budgets": budgets}}
+    campaign_file.write_text(json.dumps(limited))
+    run(job)
+    days = rows.assign(x=complaints).groupby(rows["decided_at"].dt.date)["x"].sum()
+    own = complaints[(rows["side"] == "customer").to_numpy()]
+    page = files["page"].read_text()
+    assert f"| few | x_complaints a day | {len(rows):,} | {days.max():.4g} | 30 |" in page
+    assert f"| rate | x_complaints a request | {own.size:,} | {own.mean():.4g} | 0.2 |" in page
+
     table.assign(request_id="other").to_parquet(tmp_path / "outcomes.parquet")
     with pytest.raises(InvalidInput, match="each once"):
         run(job)

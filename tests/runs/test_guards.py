@@ -1,4 +1,4 @@
-"""A trial with complaints from one CSV file to a replayed day whose decisions keep their limit."""
+"""A trial with complaints from one CSV file to a replayed day whose decisions keep a limit on mean or sum."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).resolve().parents[2]
 USED, COMPLAINTS, LIMIT = np.array([0.1, 0.2, 0.3]), np.array([0.02, 0.04, 0.12]), 0.05
+SUM = 6.0
 MAPPING = """
 currency: USD
 timezone: UTC
@@ -35,7 +36,7 @@ campaign:
   budget_limit: 500
   cost_basis_customer: on_response
   policy: flat
-  limits: '{"budgets": [{"name": "calm", "limit": 0.05, "form": "per_account", "outcome": "x_complaints"}]}'
+  limits: '{"budgets": [BUDGET]}'
 tables:
   exposure:
     from: trials
@@ -57,7 +58,15 @@ tables:
 """
 
 
-def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"name": "calm", "limit": LIMIT, "form": "per_account", "outcome": "x_complaints"},
+        {"name": "calm", "limit": SUM, "outcome": "x_complaints"},
+    ],
+    ids=["mean", "sum"],
+)
+def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Path, budget: dict[str, object]) -> None:
     dice, n = np.random.default_rng(5), 3000
     level = dice.integers(0, 3, n)
     sent = pd.Timestamp("2026-05-01") + pd.to_timedelta(dice.integers(0, 600, n), unit="h")
@@ -67,7 +76,7 @@ def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Pat
         for name, chance in (("used", USED), ("complaints", COMPLAINTS))
     }
     pd.DataFrame(columns | drawn).to_csv(tmp_path / "trials.csv", index=False)
-    (tmp_path / "mapping.yaml").write_text(MAPPING)
+    (tmp_path / "mapping.yaml").write_text(MAPPING.replace("BUDGET", json.dumps(budget)))
     words = ("run", tmp_path / "mapping.yaml", "--runs", tmp_path / "runs", "--workers", 0, "--epochs", 2)
     command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False)
@@ -86,11 +95,17 @@ def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Pat
     # The money would pay for the highest discount of all; the complaints do not allow it.
     assert price.prices["incentives"] == 0
     assert price.prices["calm"] > 0
-    assert price.plans["calm"][-1] == pytest.approx(LIMIT * price.expected, rel=5e-3)
     with sqlite3.connect(f"file:{run / 'replay-ledger.db'}?mode=ro", uri=True) as ledger:
         chosen = pd.read_sql("SELECT level FROM decision", ledger)["level"].to_numpy()
     assert len(set(chosen)) > 1
-    assert known[chosen].mean() == pytest.approx(LIMIT, abs=0.012)
     page = (run / "report.html").read_text()
-    assert "0.05 a request" in page
     assert "x_complaints of all requests" in page
+    if "form" in budget:
+        assert price.plans["calm"][-1] == pytest.approx(LIMIT * price.expected, rel=5e-3)
+        assert known[chosen].mean() == pytest.approx(LIMIT, abs=0.012)
+        assert "0.05 a request" in page
+        return
+    assert price.plans["calm"][-1] == pytest.approx(SUM, rel=0.02)
+    assert known[chosen].sum() == pytest.approx(SUM, rel=0.05)
+    # The report shows the sum that was decided.
+    assert f"<td>{known[chosen].sum():.3g}" in page

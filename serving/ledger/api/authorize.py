@@ -70,12 +70,13 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     }
     limits = campaign.limits
     made = list(_decisions(wanted))
+    asked = [asked_by(decision) for decision in made] if limits else []
     columns_of_entries: tuple[Iterable[Any], ...] = (
         made,
         _decisions(spare),
         [reserved[side] for side in items.side],
         repeat(ttl),
-        [limits.sums(asked_by(decision), decided_at) for decision in made] if limits else repeat(()),
+        [limits.sums(each, decided_at) for each in asked] if limits else repeat(()),
         [place_sums(campaign.sides[each.side], each.level, each.account_id) for each in made]
         if segments
         else repeat(()),
@@ -85,6 +86,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         ]
         if segments
         else repeat(()),
+        [limits.sums_by_level(each, decided_at) for each in asked] if limits else repeat(()),
     )
     return list(map(Entry._make, zip(*columns_of_entries, strict=False)))
 

@@ -39,9 +39,9 @@ class OwnersNow:
 
     of       campaign whose use it is
     first    when it first decided; null before
-    owners   names; that of a budget is empty
+    owners   names; that of a budget is empty, and that of a sum of a second outcome is ``side|level``
     amounts  minor units of open authorizations and net spend
-    uses     incentives that are open or captured
+    uses     incentives that are open or captured; of a sum of a second outcome, requests
     next     parameter ``after`` of the next call; empty where there are no more
     """
 
@@ -94,7 +94,7 @@ def places_now(campaign: Campaign, usage: ReadUsage) -> dict[str, int]:
 
 
 def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[LimitUse]:
-    """Return the use of every further budget in the period that contains ``now``; caps have too many sums."""
+    """Return the use of every further total of money in the period of ``now``; caps have too many sums."""
     sums = campaign.limits.current(now)
     if not sums:
         return []
@@ -107,5 +107,5 @@ def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[Limi
             usages.get(sums[budget.name], Usage()).amount - campaign.granted_before(budget, now),
         )
         for budget in campaign.limits.budgets
-        if budget.form == "total"
+        if budget.form == "total" and not budget.outcome
     ]

@@ -2,8 +2,8 @@
 -- can cost; bounds of the further limits; name of the main budget; calls, rows of each. A row has the decision where the
 -- budget covers it, and nothing else if it is only looked up; else spare, the fields that differ where it does not, by
 -- their places; whether it may be given nothing; ttl; the sums of limits that it adds to; further, the fields that differ
--- in the decisions that are tried in turn where a place is not free; and the sums of the places that the decision, each
--- of these and the spare take.
+-- in the decisions that are tried in turn where a place is not free; the sums of the places that the decision, each
+-- of these and the spare take; and the sums by level, to whose names the recorded level is added.
 -- Returns per call, by row, {what was left for it, the place of the limit that left so little, -1 for the main budget},
 -- {-1, the place of the limit, the turn that was taken} where the segment or the account had no place left,
 -- -1 without a ceiling, {kept = what was kept before}, or false where nothing was and nothing is recorded; or, of a
@@ -152,6 +152,9 @@ local function record(row)
     end
     -- A place is taken for good: no outcome and no expiry gives it back.
     add(row.places[turn], 0, 1)
+    for _, each in ipairs(row.by_level) do
+        add({each .. whole(decision[DECISION_AT.level])}, 0, 1)
+    end
     local reserved = reserved_for(decision)
     local kind = side .. '|' .. whole(decision[DECISION_AT.level]) .. '|' .. decision[DECISION_AT.reason]
     redis.call('HSET', DECISION, request_id, cmsgpack.pack(decision))

@@ -92,6 +92,7 @@ def asked(row: Row) -> dict[str, Any]:
         "sums": row.sums,
         "places": [turn.places for turn in row.turns],
         "further": further,
+        "by_level": row.by_level,
     }
 
 

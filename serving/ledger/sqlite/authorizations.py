@@ -83,6 +83,9 @@ class Authorize:
                     for key in turn.places:
                         usage[key] = usage.get(key, Usage()).plus(0, 1)
                         added[key] = added.get(key, Usage()).plus(0, 1)
+                    for key in row.by_level:
+                        name = f"{key}{decision.level}"
+                        added[name] = added.get(name, Usage()).plus(0, 1)
                     held = decision.reserved
                     if held:
                         if left is not None:

@@ -36,12 +36,15 @@ class Row:
 
     name     of the row; unique
     budget   whose row it is
-    in_hand  minor units that its requests may cost, on top of what a mean earns
+    in_hand  minor units, or units of a second outcome, that its requests may take, on top of what a mean earns
+    bends    whether the sum of a second outcome that cannot be met counts as if it just could, as one of money does;
+             else it is refused
     """
 
     name: str
     budget: GroupBudget
     in_hand: float
+    bends: bool = False
 
     def taken(self, arrays: Arrays) -> NDArray[np.float64]:
         """(J, n): what each level takes of the limit: money, or its second outcome."""
@@ -57,7 +60,8 @@ class Row:
         """The limit on the cost of its requests."""
         cost, inside = self.taken(arrays), arrays[members_of(self.name)]
         if self.budget.form == "total":
-            return Resource.total(self.name, cost, self.in_hand, inside, sense=self.budget.sense)
+            limit, carry = max(self.in_hand, 0.0), min(self.in_hand, 0.0)
+            return Resource.total(self.name, cost, limit, inside, carry=carry, sense=self.budget.sense)
         earned = arrays[earned_by(self.budget.form)]
         return Resource.per_response(self.name, cost, self.budget.limit, earned, inside, carry=self.in_hand)
 

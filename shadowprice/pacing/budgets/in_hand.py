@@ -1,14 +1,21 @@
-"""Money left of a campaign's budgets: limits, less what was spent and what open authorizations will cost."""
+"""Money left of a campaign's budgets: limits, less what was spent and what open authorizations will cost.
+
+Of a limit on the sum of a second outcome it is the limit less the sum that is expected of the requests decided so far.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.curves import Curves
+from shadowprice.decision import NOTHING
 from shadowprice.errors import NotCertified
+from shadowprice.groups import hashes
+from shadowprice.limits import GroupBudget
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.policy import Choices
 from shadowprice.price import PriceRecord
@@ -72,8 +79,13 @@ def expected_cost_of_holds(
     return expected
 
 
-def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
-    """name → minor units in hand of each further budget in its present period.
+def in_hand_of_budgets(
+    campaign: Campaign,
+    spend: SpendReport,
+    held: Mapping[Side, float],
+    samples: Mapping[Side, Curves] = MappingProxyType({}),
+) -> dict[str, float]:
+    """name → minor units, or units of a second outcome, in hand of each further budget in its present period.
 
     That is the limit less :func:`used_of_budgets`; of a budget that campaigns share, this campaign's share
     (:func:`shares_of_budgets`) of what all of them left. What the requests of a mean earned so far is not known: a mean
@@ -82,7 +94,7 @@ def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Sid
     Raises:
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
     """
-    used, shares = used_of_budgets(campaign, spend, held), shares_of_budgets(campaign, spend)
+    used, shares = used_of_budgets(campaign, spend, held, samples), shares_of_budgets(campaign, spend)
     in_hand: dict[str, float] = {}
     for group_budget in campaign.group_budgets:
         if group_budget.form != "total":
@@ -95,11 +107,17 @@ def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Sid
     return in_hand
 
 
-def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
+def used_of_budgets(
+    campaign: Campaign,
+    spend: SpendReport,
+    held: Mapping[Side, float],
+    samples: Mapping[Side, Curves] = MappingProxyType({}),
+) -> dict[str, float]:
     """name → expected use of each further total by this campaign, in its present period.
 
-    The ledger counts open authorizations by the most that they can cost. What they cost less in expectation is taken
-    off: the held amount of a group is taken to be the same share of its use as of all sides together.
+    Of a second outcome it is :func:`expected_sum` by the curves of ``samples``. The ledger counts open authorizations
+    by the most that they can cost. What they cost less in expectation is taken off: the held amount of a group is taken
+    to be the same share of its use as of all sides together.
 
     Raises:
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
@@ -109,6 +127,9 @@ def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, 
     committed = spend.spent + most
     for group_budget in campaign.group_budgets:
         if group_budget.form != "total":
+            continue
+        if group_budget.outcome:
+            used_of[group_budget.name] = expected_sum(group_budget, spend, samples)
             continue
         if group_budget.whole_side:
             side = next(name for name in campaign.sides if name == group_budget.side)
@@ -123,6 +144,32 @@ def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, 
         used = spend.used_of[group_budget.name]
         used_of[group_budget.name] = used - used * (most - expected) / max(committed, 1)
     return used_of
+
+
+def expected_sum(budget: GroupBudget, spend: SpendReport, samples: Mapping[Side, Curves]) -> float:
+    """Expected sum of a second outcome over the requests that were decided in the present period.
+
+    That is Σ n_sj·g_sj with the number n of requests of side s that got level j, by the ledger, and the mean outcome g
+    of that level, by the present model. A request that got no level adds nothing.
+
+    Raises:
+        NotCertified: the spend does not count the levels, or the curves of a side that was counted are missing.
+    """
+    if budget.name not in spend.caps:
+        raise NotCertified(
+            f"the state has no levels counted by limit {budget.name!r}; upgrade the ledger, measure again"
+        )
+    use, total, counted = spend.caps[budget.name], 0.0, 0
+    for side, curves in samples.items():
+        if budget.side in (None, side):
+            means = budget.expected_outcome(side, (curves.levels.size, 1), curves.guards)[:, 0]
+            requests = use.at(hashes([f"{side}|{level}" for level in range(means.size)]))[1]
+            total += float(means @ requests)
+            counted += int(requests.sum())
+    nothing = int(use.at(hashes([f"{side}|{NOTHING}" for side in SIDES]))[1].sum())
+    if counted + nothing < use.uses.sum():
+        raise NotCertified(f"limit {budget.name!r} counted requests of a side that the model has no accounts of")
+    return total
 
 
 def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float]:

@@ -39,12 +39,16 @@ def nothing_to_buy(campaign: Campaign, in_hand: float, expected: Mapping[Side, f
 
 
 def exhausted(campaign: Campaign, in_hand: Mapping[str, float]) -> set[str]:
-    """Return the names of further totals whose money in hand, in the present period, covers no level that costs."""
+    """Return the names of further totals whose money in hand, in the present period, covers no level that costs.
+
+    A sum of a second outcome is none of them: no hard stop holds it, so only its price can.
+    """
     return {
         group_budget.name
         for group_budget in campaign.group_budgets
         if group_budget.form == "total"
         and group_budget.sense == "at_most"
+        and not group_budget.outcome
         and in_hand[group_budget.name]
         < _cheapest(campaign, [side for side in campaign.sides if group_budget.side in (None, side)])
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, timedelta
 from itertools import pairwise
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from shadowprice.allocation.sources.campaign import Part, Row
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import GroupBudget, Period
+from shadowprice.pacing.spend import SpendReport
 
 MOST_PARTS = 4
 """Parts of a window that are told apart; the periods after them are one part, with the sum of their limits."""
@@ -65,6 +67,14 @@ def parts_of(
             places = {row.name: campaign.group_budgets.index(row.budget) for row in here.values()}
             parts.append(Part(shares, places))
     return parts, list(rows.values())
+
+
+def bending(rows: Sequence[Row], spend: SpendReport) -> list[Row]:
+    """Return the rows of a window; once a request was decided, sums of second outcomes bend.
+
+    The first price is refused where a sum cannot be met. Later the campaign needs a price of its money in any case.
+    """
+    return [replace(row, bends=any(spend.requests.values())) for row in rows]
 
 
 class _Piece(NamedTuple):

@@ -102,6 +102,10 @@ class SimulatedLedger:
         for name in sums:
             self.usage[name] = self.usage.get(name, Usage()).plus(amount, uses)
 
+    def count(self, sums: Sequence[str], level: int) -> None:
+        """Count the level of one request in its sums of second outcomes."""
+        self._add([f"{name}{level}" for name in sums], 0, 1)
+
     def authorize(self, batch: Day, level: NDArray[np.int32]) -> None:
         """Hold the amount that each request of a batch is given."""
         for side, recent in self.recent.items():
@@ -273,6 +277,7 @@ class PricedPolicy:
             held = 0 if level[row] == NOTHING else most[level[row]]
             left -= held
             ledger.hold(str(batch.request_id[row]), sums, held)
+            ledger.count(campaign.limits.sums_by_level(asked, at[row]), int(level[row]))
 
 
 @dataclass

@@ -185,3 +185,38 @@ def test_a_limit_that_is_added_later_counts_from_then_on(kit, durable_redis, tmp
     assert ledger.money() == (0, 0)
     assert ledger.store.usage(["once|2024-05-01|a"]) == {"once|2024-05-01|a": (0, 0)}
     ledger.close()
+
+
+@pytest.mark.parametrize("hard_stop", [True, False])
+def test_a_sum_of_a_second_outcome_counts_each_decision_by_side_and_level(open_ledger, kit, tmp_path, hard_stop):
+    guard = GroupBudget(name="calm", limit=0.5, period="day", outcome="x_contacts")
+    some = GroupBudget(name="some", limit=0.5, where="account.x_age > 3.0", outcome="x_contacts", side="customer")
+    limits = Limits(budgets=(guard, some))
+    ledger = open_ledger(limit=190, limits=limits)
+
+    def counted(at, begin):
+        page = at.store.owners(at.campaign.name, begin, "", 100)
+        assert not any(use.amount for use in page.usage.values())
+        return {name: use.uses for name, use in page.usage.items()}
+
+    first = [kit.item(f"r{level}", level=level, groups="some" if level else "") for level in range(3)]
+    merchant = kit.item("m", "merchant", 0)
+    answers = ledger.authorize(*first, merchant, hard_stop=hard_stop)
+    # The hard stop of money gives the merchant nothing: what was recorded counts.
+    assert answers[-1].decision.level == (-1 if hard_stop else 0)
+    today = {"customer|0": 1, "customer|1": 1, "customer|2": 1, f"merchant|{-1 if hard_stop else 0}": 1}
+    assert counted(ledger, "calm|2024-05-01|") == today
+    assert counted(ledger, "some||") == {"customer|1": 1, "customer|2": 1}
+    # A repeat, an outcome and an expiry change nothing; the next day has sums of its own.
+    ledger.authorize(*first, hard_stop=hard_stop)
+    ledger.settle(kit.event("r1", 50), hard_stop=hard_stop)
+    ledger.at += timedelta(hours=80)
+    ledger.sweep()
+    ledger.authorize(kit.item("later"), hard_stop=hard_stop)
+    assert counted(ledger, "calm|2024-05-01|") == today
+    assert counted(ledger, "calm|2024-05-04|") == {"customer|1": 1}
+    assert limits_now(ledger.campaign, ledger.store.usage, ledger.date) == []
+    LogWriter(ledger.store, tmp_path / "log").write()
+    other = open_ledger(limit=190, limits=limits)
+    recover(other.store, other.campaign, read_log(tmp_path / "log"))
+    assert counted(other, "calm|2024-05-01|") == today

@@ -1,0 +1,100 @@
+"""Limits on second outcomes that requests to come cannot meet: refused, or relaxed as far as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from shadowprice.allocation import Allocation
+from shadowprice.allocation.problem.solution import pick
+from shadowprice.allocation.sources.campaign import CampaignProblem, Row, earned_by, members_of
+from shadowprice.campaign import AnswerShares
+from shadowprice.errors import NotCertified
+
+SLACK = 1e-6
+"""Room above the cost of the cheapest levels, relative and in minor units, so that rounding leaves them possible."""
+HALVINGS = 6
+"""Halvings between the least sum and that of the cheapest levels: the sum is at most 1/64 of it above the least."""
+
+
+def check_guards(window: CampaignProblem, shares: AnswerShares, rows: Sequence[Row], most: Sequence[Row]) -> None:
+    """Refuse a limit on a second outcome that no choice of the price can meet.
+
+    Args:
+        window: the requests to come.
+        shares: of the requests whose level the price chooses, and of the others.
+        rows: with what is in hand for all of them.
+        most: the same rows with what is in hand for the requests whose level the price chooses.
+    """
+    for row, own in zip(rows, most, strict=True):
+        budget, mean = row.budget, row.budget.form != "total"
+        if not budget.outcome:
+            continue
+        least, counted = -own.in_hand, 0.0
+        for source in window.sources:
+            for _, arrays in source.tiles(source.names):
+                net = row.charge(arrays)
+                least += float(np.where(arrays.get("allowed", True), net, np.inf).min(axis=0).sum())
+                counted += float(arrays[earned_by(budget.form)][0] @ arrays[members_of(row.name)]) if mean else 0.0
+        if least <= (SLACK * max(counted, 1.0) * budget.limit if mean else 0.0):
+            continue
+        excess = shares.chosen * least
+        allowed, at_least, per = row.in_hand, row.in_hand + excess, "for the requests to come"
+        if mean:
+            allowed, at_least, per = budget.limit, budget.limit + excess / counted, "a request"
+        raise NotCertified(
+            f"limit {row.name!r} allows {allowed:g} {budget.outcome} {per}, and even the levels with the least of it, "
+            f"with what explores and is held, have {at_least:.4g}; raise the limit"
+        )
+
+
+def beside_money(
+    window: CampaignProblem, rows: Sequence[Row], attempt: Callable[[Sequence[Row]], Allocation]
+) -> Allocation:
+    """Return the solution of a window that the limits on second outcomes, or the money alone, leave no choice.
+
+    Rows that bend get room between their own and the sum of the cheapest levels, about as little as is enough.
+
+    Args:
+        window: the requests to come.
+        rows: that cannot be met together.
+        attempt: solves the window with other rows.
+
+    Raises:
+        NotCertified: the money suffices without the limits on second outcomes, and none of them bends.
+    """
+    room = {row.name: _at_cheapest(window, row) - row.in_hand for row in rows if row.bends and row.budget.by_level}
+
+    def bent(share: float) -> Allocation:
+        return attempt([replace(row, in_hand=row.in_hand + share * max(room.get(row.name, 0.0), 0.0)) for row in rows])
+
+    found = bent(1.0 + SLACK)
+    if found.status == "infeasible":
+        outcomes = ", ".join(repr(row.name) for row in rows if row.budget.outcome)
+        if attempt([row for row in rows if not row.budget.outcome]).status != "infeasible":
+            raise NotCertified(
+                f"the money in hand pays for no choice of levels that keeps {outcomes}: raise this limit on a second "
+                "outcome, or the budget"
+            )
+        return found
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        share = (low + high) / 2
+        tried = bent(share)
+        if tried.status == "infeasible":
+            low = share
+        else:
+            found, high = tried, share
+    return found
+
+
+def _at_cheapest(window: CampaignProblem, row: Row) -> float:
+    """Sum of the outcome over the requests of a row at the cheapest allowed level of each."""
+    total = 0.0
+    for source in window.sources:
+        for _, arrays in source.tiles(source.names):
+            cheapest = np.where(arrays.get("allowed", True), arrays["cost"], np.inf).argmin(axis=0)
+            total += float(pick(row.taken(arrays), cheapest) @ arrays[members_of(row.name)])
+    return total
