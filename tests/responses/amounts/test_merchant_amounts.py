@@ -233,7 +233,7 @@ def test_a_row_has_the_loss_of_its_response_and_counts_its_amount_by_its_units()
 
 
 def test_a_response_far_from_all_others_counts_for_the_amount_as_far_as_it_counts_for_the_response() -> None:
-    """One row with 300 times the payments would be 1.5 % of all units, and its amount would raise their mean by half."""
+    """One row with 300 times the payments would be 1.5 % of all units, and raise their mean amount by half."""
     made = world()
     frame = made.frame.copy()
     frame.loc[frame.index[5], ["response", "amount"]] = 300.0, 1.0
