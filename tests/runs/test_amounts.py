@@ -202,7 +202,8 @@ def test_every_served_decision_is_the_best_by_the_learned_margin(run: Path, side
         records[record.version] = record
     decisions = log.decisions[log.decisions["reason"].isin(["optimal", "tie"]) & (log.decisions["side"] == side)]
     assert len(decisions) > 100
-    assert decisions["level"].nunique() == 3
+    # Ratios are linear in the commission, so a merchant is given all of it or none.
+    assert decisions["level"].nunique() == (3 if side == "customer" else 2)
     for version, asked in decisions.groupby("price_version"):
         response, unit = law_of(run, side, asked["account_id"])
         record, ids = records[version], asked["request_id"].tolist()
