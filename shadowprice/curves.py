@@ -75,7 +75,7 @@ class Curves:
               same for all
     influence  float64 (N,), value for the partners of each account of a minor unit that it is given; None: 0
     amounts   float32 (2, N) or (2, J, N), mean and standard deviation of the logarithm of the amount, in minor units,
-              that a response of each account is about; None where amounts are not modeled
+              that a response of each account is about, or a unit of a merchant's; None where amounts are not modeled
     guards    name → float64 (J,), expected second outcome of a request at each level, the same for all accounts
     """
 

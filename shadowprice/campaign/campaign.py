@@ -206,12 +206,13 @@ class Campaign:
         offers = "must be responses: the budget counts offers and no money"
         require(not (self.in_money and self.currency == OFFERS), "campaign.objective", offers)
         require(self.in_money or not own, "campaign.objective", "must be value or margin: a side has a worth in money")
-        learned = "merchant" in self.sides and self.sides["merchant"].worth == AMOUNT
+        merchants = self.sides.get("merchant")
+        both = merchants is not None and merchants.worth == AMOUNT and any(merchants.percent)
         column = (
-            "must be a column of the accounts, such as x_margin: the response of a merchant is a ratio, so the amount "
-            "of one unit of it is not observed"
+            f"must be empty where the worth is {AMOUNT}: a percentage costs a part of one order, and the amount of a "
+            "unit of a merchant's response is that of many; offer amounts, or name a column of the accounts as worth"
         )
-        require(not learned, "campaign.sides.merchant.worth", column)
+        require(not both, "campaign.sides.merchant.percent", column)
         if self.long_term is not None:
             customers = self.sides.get("customer")
             if customers is None or customers.worth != AMOUNT:

@@ -41,8 +41,8 @@ class Terms:
                 eq. 16 the first, eq. 17–20 the second.
     weight      worth of one unit of this side's response in the objective; minor units where that is money
     worth       column of the side's accounts, such as ``x_margin``, with the worth of a unit of each one's response,
-                which ``weight`` multiplies; ``amount``: the expected amount of a response, which the model learns from
-                the amounts of the trial; empty: all are worth the same
+                which ``weight`` multiplies; ``amount``: the expected amount of a response, of a merchant of a unit of
+                it, which the model learns from the amounts of the trial; empty: all are worth the same
     influence   file of the workspace, written by the job ``lift``, with the value for an account's partners of a minor
                 unit that the account is given; empty: none is counted
     most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many

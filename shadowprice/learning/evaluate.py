@@ -323,8 +323,8 @@ def _side(
 def amount_table(frame: pd.DataFrame, amounts: NDArray[np.float32], interval: Interval) -> CalibrationTable | None:
     """Observed against predicted mean amount of the rows that responded, by decile of the prediction.
 
-    ``amounts`` are those of the curves of the rows. Rows count alike; None where no row responded, or all accounts have
-    the law of their side.
+    ``amounts`` are those of the curves of the rows. Responses count alike, a merchant's row with its units; None where
+    no row responded, or all accounts have the law of their side.
     """
     observed, level = row_amounts(frame), frame["level"].to_numpy(dtype=np.int64)
     hit = observed > 0
@@ -333,7 +333,8 @@ def amount_table(frame: pd.DataFrame, amounts: NDArray[np.float32], interval: In
     predicted = expected_amounts(amounts)[level, np.arange(level.size)][hit]
     accounts, partners = (None if ids is None else np.asarray(ids)[hit] for ids in (interval.cluster, interval.partner))
     within = replace(interval, cluster=accounts, partner=partners)
-    return calibration_table(observed[hit], predicted, equal_bins(predicted), interval=within)
+    units = labels(frame)[1][hit]
+    return calibration_table(observed[hit], predicted, equal_bins(predicted), weight=units, interval=within)
 
 
 def _without_order(found: SideEvaluation) -> SideEvaluation:

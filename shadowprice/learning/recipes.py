@@ -297,6 +297,8 @@ def _with_amounts(name: str, choice: JointSpec | Separate, data: TrainingSet, lo
     sides = [] if SUBJECTS[data.inputs.about].values else list(known)
     joint = isinstance(choice, JointSpec)
     require(not loss or (sides and joint), "amounts", "is of a joint network whose training rows have amounts")
+    ratio = f"must be {NAMES[0]} or empty: {loss!r} reads the probability of a response, and a merchant's is a ratio"
+    require("merchant" not in sides or loss in ("", NAMES[0]), "amounts", ratio)
     if isinstance(choice, JointSpec):
         return replace(choice, amounts=dict.fromkeys(sides, loss or NAMES[0])) if sides else choice
     for side in sides:

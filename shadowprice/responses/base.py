@@ -194,7 +194,7 @@ def labels(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 def row_amounts(frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Amount (n,) of the response of labeled rows, minor units, 0 where there was none.
+    """Amount (n,) of a unit of the response of labeled rows, minor units, 0 where there was none.
 
     Raises:
         InvalidInput: a row that responded has no amount above 0, or there is no column of amounts.

@@ -82,7 +82,6 @@ _YES_NO = _column(WHOLE, pa.Check.isin([0, 1], error="must be 0 or 1"), optional
 _COUNT = _column(WHOLE, _at_least(0), optional=True)
 _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
 _NOT_NEGATIVE = pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
-_NUMBER_NAME = pa.Check.str_matches(r"^x_\w+$", error="must be the name of a column of numbers of the accounts, x_…")
 _PERCENT = pa.Check(lambda v: (v > 0) & (v <= 100), error="must be a percentage, above 0 and at most 100")
 _PARQUET = pa.Check.str_matches(r"^[\w-]+\.parquet$", error="must be the name of a .parquet file in the workspace")
 _WORTH = pa.Check.str_matches(
@@ -203,7 +202,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "objective": _column(TEXT, _one_of(get_args(Objective)), optional=True),
             "least_return": _column(REAL, _NOT_NEGATIVE, optional=True),
             "worth_customer": _column(TEXT, _WORTH, optional=True),
-            "worth_merchant": _column(TEXT, _NUMBER_NAME, optional=True),
+            "worth_merchant": _column(TEXT, _WORTH, optional=True),
             "long_term": _column(TEXT, optional=True),
             "influence_customer": _column(TEXT, _PARQUET, optional=True),
             "influence_merchant": _column(TEXT, _PARQUET, optional=True),

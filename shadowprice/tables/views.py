@@ -42,7 +42,10 @@ def labels_query(tables: Tables, side: Side) -> str:
     own = [f'e."{name}"' for name in tables.columns("exposure") if name.startswith(("x_", "c_"))]
     kept = [name for name in ("clicked", AMOUNT) if funds and _known(tables, name)]
     learned = not funds and bool(tables.campaign[f"worth_{side}"].eq(AMOUNT).any())
-    more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in [*kept, *([AMOUNT] if learned else [])]]
+    more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in kept]
+    if learned:
+        of_unit = f" / nullif({response}, 0)" if side == "merchant" else ""
+        more.append(f"CAST(u.{AMOUNT} AS DOUBLE){of_unit} AS {AMOUNT}")
     more += [f'u."{name}" AS "{OUTCOME}{name}"' for name in tables.columns("outcome") if name.startswith("x_")]
     if any(offered.percent):
         more += _percent_columns(f"({response}) > 0", learned=learned)
@@ -80,10 +83,11 @@ def labeled(tables: Tables, side: Side) -> pd.DataFrame:
 
     Columns: request_id, account_id, partner_id, level (int64 index into the side's levels), face_value (int64 minor
     units, 0 for an offer without one), decided_at, propensity, response (float64), of funds clicked, of funds and where
-    the worth of a response is its amount the amount (minor units, 0 or NaN where nothing was bought), of a side with
-    offers in percent paid, amount, amount_least and amount_most (minor units, NaN where not known; the bounds only
-    where the amount is not the worth), outcome_x_* (numbers of the outcome, NaN where not known), then the x_* and c_*
-    of the request. Features of the account are not in here: they are joined point in time.
+    the worth of a response is its amount the amount (minor units, of a merchant that of a unit of response, its amount
+    over its response; 0 or NaN where nothing was bought), of a side with offers in percent paid, amount, amount_least
+    and amount_most (minor units, NaN where not known; the bounds only where the amount is not the worth), outcome_x_*
+    (numbers of the outcome, NaN where not known), then the x_* and c_* of the request. Features of the account are not
+    in here: they are joined point in time.
     """
     with tables.connect() as db:
         rows: pd.DataFrame = db.sql(f"{labels_query(tables, side)} ORDER BY row").to_arrow_table().to_pandas()

@@ -276,6 +276,22 @@ def test_merchants_have_their_ratio_as_counts_and_context_its_columns(tmp_path: 
     assert found.outcome["share_count_before"].iloc[0] == UNITS
 
 
+def test_merchants_without_the_amount_that_is_their_worth_are_named(tmp_path: Path) -> None:
+    write_log(tmp_path / "log")
+    log = read_log(tmp_path / "log")
+    terms = Terms(levels=(0, 50, 100), cost_basis="on_grant", worth="amount")
+    campaign = replace(CAMPAIGN, objective="margin", sides={"merchant": terms})
+    offer = tables()["offer"].assign(side="merchant")
+    decisions = log.decisions.assign(side="merchant")
+    outcomes = log.outcomes.assign(side="merchant", response=np.where(log.outcomes["response"] > 0, 0.5, 0.0))
+    responded = int((outcomes["response"] > 0).sum())
+    with pytest.raises(InvalidInput, match=rf"missing for {responded:,} of {responded:,} .* of all its payments"):
+        harvest(replace(log, decisions=decisions, outcomes=outcomes), campaign, offer, 0.0)
+    told = outcomes.assign(amount=outcomes["response"].gt(0).astype("Int64").mul(800).replace(0, pd.NA))
+    found = harvest(replace(log, decisions=decisions, outcomes=told), campaign, offer, 0.0)
+    assert found.outcome["amount"].dropna().tolist() == [800] * responded
+
+
 def test_an_incentive_that_does_not_tell_its_offer_is_refused(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
     log, offer = read_log(tmp_path / "log"), tables()["offer"]

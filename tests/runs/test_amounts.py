@@ -1,4 +1,4 @@
-"""A campaign for margin whose amounts are learned: one run from tables to served decisions, and its log."""
+"""A campaign for margin whose amounts are learned of both sides: one run from tables to decisions, and its log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from operations import harvest, lift, prepare
+from operations import harvest, lift, prepare, whatif
 from operations.common.workspace import MODEL, REPLAY_PRICES, log_of, read_campaign, read_worths
 from shadowprice.datasets.package import load_dataset
 from shadowprice.decision import decide
 from shadowprice.experiments.served import served_requests
 from shadowprice.learning.bundle import EMBEDDINGS, META
 from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.history import Traffic
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.tables.views import labeled
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.timeout(1500)
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS, MARGIN = np.array([0, 200, 400]), 0.3
+COMMISSIONS, SHARE = np.array([0, 100, 200]), 0.02
+"""Levels of merchants, and the share of their payments that is margin."""
 
 
 def exposed(ids: list[str], accounts: Any, offers: Any, at: Any) -> dict[str, Any]:
@@ -41,7 +44,32 @@ def answered(ids: list[str], at: Any, level: Any, redeemed: Any) -> dict[str, An
     return {"request_id": ids, "observed_at": at + pd.Timedelta(hours=1), "mature": "true", **paid}
 
 
-def write_tables(folder: Path, accounts: int = 1500, rows: int = 6) -> None:
+def merchants_of(accounts: int, rows: int) -> dict[str, dict[str, Any]]:
+    """Rows of merchants, whose payments have a mean amount of each one; a commission brings more of them."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(accounts, 3))
+    base = np.exp(1.7 + 0.5 * x[:, 0])
+    ratio = 0.8 + 0.7 * np.exp(0.4 * x[:, 1]) * COMMISSIONS[:, None] / 200
+    who, level = np.repeat(np.arange(accounts), rows), rng.integers(0, 3, accounts * rows)
+    before = rng.poisson(base[who])
+    count = rng.poisson(np.maximum(before, 1) * ratio[level, who])
+    paid = np.exp(7.5 + 0.8 * x[who, 2]) * rng.gamma(2 * np.maximum(count, 1), 0.5)
+    names, offers = np.array([f"m{number:04d}" for number in range(accounts)]), np.array(["p0", "p1", "p2"])
+    ids, start = [f"s{row:05d}" for row in range(who.size)], pd.Timestamp("2026-03-01", tz="UTC")
+    at = start + pd.to_timedelta(rng.uniform(1, 28 * 24, who.size), unit="h")
+    columns = {f"x_{k}": x[:, k] for k in range(3)}
+    counts = {"share_count": count, "share_count_before": before}
+    seen = {"observed_at": at + pd.Timedelta(hours=1), "mature": "true", "cost_paid": COMMISSIONS[level]}
+    return {
+        "account": {"account_id": names, "side": "merchant", "snapshot_ts": start, **columns},
+        "offer": {"offer_id": offers, "side": "merchant", "kind": "commission", "face_value": COMMISSIONS},
+        "exposure": exposed(ids, names[who], offers[level], at) | {"side": "merchant"},
+        "outcome": {"request_id": ids, **seen, "amount": np.where(count, np.rint(paid) + 1, 0), **counts},
+        "campaign": {"cost_basis_merchant": "on_grant", "weight_merchant": SHARE, "worth_merchant": "amount"},
+    }
+
+
+def write_tables(folder: Path, accounts: int = 1500, rows: int = 6, merchants: int = 0) -> None:
     """A randomized trial whose orders are log-normal around a mean of each customer."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(accounts, 3))
@@ -79,7 +107,13 @@ def write_tables(folder: Path, accounts: int = 1500, rows: int = 6) -> None:
         },
     }
     folder.mkdir()
-    for name, table in tables.items():
+    more = merchants_of(merchants, rows) if merchants else {}
+    tables["campaign"] |= more.pop("campaign", {})
+    for name, own in tables.items():
+        table = pd.concat([pd.DataFrame(own), pd.DataFrame(more[name])]) if name in more else own
+        if name == "outcome":
+            counted = ("redeemed", "share_count", "share_count_before")
+            table = pd.DataFrame(table).astype({column: "Int64" for column in counted if column in table})
         pd.DataFrame(table).to_csv(folder / f"{name}.csv", index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -129,71 +163,104 @@ def quickstart(folder: Path, *more: object) -> Path:
 
 
 @pytest.fixture(scope="module")
+def harvested(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of the run with what it served."""
+    folder = tmp_path_factory.mktemp("harvested")
+    prepare.run(prepare.PrepareJob(tables=folder / "tables", dataset="tables", data=str(run.parents[1] / "tables")))
+    out = folder / "harvested"
+    harvest.run(harvest.HarvestJob(tables=folder / "tables", workspace=run, harvested=out, mature_hours=0))
+    return out
+
+
+@pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("amounts")
-    write_tables(folder / "tables")
+    write_tables(folder / "tables", merchants=600)
     return quickstart(folder, "--recipe", "joint_dnn", "--epochs", 60)
 
 
-def test_every_served_decision_is_the_best_by_the_learned_margin(run: Path) -> None:
-    campaign, log = read_campaign(run), read_log(log_of(run))
-    head, records = load_heads(run / MODEL)["customer"], {}
+SIDES = pytest.mark.parametrize("side", ["customer", "merchant"])
+
+
+def law_of(run: Path, side: str, accounts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Response, and margin of a unit of it, both (J, n), by the registered head and the stored embeddings."""
+    head = load_heads(run / MODEL)[side]
+    stored = pd.read_parquet(run / MODEL / EMBEDDINGS)
+    embedding = stored[stored["side"] == side].set_index("account_id")["embedding"].loc[accounts]
+    read = np.stack(embedding.to_list()).astype(np.float32)
+    amounts = head.amounts(read)
+    assert amounts is not None
+    mean, deviation = amounts.astype(float)
+    return head.response(read), (MARGIN if side == "customer" else SHARE) * np.exp(mean + deviation**2 / 2)
+
+
+@SIDES
+def test_every_served_decision_is_the_best_by_the_learned_margin(run: Path, side: str) -> None:
+    campaign, log, records = read_campaign(run), read_log(log_of(run)), {}
     for path in (run / REPLAY_PRICES / campaign.name).glob("*.json"):
         record = PriceRecord.from_json(path.read_text())
         records[record.version] = record
-    stored = pd.read_parquet(run / MODEL / EMBEDDINGS).set_index("account_id")["embedding"]
-    decisions = log.decisions[log.decisions["reason"].isin(["optimal", "tie"])]
-    assert len(decisions) > 300
-    assert decisions["level"].nunique() == 3
+    decisions = log.decisions[log.decisions["reason"].isin(["optimal", "tie"]) & (log.decisions["side"] == side)]
+    assert len(decisions) > 100
+    # Ratios are linear in the commission, so a merchant is given all of it or none.
+    assert decisions["level"].nunique() == (3 if side == "customer" else 2)
     for version, asked in decisions.groupby("price_version"):
-        embedding = np.stack(stored.loc[asked["account_id"]].to_list()).astype(np.float32)
-        response, amounts = head.response(embedding), head.amounts(embedding)
-        assert amounts is not None
-        mean, deviation = amounts.astype(float)
-        record = records[version]
-        margin = MARGIN * np.exp(mean + deviation**2 / 2) * response
-        cost = LEVELS[:, None] * response.astype(float)
-        wanted = decide(margin, cost, record.of(campaign.priced), record.tie_share, asked["request_id"].tolist())
+        response, unit = law_of(run, side, asked["account_id"])
+        record, ids = records[version], asked["request_id"].tolist()
+        paid = LEVELS[:, None] * response.astype(float)
+        cost = paid if side == "customer" else COMMISSIONS[:, None] * np.ones_like(unit)
+        wanted = decide(unit * response, cost, record.of(campaign.priced), record.tie_share, ids)
         np.testing.assert_array_equal(wanted.level, asked["level"])
 
 
-def test_the_log_is_valued_by_the_expected_amount_of_the_level_given(run: Path) -> None:
+@SIDES
+def test_the_log_is_valued_by_the_expected_amount_of_the_level_given(run: Path, side: str) -> None:
     campaign, log = read_campaign(run), read_log(log_of(run))
     found = served_requests(log, campaign, read_worths(campaign, run))
-    head = load_heads(run / MODEL)["customer"]
-    stored = pd.read_parquet(run / MODEL / EMBEDDINGS).set_index("account_id")["embedding"]
-    hits = found[found["response"] > 0]
+    hits = found[(found["response"] > 0) & (found["side"] == side)]
     level = log.decisions.set_index("request_id")["level"].loc[hits["request_id"]].to_numpy()
-    amounts = head.amounts(np.stack(stored.loc[hits["account_id"]].to_list()).astype(np.float32))
-    assert amounts is not None
-    mean, deviation = amounts[:, level, np.arange(level.size)].astype(float)
-    np.testing.assert_allclose(hits["value"], MARGIN * np.exp(mean + deviation**2 / 2), rtol=1e-5)
+    unit = law_of(run, side, hits["account_id"])[1][level, np.arange(level.size)]
+    np.testing.assert_allclose(hits["value"], unit * hits["response"], rtol=1e-5)
     assert (found.loc[found["response"] == 0, "value"] == 0).all()
 
 
-def test_the_served_log_teaches_amounts_as_the_trial_did(run: Path, tmp_path: Path) -> None:
-    prepare.run(prepare.PrepareJob(tables=tmp_path / "tables", dataset="tables", data=str(run.parents[1] / "tables")))
-    harvest.run(
-        harvest.HarvestJob(tables=tmp_path / "tables", workspace=run, harvested=tmp_path / "harvested", mature_hours=0)
-    )
-    rows = labeled(load_dataset(tmp_path / "harvested").tables, "customer").set_index("request_id")
-    logged = read_log(log_of(run)).outcomes.set_index("request_id")["amount"].dropna()
-    assert len(logged) > 30
-    assert rows["amount"].loc[logged.index].tolist() == logged.tolist()
-    served, trial = (np.log(part["amount"][part["response"] > 0]) for part in (rows.loc[logged.index], rows))
+@SIDES
+def test_the_served_log_teaches_amounts_as_the_trial_did(run: Path, harvested: Path, side: str) -> None:
+    """Of a merchant the rows have the amount of a unit: that of all its payments over its response."""
+    rows = labeled(load_dataset(harvested).tables, side).set_index("request_id")
+    logged = read_log(log_of(run)).outcomes.set_index("request_id")
+    hits = logged[(logged["response"] > 0) & (logged["side"] == side)]
+    assert len(hits) > 30
+    own = rows.loc[hits.index]
+    np.testing.assert_allclose(own["amount"] * own["response"], hits["amount"].astype(float), rtol=1e-9)
+    np.testing.assert_allclose(own["response"], hits["response"], atol=1e-6)
+    served, trial = (np.log(part["amount"][part["response"] > 0]) for part in (own, rows))
     assert abs(served.mean() - trial.mean()) < 1
 
 
-def test_the_page_compares_amounts_by_decile(run: Path) -> None:
+@SIDES
+def test_the_page_compares_amounts_by_decile(run: Path, side: str) -> None:
     page = json.loads((run / "report.json").read_text())
-    [customer] = page["sides"]
-    table = customer["amounts"]
+    (table,) = (own["amounts"] for own in page["sides"] if own["side"] == side)
     assert len(table["rows"]) == 10
     inside = [
         low <= found <= high for low, found, high in zip(table["low"], table["predicted"], table["high"], strict=True)
     ]
     assert sum(inside) >= 7
     assert "Amount of a response, by the predicted amount" in (run / "report.html").read_text()
+
+
+def test_a_question_about_another_budget_is_answered_in_margin(run: Path, tmp_path: Path) -> None:
+    """Without money every request gets the lowest level, which costs nothing: the margin is known in closed form."""
+    told = whatif.run(whatif.WhatifJob(workspace=run, budget=0.0, answer=tmp_path / "whatif.json", rows=0))
+    traffic, margin = Traffic.load(run), 0.0
+    for side, requests in traffic.forecast(read_campaign(run)).expected.items():
+        accounts = traffic.accounts[side]
+        response, unit = law_of(run, side, accounts.account_id)
+        margin += requests.sum() * np.average((unit * response)[0], weights=accounts.activity)
+    assert told["asked"]["spend"]["value"] == 0
+    assert told["asked"]["value"]["value"] == pytest.approx(margin, rel=1e-5)
+    assert told["current"]["value"]["value"] > 1.1 * margin
 
 
 def test_a_run_decides_by_the_long_term_value_that_an_index_predicts_and_never_calls_it_measured(

@@ -166,6 +166,30 @@ def test_amounts_that_are_the_worth_are_checked_by_row(frames: Frames) -> None:
         assert reason in found.reason
 
 
+def test_amounts_of_merchants_are_checked_by_row_and_labeled_by_unit(frames: Frames) -> None:
+    put("campaign", "worth_merchant", {0: "amount"})(frames)
+    put("campaign", "weight_customer", {0: 100.0})(frames)
+    put("campaign", "objective", {0: "value"})(frames)
+    outcome = frames["outcome"]
+    [found] = problems_of(frames)
+    assert found.field == "outcome.amount"
+    assert "money of all payments that share_count counts" in found.reason
+    count, before = (outcome[name].astype("Int64") for name in ("share_count", "share_count_before"))
+    outcome["amount"] = 3000 * count
+    rows = labeled(validate_tables(frames), "merchant")
+    number = before.clip(lower=1).set_axis(outcome["request_id"]).loc[rows["request_id"]].to_numpy(dtype=float)
+    hit = rows["response"] > 0
+    np.testing.assert_allclose(rows["amount"][hit], 3000 * number[hit], rtol=1e-12)
+    assert rows["amount"][~hit].isna().all()
+    some, none = int(outcome.index[count.gt(0).fillna(False)][0]), int(outcome.index[count.notna()][1])
+    put("outcome", "share_count", {none: 0})(frames)
+    put("outcome", "amount", {some: 0, none: 700})(frames)
+    assert [(found.field, found.rows) for found in problems_of(frames)] == [
+        ("outcome.amount", (some,)),
+        ("outcome.amount", (none,)),
+    ]
+
+
 def test_windows_that_the_campaign_names_are_looked_for(frames: Frames) -> None:
     put("campaign", "worth_customer", {0: "amount"})(frames)
     put("campaign", "weight_merchant", {0: 100.0})(frames)

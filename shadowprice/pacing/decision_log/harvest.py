@@ -107,16 +107,17 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
 
 
 def _check_amounts(exposure: pd.DataFrame, outcome: pd.DataFrame, campaign: Campaign) -> None:
-    if campaign.long_term is not None and AMOUNT not in campaign.long_term.early:
-        return
-    sides = [side for side, terms in campaign.sides.items() if terms.worth == AMOUNT]
-    responded = exposure["side"].isin(sides) & (outcome["redeemed"] == 1).fillna(False)
+    unread = campaign.long_term is not None and AMOUNT not in campaign.long_term.early
+    left = {"customer"} if unread else set[str]()
+    sides = [side for side, terms in campaign.sides.items() if terms.worth == AMOUNT and side not in left]
+    responded = exposure["side"].isin(sides) & (outcome[["redeemed", "share_count"]] > 0).fillna(False).any(axis=1)
     without = outcome.loc[responded & ~(outcome[AMOUNT] > 0).fillna(False), "request_id"]
     if len(without):
         raise InvalidInput(
             f"is missing for {len(without):,} of {int(responded.sum()):,} final responses, first of request "
             f"{without.iloc[0]!r}: the worth of a response is its amount. Report `amount` with each outcome, minor "
-            "units before the discount, and send the missing ones as corrections of kind reversal",
+            "units before the discount, of a merchant those of all its payments, and send the missing ones as "
+            "corrections of kind reversal",
             field="log.outcomes.amount",
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side, Terms
-from shadowprice.curves import Curves
+from shadowprice.curves import AMOUNT, Curves
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.pacing.budgets.caps import poisson_capped_mean
@@ -76,7 +76,8 @@ class Outcomes(Columns):
     cost               int64, minor units paid
     expected_response, expected_cost   float64, their true means at that level
     worth              float64, value of a unit of response
-    amount             int64, minor units of the order of a response, 0 where there is none or no law of orders is known
+    amount             int64, minor units of the order of a response, or of all payments of a merchant whose worth they
+                       are; 0 where there is none or no law of them is known
     """
 
     request_id: NDArray[np.str_]
@@ -178,7 +179,7 @@ class OutcomeModel:
                 response[rows] = poisson_quantile(luck, self.shares_before * mean[rows]) / self.shares_before
             expected_units = self.expected_units(side, mean[rows])
             one = np.broadcast_to(terms.expected_unit_costs(curves.amounts), curves.response.shape)[at]
-            amount[rows] = self._amounts(curves, picked, batch.request_id[rows], response[rows] > 0)
+            amount[rows] = self._amounts(side, curves, picked, batch.request_id[rows], response[rows])
             paid[rows] = _paid(terms, picked, amount[rows]) * terms.paid_units(response[rows])
             expected_cost[rows] = one * (expected_units if terms.cost_basis == "on_response" else 1.0)
         return Outcomes(
@@ -197,17 +198,25 @@ class OutcomeModel:
         )
 
     def _amounts(
-        self, curves: Curves, level: NDArray[np.int32], request_id: NDArray[np.str_], responded: NDArray[np.bool_]
+        self,
+        side: Side,
+        curves: Curves,
+        level: NDArray[np.int32],
+        request_id: NDArray[np.str_],
+        response: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """(n,): lognormal amounts of orders, in whole minor units; 0 without a response or a law."""
-        amount, mine = np.zeros(level.size), np.flatnonzero(responded)
+        amount, mine = np.zeros(level.size), np.flatnonzero(response > 0)
         # A predicted long-term value is no order.
-        if curves.amounts is not None and self.campaign.long_term is None and mine.size:
+        predicted = side == "customer" and self.campaign.long_term is not None
+        if curves.amounts is not None and not predicted and mine.size:
             law = curves.amounts[:, mine] if curves.amounts.ndim == 2 else curves.amounts[:, level[mine], mine]
             luck = [uniform(f"{self.seed}/amount/{name}") for name in request_id[mine].tolist()]
             normal = np.array([NORMAL.inv_cdf(min(max(one, TINY), 1 - TINY)) for one in luck])
+            # Where the amount is the worth of a response, the law is that of one unit.
+            units = response[mine] if self.campaign.terms(side).worth == AMOUNT else 1.0
             # An order has whole minor units, and so has what is paid for it.
-            amount[mine] = np.rint(np.exp(law[0] + law[1] * normal))
+            amount[mine] = np.rint(np.exp(law[0] + law[1] * normal) * units)
         return amount
 
 

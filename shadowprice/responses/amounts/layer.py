@@ -36,6 +36,9 @@ class AmountLayer(nn.Module):
 
     ESJ reads an amount below one minor unit as no response. Amounts are far above it, or :meth:`start` refuses them, so
     the response layer's curve stays the probability of a response, and P + 1 counts as P.
+
+    Of a response that is a ratio the amount is that of one unit, A/y, and a row counts y times: the mean of A/y so
+    weighted is E[A]/E[y], which times the expected response is the expected amount. Only ZILN learns it.
     """
 
     def __init__(self, width: int, levels: NDArray[np.int64], loss: str = NAMES[0], *, ordered: bool = True) -> None:
@@ -56,6 +59,8 @@ class AmountLayer(nn.Module):
     def start(self, amount: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
         """Set the intercepts to the mean and the deviation of the log amounts (n,) of the training rows that have one.
 
+        The weights (n,) of ratios are multiplied by them.
+
         Raises:
             InvalidInput: no row has an amount, or ESJ is to learn amounts near one minor unit.
         """
@@ -70,24 +75,38 @@ class AmountLayer(nn.Module):
         within = min(max(deviation, 2 * LEAST_SPREAD + self.law.floor), LARGEST_SPREAD)
         self.spread_bias.fill_(inverse_softplus(within - self.law.floor))
 
-    def loss(self, embedding: Tensor, level: Tensor, response: Tensor, amount: Tensor, own: Tensor) -> Tensor:
+    def loss(
+        self,
+        embedding: Tensor,
+        level: Tensor,
+        response: Tensor,
+        amount: Tensor,
+        own: Tensor,
+        units: Tensor | None = None,
+    ) -> Tensor:
         """(n,) joint loss of response and amount.
 
         Args:
             embedding: (n, D).
             level: (n,).
-            response: (n,), 0 or 1.
-            amount: (n,), minor units, 0 where there is none.
-            own: (n,), negative log-likelihood of the response by the response layer.
+            response: (n,), 0 or 1, or a ratio.
+            amount: (n,), minor units of a unit of response, 0 where there is none.
+            own: (n,), loss of the response by the response layer: of 0 or 1 its negative log-likelihood.
+            units: (n,), units of response that each amount counts for, where it is a ratio.
         """
         hit = response > 0
-        # −log p of a response and −log(1 − p) of none determine each other.
-        other = log1mexp(own.clamp(min=1e-7))
-        log_p, log_q = torch.where(hit, -own, other), torch.where(hit, other, -own)
         by_level: Tensor = (self.basis[level] * (embedding @ self.by_level.T)).sum(dim=1)  # type: ignore[index]
         mu = embedding @ self.weight + by_level + self.bias[level]
         sigma = spread(embedding @ self.spread_weight + self.spread_bias, self.law.floor)
-        return self.law.rows(log_p, log_q, mu, sigma, torch.log1p(torch.where(hit, amount, torch.zeros_like(amount))))
+        v = torch.log1p(torch.where(hit, amount, torch.zeros_like(amount)))
+        if units is not None:
+            none = torch.zeros_like(own)
+            joint: Tensor = own + units * self.law.rows(none, none, mu, sigma, v)
+            return joint
+        # −log p of a response and −log(1 − p) of none determine each other.
+        other = log1mexp(own.clamp(min=1e-7))
+        log_p, log_q = torch.where(hit, -own, other), torch.where(hit, other, -own)
+        return self.law.rows(log_p, log_q, mu, sigma, v)
 
     @torch.no_grad()
     def refit(self, embedding: Tensor, level: Tensor, amount: Tensor, weight: Tensor) -> None:
@@ -95,8 +114,8 @@ class AmountLayer(nn.Module):
 
         Gradient steps stop where the responses are learned best, with effects of the level on the amount that are still
         small or noise. Three groups are shrunk apart: effects of accounts, their changes over the levels, and how far
-        levels lie from a line, or without an order from one mean. The deviation stays. O(n·P² + P³), P = (1 + K)·D + J
-        for a basis (J, K).
+        levels lie from a line, or without an order from one mean. The deviation stays. Weights as in :meth:`start`.
+        O(n·P² + P³), P = (1 + K)·D + J for a basis (J, K).
         """
         count, width = self.bias.numel(), self.weight.numel()
         basis = self.basis.numpy().astype(np.float64)  # type: ignore[operator]

@@ -68,8 +68,10 @@ def refit_amounts(network: ResponseNetwork, data: TrainingData) -> None:
         parts = [rows[side].take(rows[side].amount > 0) for rows in (data.train, data.validation)]
         each = [part.tensors() for part in parts]
         embedding = torch.cat([network.requests(side, nodes, rows) for rows in each])
-        columns = (torch.cat([getattr(rows, name) for rows in each]) for name in ("level", "amount", "weight"))
-        network.amount_layer(side).refit(embedding, *columns)
+        names = ("level", "amount", "weight", "response")
+        level, amount, weight, response = (torch.cat([getattr(rows, name) for rows in each]) for name in names)
+        units = network.layer(side).cut(level, response)
+        network.amount_layer(side).refit(embedding, level, amount, weight * units)
 
 
 def fit_network(

@@ -103,9 +103,11 @@ class JointModel(SidedModel):
             require(side in train and len(train[side]), "train", f"there is no training row of side {side!r}")
         model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
         for side, frame in train.items():
-            model.network.layer(side).start(*labels(frame), given_weights(frame))
+            layer, weight = model.network.layer(side), given_weights(frame)
+            layer.start(*labels(frame), weight)
             if side in spec.amounts:
-                model.network.amount_layer(side).start(row_amounts(frame), given_weights(frame))
+                units = layer.cut(*map(torch.from_numpy, labels(frame))).numpy()
+                model.network.amount_layer(side).start(row_amounts(frame), weight * units)
         return model
 
     def data(

@@ -28,7 +28,7 @@ class Rows:
     context   float32 (n, C), standardized features of the request itself
     level     int64 (n,), index of the assigned level
     response  float32 (n,), what was observed
-    amount    float32 (n,), of the response, minor units; 0 where there is none or it is not known
+    amount    float32 (n,), of a unit of the response, minor units; 0 where there is none or it is not known
     weight    float32 (n,), weight in the loss, mean about 1
     """
 
@@ -163,7 +163,9 @@ class ResponseNetwork(nn.Module):
             requests = self.requests(side, embedding, batch)
             losses = self.layer(side).loss(requests, batch.level, batch.response)
             if side in self.amounts:
-                losses = self.amount_layer(side).loss(requests, batch.level, batch.response, batch.amount, losses)
+                units = None if side == "customer" else self.layer(side).cut(batch.level, batch.response)
+                observed = batch.level, batch.response, batch.amount
+                losses = self.amount_layer(side).loss(requests, *observed, losses, units)
             mean = (losses * batch.weight).sum() / weight
             total = total + (mean if side == "customer" else self.omega * mean)
         return total

@@ -56,6 +56,11 @@ class ResponseLayer(nn.Module, ABC):
         curve: Tensor = self(embedding)
         return curve.gather(1, level[:, None]).squeeze(1)
 
+    def cut(self, level: Tensor, response: Tensor) -> Tensor:
+        """Responses (n,) at the given levels as :meth:`loss` reads them: those far from all others may be cut."""
+        del level
+        return response
+
     @abstractmethod
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) loss of each row."""

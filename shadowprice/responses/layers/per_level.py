@@ -89,9 +89,13 @@ class PerLevelRatioLayer(PerLevelLayer):
         super().__init__(width, levels)
         self.limits = ResponseLimits(self.levels.size)
 
+    def cut(self, level: Tensor, response: Tensor) -> Tensor:
+        """Responses (n,) within the limits of their levels."""
+        return self.limits.cut(level, response)
+
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) squared error at the assigned level."""
-        return (self.at(embedding, level) - self.limits.cut(level, response)) ** 2
+        return (self.at(embedding, level) - self.cut(level, response)) ** 2
 
     @torch.no_grad()
     def start(

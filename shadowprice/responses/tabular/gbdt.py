@@ -130,7 +130,9 @@ class GbdtModel(ResponseModel):
             amount = row_amounts(frame)
             hit = amount > 0
             require(hit.any(), AMOUNT, "no training row has one")
-            self.amount_trees = AmountTrees.fit(boosting, features[hit], amount[hit], weight[hit], outside[hit])
+            # A row counts as often as it has units of response: the mean amount of all units is wanted.
+            units = weight[hit] * y[hit]
+            self.amount_trees = AmountTrees.fit(boosting, features[hit], amount[hit], units, outside[hit])
         return self
 
     def curve(self, frame: pd.DataFrame) -> Curves:

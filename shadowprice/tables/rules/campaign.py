@@ -50,23 +50,34 @@ def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
 
 @rule(
     "campaign.worth_customer",
+    "campaign.worth_merchant",
     "outcome.request_id",
     "outcome.redeemed",
+    "outcome.share_count",
     "exposure.request_id",
     "exposure.side",
     unless=("outcome.amount",),
 )
 def _amounts_of_responses(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     """A response whose worth is its amount has one, and nothing else has; not where an index predicts its worth."""
-    if db.sql("SELECT worth_customer, long_term FROM campaign").fetchall() != [(AMOUNT, None)]:
+    worths = db.sql("SELECT worth_customer, worth_merchant, long_term FROM campaign").fetchall()
+    if len(worths) != 1:
         return
-    if AMOUNT not in given["outcome"]:
-        yield "outcome", AMOUNT, None, "is missing: worth_customer of the campaign is amount"
-        return
-    rows = f"{joined('outcome', 'exposure', 'request_id')} WHERE o.side = 'customer' AND t.mature AND"
-    need = "must be above 0: worth_customer of the campaign is amount; give the order's money before the discount"
-    yield "outcome", AMOUNT, f"{rows} t.redeemed = 1 AND NOT coalesce(t.amount, 0) > 0", need
-    yield "outcome", AMOUNT, f"{rows} t.redeemed = 0 AND t.amount > 0", "must be empty or 0 where redeemed is 0"
+    ((customer, merchant, long_term),) = worths
+    orders, payments = "the order's money before the discount", "the money of all payments that share_count counts"
+    for side, worth, counted, money in (
+        ("customer", None if long_term else customer, "redeemed", orders),
+        ("merchant", merchant, "share_count", payments),
+    ):
+        if worth != AMOUNT:
+            continue
+        if AMOUNT not in given["outcome"]:
+            yield "outcome", AMOUNT, None, f"is missing: worth_{side} of the campaign is amount; give {money}"
+            continue
+        rows = f"{joined('outcome', 'exposure', 'request_id')} WHERE o.side = '{side}' AND t.mature AND"
+        need = f"must be above 0: worth_{side} of the campaign is amount; give {money}"
+        yield "outcome", AMOUNT, f"{rows} t.{counted} > 0 AND NOT coalesce(t.amount, 0) > 0", need
+        yield "outcome", AMOUNT, f"{rows} t.{counted} = 0 AND t.amount > 0", f"must be empty or 0 where {counted} is 0"
 
 
 @rule("campaign.long_term")

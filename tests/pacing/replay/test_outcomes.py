@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -53,6 +54,23 @@ def day(account: str, side: str, size: int = N) -> Day:
 
 def level(index: int, size: int = N) -> np.ndarray:
     return np.full(size, index, dtype=np.int32)
+
+
+def test_a_merchant_has_the_amount_of_a_unit_for_each_unit_of_its_response() -> None:
+    plain = model()
+    sides = {**plain.campaign.sides, "customer": Terms(levels=LEVELS, weight=5.0)}
+    sides["merchant"] = replace(sides["merchant"], worth="amount")
+    truth = plain.truth["merchant"]
+    law = np.broadcast_to(np.float32([[8.0], [0.5]]), (2, 2))
+    known = replace(truth, curves=replace(truth.curves, amounts=law, worth=np.full(2, np.exp(8.125))))
+    own = replace(plain, campaign=replace(plain.campaign, sides=sides, objective="value"), truth={"merchant": known})
+    drawn = own.draw(day("m", "merchant"), level(1))
+    paid = drawn.response > 0
+    assert (drawn.amount[~paid] == 0).all()
+    unit = drawn.amount[paid] / drawn.response[paid]
+    assert np.log(unit).mean() == pytest.approx(8.0, abs=0.03)
+    assert np.log(unit).std() == pytest.approx(0.5, abs=0.03)
+    assert drawn.amount.mean() == pytest.approx(0.6 * np.exp(8.125), rel=0.05)
 
 
 @pytest.mark.parametrize(("account", "index", "mean"), [("a", 0, 0.2), ("a", 1, 0.4), ("b", 1, 0.5)])

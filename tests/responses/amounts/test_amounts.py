@@ -274,12 +274,6 @@ def test_the_policy_decides_by_the_expected_amount_of_each_level() -> None:
         policy.choices(asked, replace(found, amounts=None))
 
 
-def test_merchants_have_no_learned_amounts() -> None:
-    own = campaign()
-    with pytest.raises(InvalidInput, match=r"merchant\.worth: must be a column .* is a ratio, so the amount"):
-        replace(own, sides={"merchant": own.sides[SIDE]})
-
-
 def test_a_trained_network_has_the_mean_amounts_of_the_second_fit() -> None:
     """The gradient steps leave others: fitted on the same rows again, they stay."""
     made, model = world(), network()
