@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -83,7 +84,8 @@ def check(
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     for estimate in evidence:
         _print_evidence(console, estimate, currency)
-    console.print(f"checked in {seconds:.1f} s; next: shadowprice run {path}", soft_wrap=True)
+    run = ["shadowprice", "run", str(path), *(["--options", json.dumps({"outside": True})] if outside else [])]
+    console.print(f"checked in {seconds:.1f} s; next: {shlex.join(run)}", markup=False, soft_wrap=True)
 
 
 def read(path: Path, *, outside: bool = False) -> Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from shadowprice.command.failures import Misused
 from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.mapping.proposal import CHECK, propose, propose_vouchers, write_mapping
+from shadowprice.mapping.sources import is_inside
 
 
 def init(
@@ -59,7 +61,8 @@ def init(
     console.print(f"{path} is written: check its {count} lines with {CHECK}", markup=False, highlight=False)
     for name in proposal.missing:
         console.print(f"no column was found for {name}: add it", markup=False, highlight=False)
-    console.print(f"next: shadowprice check {path}", markup=False, highlight=False)
+    outside = [] if all(is_inside(folder, file.absolute()) for file in files.values()) else ["--outside"]
+    console.print(f"next: {shlex.join(['shadowprice', 'check', str(path), *outside])}", markup=False, highlight=False)
 
 
 app = application(init)

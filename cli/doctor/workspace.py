@@ -55,7 +55,9 @@ def model(target: Target) -> Findings:
     try:
         check_files(folder, read_meta(folder).get("files"))
     except (ShadowpriceError, ValueError) as error:
-        yield Finding("model", str(error), "register the model again or restore its folder from a backup")
+        yield Finding(
+            "model", str(error), f"restore {folder.resolve()} from a backup, or remove it and register its bundle again"
+        )
 
 
 def price(target: Target) -> Findings:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
+from shadowprice.errors import NotFound
 from shadowprice.limits.coverage import Context, Coverage, SideRequests
 from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_contexts
 from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
@@ -61,6 +62,9 @@ def requests_to_come(
     context, each of the newest requests has a column with its own. The other columns have those of the newest requests
     in turn: contexts are taken to be independent of accounts. Until the window has enough, the past has the others.
     The accounts of a delivery are those of the model.
+
+    Raises:
+        NotFound: something reads the partner of a side, and neither the past nor the window has any.
     """
     if campaign.segments:
         # An account has one place, however often it asks.
@@ -86,6 +90,11 @@ def requests_to_come(
         past = {str(name): older[name].tolist() for name in older}
         pool = joined_contexts([*([] if live is None else [(live, recent.size)]), (past, len(older))], names)
         parts: list[SideAccounts] = []
+        if by_partner and known is not None and side not in pairs and not recent.size and _expected(state, side):
+            raise NotFound(
+                f"the run has not counted the partners of its {side}s, which a limit or rule reads; write the limit or "
+                "rule into the campaign of the mapping or tables and run again: featurize then counts them"
+            )
         if by_partner and known is not None and side in pairs:
             before = pairs[side]
             place = pc.index_in(pa.array(before["account_id"]), value_set=known.account_id)
@@ -113,6 +122,10 @@ def requests_to_come(
                 pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves
             )
     return populations
+
+
+def _expected(state: PricingState, side: Side) -> bool:
+    return float(np.sum(state.remaining.get(side, 0.0))) > 0
 
 
 def _marked(

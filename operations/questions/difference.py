@@ -186,6 +186,8 @@ def _campaign(terms: Flat, own: Flat) -> tuple[Campaign, dict[Side, tuple[int, .
                 content["rules"].append(value)
             case ("budget", part):
                 content["budget"][part] = value
+            case ("portfolio",):
+                pass  # no solve reads the bounds of moves, and they refuse a limit beyond them
             case (name,):
                 content[name] = value
     return Campaign.from_dict(content), offered

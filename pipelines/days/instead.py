@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -74,4 +75,6 @@ def _way(folder: Path, training_run: Path, seed: int) -> str:
     except ShadowpriceError as error:
         return f"the flat policy cannot be served: {error}"
     print(f"  flat policy in {time.perf_counter() - started:.1f} s", flush=True)
-    return f"until then `shadowprice serve {folder}` serves the flat policy ({shares_in_words(folder)})"
+    return (
+        f"until then `shadowprice serve {shlex.quote(str(folder))}` serves the flat policy ({shares_in_words(folder)})"
+    )

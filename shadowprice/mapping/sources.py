@@ -99,19 +99,21 @@ def disk_full(error: Exception) -> Unavailable | None:
     )
 
 
-def _check_inside(folder: Path, path: Path, outside: bool, place: str) -> None:
-    """Refuse a file that lies neither below the folder of the mapping nor below the working folder."""
-    if outside:
-        return
+def is_inside(folder: Path, path: Path) -> bool:
+    """Return whether a file lies below the folder of the mapping, or below the working folder."""
     real, here = (folder / path).resolve(), Path.cwd()
     if real.is_relative_to(folder.resolve()):
-        return
+        return True
     # A home folder holds more than what somebody works on, and so does a hidden folder.
-    if here not in (Path.home(), Path(here.anchor)) and real.is_relative_to(here):
-        parts = real.relative_to(here).parts
-        if not any(part.startswith(".") for part in parts):
-            return
-    raise InvalidInput(f"{path} is outside of the folder of the mapping; move the file there, or {ALLOW}", field=place)
+    if here in (Path.home(), Path(here.anchor)) or not real.is_relative_to(here):
+        return False
+    return not any(part.startswith(".") for part in real.relative_to(here).parts)
+
+
+def _check_inside(folder: Path, path: Path, outside: bool, place: str) -> None:
+    if not outside and not is_inside(folder, path):
+        fault = f"{path} is outside of the folder of the mapping; move the file there, or {ALLOW}"
+        raise InvalidInput(fault, field=place)
 
 
 def _read(

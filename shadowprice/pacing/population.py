@@ -117,7 +117,8 @@ def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Side
             activity = np.load(place / ACTIVITY, allow_pickle=False)
             allowed = None if rule_of(head) is None else np.load(place / ALLOWED, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
-            raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
+            mend = "remove this folder and register the model again"
+            raise InvalidInput(f"cannot be read ({error}); {mend}", field=str(place)) from error
         one = head.amounts(head.default_embedding[None])
         if amounts is None and one is not None:
             amounts = np.broadcast_to(one, (2, *response.shape))

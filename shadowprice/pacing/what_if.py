@@ -274,7 +274,9 @@ class WhatIf:
         campaign = self.campaign
         if change.budget is not None:
             late = min(campaign.late_reserve, int(max(change.budget, 0)))
-            campaign = replace(campaign, budget=replace(campaign.budget, limit=change.budget), late_reserve=late)
+            budget = replace(campaign.budget, limit=change.budget)
+            # The bounds of moves would refuse a budget beyond them, which may be asked about.
+            campaign = replace(campaign, budget=budget, late_reserve=late, portfolio=None)
         if change.least_return is not None:
             campaign = replace(campaign, least_return=change.least_return)
         for name, changed in (("levels", change.levels), ("caps", change.caps)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pandas as pd
 import pytest
 
 import cli.main as command
+from shadowprice.datasets.inputs import dataset_of
+from shadowprice.datasets.registry import load
 from shadowprice.mapping import map_tables, read_mapping
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "mapping"
@@ -102,6 +105,25 @@ def test_results_in_a_file_of_their_own_are_joined(tmp_path: Path) -> None:
     assert outcome["cost_paid"].astype(int).tolist() == paid.tolist()
     assert outcome["redeemed"].astype(int).sum() == wanted["redeemed"].sum()
     assert set(outcome["observed_at"]) == {pd.Timestamp("2026-01-31T12:00Z")}
+
+
+def test_each_command_that_is_printed_reads_files_outside_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my files").mkdir()
+    (tmp_path / "work").mkdir()
+    write_english(tmp_path / "my files")
+    monkeypatch.chdir(tmp_path / "work")
+    words = ["init", "../my shop", "--trials", "../my files/mails.csv", "--customers", "../my files/people.parquet"]
+    told = ""
+    for name in ("check", "run"):
+        assert command.main(words) == 0, told
+        told = capsys.readouterr().out
+        program, *words = shlex.split(told[told.rindex("next: ") + len("next: ") :])
+        assert (program, words[0]) == ("shadowprice", name)
+    _, path, flag, options = words
+    assert flag == "--options"
+    assert load(dataset_of(Path(path)), path, **json.loads(options)).tables.rows()["exposure"] == 1_000
 
 
 def test_a_mapping_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from asked import make_workspace
 
@@ -14,8 +17,9 @@ from operations.common.workspace import CAMPAIGN
 from operations.questions.difference import difference, flatten
 from operations.whatif import open_what_if
 from shadowprice.campaign import Campaign
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.limits import Limits
+from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.questions import Change
 
 
@@ -81,6 +85,25 @@ def test_another_period_has_its_own_days_and_requests(run: Path) -> None:
     assert found.after.price.value == pytest.approx(found.before.price.value, rel=1e-4)
     busier = difference(run, changed(run, expected_requests=12_000, budget__limit=300_000), rows=0)
     assert busier.after.value.value == pytest.approx(2 * busier.before.value.value, rel=1e-6)
+
+
+def test_a_limit_of_partners_is_asked_about_once_featurize_has_counted_them(run: Path, tmp_path: Path) -> None:
+    """Where each account asks beside a partner of its own, a cap per partner is one per account."""
+    workspace = shutil.copytree(run, tmp_path / "workspace", symlinks=True)
+    limit = {**CAP, "side": "customer"}
+    after = changed(run, limits={"caps": [{**limit, "per": "partner"}]})
+    # Without the customers the answer would be that of merchants alone.
+    with pytest.raises(NotFound, match=r"has not counted the partners of its customers.*run again"):
+        difference(workspace, after, rows=0)
+    traffic = Traffic.load(workspace)
+    asking = traffic.accounts["customer"]
+    pairs = pd.DataFrame({"account_id": asking.account_id, "activity": asking.activity.astype(int)})
+    pairs["partner_id"] = "shop of " + pairs["account_id"]
+    replace(traffic, pairs={"customer": pairs}).save(workspace)
+    found = difference(workspace, after, rows=0).after
+    wanted = difference(run, changed(run, limits={"caps": [limit]}), rows=0).after
+    assert found.value.value == pytest.approx(wanted.value.value, rel=1e-6)
+    assert found.spend.value == pytest.approx(wanted.spend.value, rel=1e-6)
 
 
 def test_a_level_that_the_model_does_not_know_is_refused_and_no_change_says_so(

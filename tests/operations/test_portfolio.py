@@ -19,6 +19,7 @@ import cli.main as command
 from operations.common.workspace import CAMPAIGN, MODEL, PRICES, read_campaign
 from operations.measure import MeasureJob
 from operations.measure import run as run_measure
+from operations.questions.difference import difference
 from operations.questions.propose import propose
 from operations.whatif import open_what_if
 from serving.client.client import LedgerClient
@@ -27,7 +28,7 @@ from serving.local.launch import Service, free_port
 from serving.portfolio.__main__ import move_once
 from serving.portfolio.look import Member, stand
 from shadowprice.allocation.portfolio.moves import plan_moves
-from shadowprice.campaign import Budget, PortfolioTerms
+from shadowprice.campaign import Budget, Campaign, PortfolioTerms
 from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.learning.bundle import POSTERIOR
 from shadowprice.pacing.budgets.in_hand import remaining_budget
@@ -91,6 +92,23 @@ def test_floors_and_caps_hold_and_alike_campaigns_are_left_alone(
     change(twin, name="twin")
     assert command.main(["portfolio", str(runs[0]), str(twin), "--rows", "300"]) == 0
     assert "leave the budgets" in capsys.readouterr().out
+
+
+def test_the_bounds_of_moves_stop_no_question_about_other_budgets(runs: list[Path], tmp_path: Path) -> None:
+    copies = [Path(shutil.copytree(run, tmp_path / run.parent.name / run.name, symlinks=True)) for run in runs]
+    for copy in copies:
+        limit = int(read_campaign(copy).budget.limit)
+        change(copy, portfolio={"name": "company", "floor": limit - 1, "cap": limit + 1, "largest_move": 1})
+    found, wanted = propose(copies).portfolio, propose(runs).portfolio
+    assert (found.budget, found.price, found.value) == (wanted.budget, wanted.price, wanted.value)
+    wider = json.loads((copies[0] / CAMPAIGN).read_text())
+    wider["budget"]["limit"] *= 2
+    wider["portfolio"]["cap"] *= 3
+    changed = difference(copies[0], Campaign.from_dict(wider), rows=500)
+    assert {one.name: one.answer.value.value for one in changed.changes} == {
+        "budget.limit": pytest.approx(changed.after.value.value),
+        "portfolio": pytest.approx(changed.before.value.value),
+    }
 
 
 def test_returns_differ_only_beyond_the_errors_of_the_curves(runs: list[Path], tmp_path: Path) -> None:

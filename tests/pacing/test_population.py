@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,8 +121,12 @@ def test_requests_of_the_window_are_counted_and_unknown_accounts_named(tmp_path,
 def test_a_damaged_file_is_named(tmp_path, heads, bundle) -> None:
     write_population(tmp_path / "p", heads, bundle[0], traffic())
     (tmp_path / "p/merchant/response.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(InvalidInput, match=r"merchant.*register the model again"):
+    with pytest.raises(InvalidInput, match=r"merchant.*remove this folder and register the model again") as refused:
         read_population(tmp_path / "p", heads)
+    shutil.rmtree(refused.value.field)
+    write_population(tmp_path / "p", heads, bundle[0], traffic())
+    found = read_population(tmp_path / "p", heads)["merchant"].curves
+    np.testing.assert_array_equal(found.response, heads["merchant"].response(bundle[1]["merchant"]))
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.05])

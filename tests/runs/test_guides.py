@@ -13,12 +13,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import company
+import httpx
 import pytest
+from company import BUDGETS, ask_all, code, make_company, started
 from event_sink import event_sink
-from snippets import PORT, ROOT, Block, Machine, blocks_of, follow
+from snippets import PORT, ROOT, Block, Machine, blocks_of, follow, masked
 
 from benchmarks.faults.redis_server import RedisServer
 from operations.common.workspace import read_campaign
+from serving.client.client import LedgerClient
 from serving.local.launch import free_port
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.prometheus import PrometheusSpend
@@ -61,28 +65,26 @@ NOT_FOLLOWED = {
     "check-on-a-cluster": CLUSTER,
     "decide-for-long-term-value": "its run takes half a minute; tests/learning/test_long_term.py has the index",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
-    "hold-out-accounts": "needs two runs with a holdout, a minute; test_snippets.py runs its Python",
+    "hold-out-accounts": "needs an outcome of each request; test_snippets.py runs its Python",
     "install-on-a-cluster": CLUSTER,
-    "move-budget-between-campaigns": "needs several served campaigns; tests/operations/test_portfolio.py moves budget",
     "offer-a-percentage": "followed by test_percent.py",
     "offer-without-an-amount": "followed by test_offers.py",
     "open-the-console": "is read in a browser; the tests of the console draw each page in one",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
     "rotate-tokens": CLUSTER,
-    "run-pipelines": "needs Kubeflow Pipelines; compiling all takes 20 s",
+    "run-pipelines": "followed by tests/pipelines/test_many_users.py, but for podman",
     "run-steps-as-ray-jobs": CLUSTER,
-    "serve-several-campaigns": "its services run at fixed ports; tests/serving/test_several_campaigns.py serves some",
     "upgrade": CLUSTER,
-    "use-public-trials": "reads files that the reader downloads",
+    "use-public-trials": "followed by tests/docs/test_snippets.py on made-up rows, as the reader downloads the files",
 }
 """Guides that nothing follows here, and the reason."""
 SERVICES, REDIS, PROMETHEUS, SINK = ("8080", "8081", "8082"), "6379", "9090", "9000"
 ELSEWHERE = re.compile(
-    r"/workspace|/ledger/|kubectl|collector\.|http://(?!127)|localhost|address=\"auto\"|path/to"
-    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|that/folder|DAYS=15"
+    r"/workspace|/ledger/|kubectl|http://(?!127)|localhost|address=\"auto\"|path/to"
+    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|DAYS=15"
 )
-"""Marks blocks that need a service or a cluster, and those that tests/runs/test_tutorial.py compares."""
+"""Marks blocks that need a service or a cluster, and those that other tests follow."""
 
 
 def run_of(guide: Path) -> str:
@@ -130,7 +132,7 @@ def served(run: Path) -> Iterator[int]:
 
 def test_every_guide_is_followed_or_named_with_a_reason() -> None:
     guides = [guide.stem for part in ("how-to", "tutorials") for guide in (ROOT / "docs" / part).glob("*.md")]
-    assert sorted((*FOLLOWED, *NOT_FOLLOWED)) == sorted(guides)
+    assert sorted((*FOLLOWED, *company.FOLLOWED, *NOT_FOLLOWED)) == sorted(guides)
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
@@ -174,6 +176,56 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
             ports[SINK] = urlsplit(stack.enter_context(event_sink()).url).port or 0
         assert named <= ports.keys()
         follow(here(guide), tmp_path, machine, ports)
+
+
+MOVE = "shadowprice portfolio move --campaigns campaigns --ledger-url http://127.0.0.1:8081"
+
+
+def test_several_campaigns_are_served_and_budget_moves_between_them(
+    machine: Machine,
+    made: Callable[[str], Path],
+    eventually: Callable[[Callable[[], bool]], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = made("shadowprice run docs/examples/mapping/mapping.yaml --workers 0 --epochs 40")
+    make_company(run, machine)
+    first = free_port()
+    ports = {name: first + number for number, name in enumerate(SERVICES)}
+
+    def follow_here(commands: str) -> str:
+        done = machine(tmp_path, PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", commands))
+        assert done.returncode == 0, commands + done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
+    serve, move = company.FOLLOWED
+    of_ledger, of_predictor = code(serve, "python -m serving.ledger").splitlines()
+    predictor_url, ledger_url = (f"http://127.0.0.1:{ports[name]}" for name in ("8080", "8081"))
+    with ExitStack() as stack:
+        stack.enter_context(started(of_ledger, ports, "8081", "/readyz"))
+        ledgers = {name: stack.enter_context(LedgerClient(ledger_url, name)) for name in BUDGETS}
+        dry = code(move, f"{MOVE} --dry_run")
+        assert "(planned)" in follow_here(dry)
+        assert ledgers["winter"].moves() == []
+        told = follow_here(dry.replace(" --dry_run", ""))
+        shown = code(move, "$1,200.00 from").splitlines()[0].replace("spring", "winter").replace("merchants", "autumn")
+        assert masked(told) == masked(shown)
+        (row,) = ledgers["winter"].moves()
+        assert row.state == "taken"
+        assert {name: ledger.totals()["moved"] for name, ledger in ledgers.items()} == {
+            "autumn": row.move.amount,
+            "winter": -row.move.amount,
+        }
+        follow_here(code(move, f"{MOVE} --undo").replace("ID", row.move.id))
+        assert {ledger.totals()["moved"] for ledger in ledgers.values()} == {0}
+
+        stack.enter_context(started(of_predictor, ports, "8080", "/v2/health/ready"))
+        for name in BUDGETS:
+            eventually(lambda name=name: httpx.get(f"{predictor_url}/v2/models/{name}/ready").status_code == 200)
+            assert httpx.get(f"{ledger_url}/readyz?campaign={name}").json()["campaign"] == name
+        paid = ask_all(run, ports)
+        assert {name: ledger.totals()["net_spent"] for name, ledger in ledgers.items()} == paid
 
 
 def readable(spend: PrometheusSpend, campaign: str) -> bool:
