@@ -5,8 +5,6 @@ interrupted, run has measured, and ``--write`` puts the figures of the last comp
 ``docs/reference/{benchmarks,capacity,service-performance}.md``.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import Annotated

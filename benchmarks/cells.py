@@ -1,7 +1,5 @@
 """Measurements kept on disk as soon as each is made, so that an interrupted run continues."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

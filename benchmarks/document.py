@@ -1,7 +1,5 @@
 """The figures of the documentation: every table between its markers is written from the results."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

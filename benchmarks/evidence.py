@@ -4,8 +4,6 @@ For each shape of :mod:`benchmarks.trials` it draws trials without an effect, wi
 times that, and prints how often each verdict is given and how often the intervals cover the truth.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from typing import Annotated

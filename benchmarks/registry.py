@@ -1,7 +1,5 @@
 """Benchmarks by name: ``python -m benchmarks NAME`` runs the module's ``run`` and writes ``results/NAME.json``."""
 
-from __future__ import annotations
-
 BENCHMARKS: dict[str, str] = {
     "allocation": "benchmarks.allocation.engine",
     "demands": "benchmarks.allocation.demands",

@@ -4,8 +4,6 @@ Every step is the job that the pipeline runs, in a process of its own. With ``--
 step that it was in, and one that failed at the step that failed. Tables and plot show what has been measured so far.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Timing that can be compared: the best of several runs, against one read of the same array."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

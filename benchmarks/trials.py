@@ -5,8 +5,6 @@ an e-mail of three arms that have no amount. Files have the columns of somebody 
 user's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

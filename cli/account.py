@@ -1,7 +1,5 @@
 """``shadowprice account``: export what is held about an account, or erase it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

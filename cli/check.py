@@ -1,7 +1,5 @@
 """``shadowprice check``: read a user's files as tables and list every fault, without training."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time

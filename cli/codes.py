@@ -1,7 +1,5 @@
 """``shadowprice codes``: give the rows of a list their codes, and write the file that a tool imports."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands of ``shadowprice``: a name, or two for a command of a group, and the module that does the work."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Completion of the shell: names of commands, and the options of the one that is typed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from importlib import import_module

@@ -1,7 +1,5 @@
 """``shadowprice decide``: decide a list of accounts at once."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``shadowprice diff``: tell what a change of a campaign's terms will do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

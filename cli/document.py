@@ -1,7 +1,5 @@
 """``python -m cli.document``: print the reference of the command line, from the commands' own help, for the site."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from importlib import import_module

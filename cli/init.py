@@ -1,7 +1,5 @@
 """``shadowprice init``: write a first mapping of the user's own files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -2,8 +2,6 @@
 
 A name of two words, such as ``ledger reconcile``, stands for a module of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Values of options that hold a name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

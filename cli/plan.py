@@ -1,7 +1,5 @@
 """``shadowprice plan``: levels, shares, accounts, money and power of a trial; or the draws of exploration."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """``shadowprice price``: show the active price of a workspace or all its prices, or go back to an earlier one."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``shadowprice report``: write the report of a run again from its stored figures."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

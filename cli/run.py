@@ -1,7 +1,5 @@
 """``shadowprice run``: the whole loop on the user's own files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

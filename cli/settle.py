@@ -1,7 +1,5 @@
 """``shadowprice settle``: book the redemptions of an order export in the ledger."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

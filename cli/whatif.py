@@ -1,7 +1,5 @@
 """``shadowprice whatif``: ask what another budget or other terms bring."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Build a job from the arguments of a component, and run it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

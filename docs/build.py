@@ -4,8 +4,6 @@ The pages are those of the repository, at the same places, so that a link works 
 order is that of docs/README.md, which lists each page once.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shutil

@@ -5,8 +5,6 @@ and every text twice: 3.2 kB for an account with an embedding of 64 numbers. Her
 (:mod:`feature_repo.rows`) beside the identifier and the event time.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -11,8 +11,6 @@
 Every feature name starts with its view's subject, so names are unique across the views.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

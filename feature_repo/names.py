@@ -1,7 +1,5 @@
 """Names of a data set's features in Feast and of the files of a repository; imports nothing."""
 
-from __future__ import annotations
-
 from shadowprice.campaign import Campaign, Side
 
 CONFIG_FILE = "feature_store.yaml"

@@ -11,8 +11,6 @@ import. What it stores is simple, and has to stay so for as long as its data mus
 otherwise is an error, never a guess.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -9,8 +9,6 @@ what no compression makes shorter: the numbers of lists, and the numbers in text
     number  varint of 2 · digits + (1 where negative) · number of digits behind the point
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zlib

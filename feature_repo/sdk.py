@@ -10,8 +10,6 @@ Every module of this package takes Feast from here. A plain ``import feast`` wou
 * compile its classes again with checks of types by typeguard: more seconds than all else that it imports.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

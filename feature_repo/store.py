@@ -1,7 +1,5 @@
 """Creating and opening the Feast repository of a run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

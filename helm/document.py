@@ -1,7 +1,5 @@
 """``python helm/document.py``: print the chart's values with their comments, for the site."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

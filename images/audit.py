@@ -4,8 +4,6 @@ The exit status is 0 without a new finding, 1 with one, 2 where the search itsel
 and one sentence tells that nothing was searched.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

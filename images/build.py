@@ -4,8 +4,6 @@ Standard library only. Where pip is told to look for packages (index, folders, c
 secret, which is in no layer; folders of this machine are mounted for the time of the build.
 """
 
-from __future__ import annotations
-
 import argparse  # `make images` runs this without any package
 import os
 import re

@@ -4,8 +4,6 @@ SHADOWPRICE_IMAGE_CACHE, when set, is the folder of everything they keep: images
 and the packages that builds have fetched. Without it they keep all this where they always do. Standard library only.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Statement of how images and chart of a release were made: an in-toto statement with SLSA's provenance, version 1."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ What is printed is what ``helm install --set`` takes: repository and digest of e
 The images come from where ``make images`` left them, by buildah; the chart goes by Helm 4 to ``<registry>/charts``.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The first half writes the version where it belongs, gives the unreleased entries
 tags. The second half builds and pushes what the tag holds. After a failure the same command goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

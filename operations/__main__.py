@@ -4,8 +4,6 @@
 ``python -m operations register --model FOLDER --workspace FOLDER`` takes them as options.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

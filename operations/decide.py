@@ -1,7 +1,5 @@
 """Decide a list of accounts at once, over exactly these accounts, and authorize each in the ledger."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Embed accounts that came after the training of the model that is served."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass

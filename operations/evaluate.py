@@ -1,7 +1,5 @@
 """Judge a model on its test split and decide whether it may be used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write a data set's features into Feast and read its training set back, point in time."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

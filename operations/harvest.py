@@ -1,7 +1,5 @@
 """Turn the served log of a campaign into rows to train on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta

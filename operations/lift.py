@@ -1,7 +1,5 @@
 """Estimate the effect of a campaign's arms from its decision log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Read spend and traffic from the running services, for the hourly re-solve."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

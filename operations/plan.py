@@ -1,7 +1,5 @@
 """Plan a trial before the campaign starts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Load a data set, check it, and write its canonical tables; a bad table fails before anything is written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Put a model on trial beside the served one, raise its share by its gain, and promote it or roll it back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Publish a solved price, and the plan that was solved with it."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

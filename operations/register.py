@@ -4,8 +4,6 @@ To go back to an earlier model, register ``WORKSPACE/models/<version>``. The nex
 both over together.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Solve the price of the remaining budget or places, over what the feature store serves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Train a model on a training set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

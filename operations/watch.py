@@ -1,7 +1,5 @@
 """Watch the quality of the served model, from the decision log of its campaign."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Answer what a campaign would bring under other terms, over the stored population of its model."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Estimate what personalizing is worth, by the rows of the trial that no model has learned from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``python -m pipelines``: compile the pipelines, run one here, or hand one to a Kubeflow Pipelines backend."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ the
 connection, unless ``shared`` offers it to all namespaces.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Mapping, Sequence

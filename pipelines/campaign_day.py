@@ -1,7 +1,5 @@
 """Serve a run, replay its campaign day against the services, and write the results."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

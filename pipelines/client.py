@@ -4,8 +4,6 @@ A backend has many users (each with a namespace, called a profile) or one. That 
 namespace that it is installed in, and ignores any other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

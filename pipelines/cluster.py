@@ -4,8 +4,6 @@ The names come from the environment when a pipeline is compiled, as its image do
 run on one machine ignores all of it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

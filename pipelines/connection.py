@@ -1,7 +1,5 @@
 """Address of a Kubeflow Pipelines backend, and the caller that it sees."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

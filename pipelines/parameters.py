@@ -3,8 +3,6 @@
 Kubeflow's compiler and its API server sort parameters by name, so ``data`` and ``dataset`` come first in a form.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar

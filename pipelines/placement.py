@@ -4,8 +4,6 @@ A run on one machine ignores all of it; it sets ``SHADOWPRICE_LOCAL``, and a ste
 same machine would fail the same way.
 """
 
-from __future__ import annotations
-
 import os
 
 from kfp import kubernetes

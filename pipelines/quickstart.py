@@ -3,8 +3,6 @@
 python -m pipelines.quickstart --dataset world
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -3,8 +3,6 @@
 python -m pipelines.rolling --dataset tables --data FOLDER --first 2026-03-01 --last 2026-03-29
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A finished (table, seed) is kept and not measured again unless its code has chan
 on where it stopped. Quick mode writes beside the cache, never over the figures of a full run.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Finished (table, seed) pairs on disk, each with the code it was measured by."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

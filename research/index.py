@@ -1,7 +1,5 @@
 """Write the front page of the results: each page's primary verdict, and the status of each paper's tables."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

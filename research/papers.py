@@ -1,7 +1,5 @@
 """The papers' tables and figures, each with the page that answers it and a status that follows from the page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The one comparison that a page of results is about, and the number of seeds that it needs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

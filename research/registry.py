@@ -1,7 +1,5 @@
 """Tables that ``make reproduce`` measures. A new one is a file in a room of ``tables/`` and a line here."""
 
-from __future__ import annotations
-
 TABLES: dict[str, str] = {
     "attainable_gain": "research.tables.attainable_gain",
     "cold_start": "research.tables.cold_start",

@@ -1,7 +1,5 @@
 """A table over its seeds: means with intervals, differences paired by seed, verdicts adjusted by Holm's method."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

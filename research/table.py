@@ -1,7 +1,5 @@
 """A table of results: an experiment at a seed, the paper's figures, and a sentence about the outcome."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

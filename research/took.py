@@ -1,7 +1,5 @@
 """Duration and date of a measurement."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

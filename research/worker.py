@@ -1,8 +1,6 @@
 """Measures the missing seeds of one table, in a process of its own: its memory is given back at the end,
 and the code that it has loaded is the code that the figures depend on."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write a measured table as a page of Markdown and as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

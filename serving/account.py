@@ -4,8 +4,6 @@ An account is erased in place: a random pseudonym takes the place of its identif
 The record is written first, then every source, each whole or not at all. Calling again finishes what was interrupted.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """``python -m serving.generate``: write the messages of decisions as columns, from the fields of a decision."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

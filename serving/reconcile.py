@@ -1,7 +1,5 @@
 """``python -m serving.reconcile``: compare the totals of the ledger, its log and Prometheus."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

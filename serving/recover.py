@@ -8,8 +8,6 @@ Those are open again, and expire a whole time to live after the recovery: dates 
 has passed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """``python -m serving.resolve``: measure, solve and publish once, as the hourly job of a cluster does."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Sessions of requests: what a person did before the voucher, checked and in order of time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

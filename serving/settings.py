@@ -1,7 +1,5 @@
 """Settings of a program as a dataclass: a flag of the command line, or else a variable of the environment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields

@@ -1,7 +1,5 @@
 """Bring the ledger to what an order export states about the codes of a pool."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ An installed wheel keeps the folders above the library in ``shadowprice/_platfor
 root of the repository. Only this command makes them importable, in this process and in those that it starts.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

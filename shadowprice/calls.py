@@ -1,7 +1,5 @@
 """Calls of other services by HTTP, with a bearer token from a file and a certificate authority of one's own."""
 
-from __future__ import annotations
-
 import ssl
 import urllib.request
 from collections.abc import Mapping

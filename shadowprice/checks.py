@@ -1,7 +1,5 @@
 """Checks of arguments and rows that name the field at fault."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -11,8 +11,6 @@ The clients lie beside the services, outside of the library. An installed wheel 
 ...     predictor.decide(["r1"], ["a1"], ["customer"]).incentive
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

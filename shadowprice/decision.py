@@ -4,8 +4,6 @@
 Pure, vectorized, numpy only.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Small files that others wrote, read in bounded time and memory whatever they are; dataclasses of arrays as JSON."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

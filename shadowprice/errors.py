@@ -17,8 +17,6 @@
 Each class knows the HTTP status it maps to; the message names the problem, its place, and what to do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Writing a file whole or not at all, and locking one."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -3,8 +3,6 @@
 The parent holds the open end of a pipe; it closes when the parent ends, even when it was killed.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

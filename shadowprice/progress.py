@@ -1,7 +1,5 @@
 """Progress of long work: a line that is rewritten on a terminal, a line every five seconds in a log."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Fields may be numbers, texts, times, arrays, and dataclasses, tuples and mapping
 read as NaN.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import types

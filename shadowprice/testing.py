@@ -1,7 +1,5 @@
 """Assertions about guaranteed properties, for this project's tests and its users'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path

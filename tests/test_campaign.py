@@ -1,7 +1,5 @@
 """A campaign's arithmetic, written out by hand, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Levels and curves: their shapes, their types, and what they refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The one rule for deciding, against a slow reading of its definition."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Documents are read in bounded time and memory, whatever their name leads to."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

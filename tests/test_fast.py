@@ -1,7 +1,5 @@
 """A test marked fast starts nothing: ``make test-fast`` needs no service, no program and no port."""
 
-from __future__ import annotations
-
 import multiprocessing
 import socket
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Incentives in percent of an order: the closed form against quadrature and simulation, and the terms of a side."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from datetime import UTC, datetime

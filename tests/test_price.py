@@ -1,7 +1,5 @@
 """The price record: sealed, exact through JSON, and refused when anything in it was touched."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The names that ``import shadowprice`` offers."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 from importlib import import_module

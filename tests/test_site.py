@@ -1,7 +1,5 @@
 """The site of the documentation builds without a warning, and reaches every page."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from html import unescape

@@ -1,7 +1,5 @@
 """A wheel adds one name to an environment, and installs with and without a C compiler."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

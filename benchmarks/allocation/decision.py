@@ -1,7 +1,5 @@
 """The decision rule: requests decided a second, one at a time and in batches."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exact segment sizes: the engine, the paper's heuristic, manual priority, min-cost flow (OR-tools) and HiGHS."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The dual of a campaign over stored curves, as the solve step finds it: in one process, and on Ray actors."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

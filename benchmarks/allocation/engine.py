@@ -6,8 +6,6 @@ run) against the engine's on the clock. ``difference`` is how far a peer's objec
 optimum, ``violation`` what it exceeds a budget by, both relative.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Accounts in files and on Ray actors: against reading the same bytes once."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

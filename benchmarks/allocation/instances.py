@@ -1,7 +1,5 @@
 """The allocation problems that engine and peers are measured on: random, monotone, ten levels, float32."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.allocation import Problem, Resource, on_response

@@ -4,8 +4,6 @@ With a process each, peak memory is the solver's and a slow peer can be ended. T
 OR-tools do not share a process. Prints one line of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

@@ -1,7 +1,5 @@
 """Files of an invented fund platform in Berlin that hold a generated delivery, and a week of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of an invented company in Berlin that hold generated voucher sessions, and a week of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``python -m benchmarks.faults [--count 1000]``: inject, audit; 1 when the audit is not clean."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

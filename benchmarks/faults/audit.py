@@ -1,7 +1,5 @@
 """Compare the ledger with the answers that callers received and with the decision log."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

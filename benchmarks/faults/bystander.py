@@ -4,8 +4,6 @@
 machine's share, and not that of a service. The kind is ``http``, or ``grpc``: it refuses every call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Callers without a token that send what is no whole request: endless framing, bodies that never come, pipelines."""
 
-from __future__ import annotations
-
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor

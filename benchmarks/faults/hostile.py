@@ -1,7 +1,5 @@
 """Callers that mean harm: bodies of a million wrong items, reused request ids, connections that never finish."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Another host: a network namespace of its own, and a cable to it that can be pulled."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import uuid

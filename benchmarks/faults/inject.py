@@ -1,7 +1,5 @@
 """Faults one after the other under load, and the audit."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

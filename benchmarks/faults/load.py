@@ -1,7 +1,5 @@
 """Callers that ask, repeat and report without end, and remember what they were told."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

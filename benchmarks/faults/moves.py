@@ -4,8 +4,6 @@ Coordinators share the ids of their moves, end between two steps, ask for more t
 the same and with another content, and take moves back. Meanwhile the ledger is killed and its clock jumps.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import time

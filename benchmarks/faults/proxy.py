@@ -1,7 +1,5 @@
 """A TCP proxy that can be slow, silent or cut: what a network does between two hosts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future

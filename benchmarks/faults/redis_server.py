@@ -1,7 +1,5 @@
 """A Redis of our own whose file is synced before every answer, to be killed and started again."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A ledger process, what it depends on, and everything that can be done to them."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

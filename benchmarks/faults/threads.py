@@ -1,7 +1,5 @@
 """Threads that run until they are stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
 

@@ -1,7 +1,5 @@
 """A wall clock of one process that can be set wrong while it runs."""
 
-from __future__ import annotations
-
 import mmap
 import shutil
 import struct

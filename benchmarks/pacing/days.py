@@ -4,8 +4,6 @@
 ``docs/results/pacing.md``; ``--quick`` takes two seeds at a tenth of the size and writes no table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A guaranteed delivery at full size: from the tables of users, payments and behaviour to the audited plan on disk."""
 
-from __future__ import annotations
-
 import resource
 import tempfile
 import time

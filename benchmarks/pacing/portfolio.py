@@ -5,8 +5,6 @@ same total, floors and caps. Everything that moves is decided by the job's own f
 ledger is dead for some hours, and gets no request answered meanwhile, and another one has no traffic at all.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Days that pacing has to get through: what goes wrong, and when. Every one of them is simulated."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Several campaigns of one ledger, replayed at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Condition

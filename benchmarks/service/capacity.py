@@ -4,8 +4,6 @@ Bytes are differences of the memory (of the file, for sqlite) between two sizes,
 count. What the machine does besides changes none of it.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """The tables of ``docs/reference/capacity.md``, from what ``serving`` and ``capacity`` measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

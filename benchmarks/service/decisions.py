@@ -1,7 +1,5 @@
 """Decisions that the load of a ledger consists of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

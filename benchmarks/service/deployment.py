@@ -1,7 +1,5 @@
 """A campaign with its stores, and processes that serve it: Redis, ledger, predictor, and KServe's trivial predictor."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -4,8 +4,6 @@ Identifiers are random version 4 UUIDs, so pages of the indexes are as full as i
 redeemed, and the other authorizations are released. Other load on the machine does not change sizes.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import uuid

@@ -3,8 +3,6 @@
 gRPC's own client takes some 200 µs of processor time a call, most of it in its C core: ``generator_us`` says how much.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

@@ -6,8 +6,6 @@ Callers of the console load pages, all others ask the predictor. Probes are sent
 second, and the memory of each process is compared with the limit in the chart.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@ Each pair takes turns on the same processes. The predictor has a model with a re
 request is decided on the stored vector without context, and joined live with it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import tempfile

@@ -1,7 +1,5 @@
 """Durable authorizations by store and number of callers: per second, and how long one waits."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

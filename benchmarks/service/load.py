@@ -5,8 +5,6 @@ cores the generator does not become what is measured. ``python -m benchmarks.ser
 arguments of :func:`drive` and prints the result.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import select

@@ -4,8 +4,6 @@ Throughput and percentiles are of a closed loop whose generator runs on the same
 ratio is of runs that took turns. Processor time per decision depends least on what else the machine does.
 """
 
-from __future__ import annotations
-
 import tempfile
 from functools import partial
 from pathlib import Path

@@ -5,8 +5,6 @@ the last is answered. A ratio is to one ledger, in the same round.
 ``python -m benchmarks.service.replicas`` reads a JSON object of the arguments of :func:`drive` and prints the result.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

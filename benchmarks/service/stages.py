@@ -1,7 +1,5 @@
 """Time of each stage of one request: the predictor's own clocks, and ledger and disk measured alone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

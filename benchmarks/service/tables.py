@@ -1,7 +1,5 @@
 """The tables of ``docs/reference/decision-service.md``, from what :mod:`benchmarks.service.predictor` has found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.markdown import Results, goals_missed, markdown

@@ -4,8 +4,6 @@ The same process set-up as the decision service has: one worker, quiet logs, the
 endpoints, which every predictor gets.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from typing import Any

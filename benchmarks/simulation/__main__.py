@@ -1,7 +1,5 @@
 """``python -m benchmarks.simulation [--seed 0] [--operations 1000000]``: simulate; 1 where a step is wrong."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, get_args

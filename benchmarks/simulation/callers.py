@@ -4,8 +4,6 @@ A caller sends what it does not know to be recorded again, or gives it up. The r
 replica, its timeouts and its repetitions; its connections lead into the simulation.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Comparison of a whole store with the reference."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 from benchmarks.simulation.reference import Reference, check

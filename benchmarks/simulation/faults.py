@@ -1,7 +1,5 @@
 """Faults that last: ended processes, clocks that are wrong, disks that are full, storms, and a replica that lags."""
 
-from __future__ import annotations
-
 import asyncio
 
 from benchmarks.faults.redis_server import RedisServer

@@ -1,7 +1,5 @@
 """An event loop in virtual time: it waits for nothing, and the next moment comes at once."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -8,8 +8,6 @@ A ledger in a file may also be restored from an old backup, in the midst of a mo
 person has compared its moves with those of the others, the sum is at most what it was.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

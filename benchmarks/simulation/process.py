@@ -1,7 +1,5 @@
 """A process of the ledger in the simulation: it starts, answers, sweeps, and is stopped or killed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path

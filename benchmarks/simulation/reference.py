@@ -1,7 +1,5 @@
 """A ledger in plain Python, one step after the other: the simulation compares every answer with it."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Simulate the whole path of money from a seed: rounds of one campaign each, on either store."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import tempfile

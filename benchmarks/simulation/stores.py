@@ -5,8 +5,6 @@ of Redis: its scripts read the time from a key that the simulation sets. Every j
 the world in the order of its commit, whether or not its caller ever gets the answer.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A world of virtual time, seeded faults and true clocks around the ledgers of one campaign."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """A campaign day on a generated data set whose truth is known, in process, and decisions at equal true spend."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Best curves of ``world``'s accounts given their own trial outcomes besides features and graph."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

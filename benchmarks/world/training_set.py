@@ -1,7 +1,5 @@
 """A training set without a feature store, for experiments and tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Bounds of the services as a table: name, number and meaning of each."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from typing import NamedTuple

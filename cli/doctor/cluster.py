@@ -1,7 +1,5 @@
 """Checks of releases on a cluster: what a shared platform has, and their values do not say or the other way round."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations

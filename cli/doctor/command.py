@@ -1,7 +1,5 @@
 """``shadowprice doctor``: name each fault of an installation, a workspace and its services, with its mend."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

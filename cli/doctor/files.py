@@ -1,7 +1,5 @@
 """Checks of the files that a user writes: a mapping, a file of tokens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cli.doctor.finding import Finding, Findings, Target

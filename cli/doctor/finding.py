@@ -1,7 +1,5 @@
 """Subject and result of a check."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Objects of a cluster, read by kubectl with its own configuration; nothing is changed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping, Sequence

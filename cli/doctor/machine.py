@@ -1,7 +1,5 @@
 """Checks of the installation and the machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

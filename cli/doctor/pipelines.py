@@ -1,7 +1,5 @@
 """Check of a Kubeflow Pipelines backend: mode, credentials and namespace."""
 
-from __future__ import annotations
-
 from cli.doctor.finding import Finding, Findings, Target
 from pipelines.connection import Connection
 from shadowprice.errors import InvalidInput, Unavailable

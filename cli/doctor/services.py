@@ -1,7 +1,5 @@
 """Checks of the services that answer at an address."""
 
-from __future__ import annotations
-
 import json
 import socket
 import urllib.error

@@ -1,7 +1,5 @@
 """Checks of a workspace: campaign, model, price, feature store, ledger file."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """``shadowprice explain``: explain the decision of a running predictor."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``shadowprice receipt``: write all that is needed to check one decision, or check a log against published heads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``shadowprice portfolio lift``: estimate what all campaigns bring together."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``shadowprice portfolio``: divide one sum of money between campaigns."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

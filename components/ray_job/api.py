@@ -1,7 +1,5 @@
 """The few calls to the API server that a Ray job takes, from its template to its deletion."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime

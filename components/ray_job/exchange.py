@@ -1,7 +1,5 @@
 """Run a job here, or as a Ray job that exchanges files with this process over the workspace."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """A Ray job from its creation to its end."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """Options that a user gives to the step of a job: fields of the job, and what is about the step itself."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from pathlib import Path

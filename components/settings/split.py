@@ -1,7 +1,5 @@
 """The settings of a pipeline, split into the options of each job."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Accounts in the online store: what it holds of one, and removing them."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing

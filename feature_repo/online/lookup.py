@@ -1,7 +1,5 @@
 """One read of the online store through Feast's SDK, kept in the response's own types."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Putting the newest profile and interaction aggregates of every account where serving reads them."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from pathlib import Path

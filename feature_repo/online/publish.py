@@ -1,7 +1,5 @@
 """Putting embeddings and prices where serving reads them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

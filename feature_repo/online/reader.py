@@ -1,7 +1,5 @@
 """Reading embeddings, features and prices while decisions wait."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

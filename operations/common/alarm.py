@@ -1,7 +1,5 @@
 """Start a retrain when the watch alarms on the served model."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Disk space of long jobs: logged, and checked before anything is written."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

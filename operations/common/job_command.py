@@ -1,7 +1,5 @@
 """Command line of a job, whose options are its fields."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

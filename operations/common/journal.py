@@ -1,7 +1,5 @@
 """Changes that jobs make in a workspace, with the user who ran the job."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -1,7 +1,5 @@
 """Authorize the rows of a list in the ledger, in bulk."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

@@ -1,7 +1,5 @@
 """Reads of the ledger by the steps: requests by time, and the use of caps."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Tokens that callers of the ledger show, from the file that an environment variable names, or from a variable."""
 
-from __future__ import annotations
-
 import os
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Age at which the outcome of a decision is final: a field of all jobs that read the decision log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from operations.common.job import option

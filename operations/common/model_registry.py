@@ -4,8 +4,6 @@ The paths and bodies are those of its API v1alpha3 (decision record 0097). A rep
 looked up by its name, and one that somebody else creates meanwhile is looked up again.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -1,7 +1,5 @@
 """Curves of the requests that a campaign expects, marked with its further budgets, rules and caps."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of the files of a workspace, and readers that load nothing that only training needs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Files of a run that name accounts, and the rows of an account in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

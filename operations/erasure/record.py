@@ -5,8 +5,6 @@ has record and key can test whether a guessed identifier was erased. So remove t
 last erasure is left: from then on nobody can connect a pseudonym with an account.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

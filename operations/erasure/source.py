@@ -1,7 +1,5 @@
 """Interface of places that hold accounts: files, ledgers and online stores."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

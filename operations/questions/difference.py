@@ -1,7 +1,5 @@
 """Tell what a change of a campaign's terms will do before it is made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

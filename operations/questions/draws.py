@@ -1,7 +1,5 @@
 """Propose how explored requests draw their level: near the price, at the loss of uniform draws."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace

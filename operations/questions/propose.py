@@ -1,7 +1,5 @@
 """Propose budgets of several campaigns that have one sum of money together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Estimate what all campaigns of a company bring together, against the accounts that none of them treats."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

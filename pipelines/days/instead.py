@@ -1,7 +1,5 @@
 """Flat policy in place of a model that the gate refused, ready to be served."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Days of a population that drifts: the pipeline ``retrain`` closes the loop, beside a frozen model and the truth."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

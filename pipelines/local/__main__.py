@@ -1,7 +1,5 @@
 """Run a pipeline in this process: the child that :func:`pipelines.local.run` starts."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

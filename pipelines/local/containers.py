@@ -4,8 +4,6 @@ They run on whatever ``DOCKER_HOST`` names: dockerd, or ``podman system service`
 cluster do not apply.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Steps that a run has finished: a file beside the step's outputs, written last and whole."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """List of the pipelines: titles, inputs with their meaning and default, and the options of their jobs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

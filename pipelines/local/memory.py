@@ -1,7 +1,5 @@
 """Peak memory of a process and of all that it starts."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from pathlib import Path

@@ -4,8 +4,6 @@ A fork has the libraries that its parent imported; a fresh interpreter takes lon
 A step that an interrupted run has finished is not run again.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Run a pipeline in a process of its own, with its output in a log and its progress on the terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The progress of a pipeline's step, from the lines that its process writes."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

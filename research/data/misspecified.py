@@ -13,8 +13,6 @@ reasons that no feature shows (``hidden``), so the outcome of a level is partly 
 Everything here is simulated. The paper's own generator (S4) is not public; this one is ours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Uplift by groups of customers of rising sensitivity (S0, figure 5): does the model know whom money moves?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Value of decisions at equal spend, where the truth of every level is known, as in a simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

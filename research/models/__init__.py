@@ -1,7 +1,5 @@
 """Response models that only comparisons use, by name; those of the product are ``shadowprice.responses.names()``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any

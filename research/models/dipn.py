@@ -1,7 +1,5 @@
 """S1's DIPN with a first phase of its own: to find out what its start costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self

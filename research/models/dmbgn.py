@@ -1,7 +1,5 @@
 """Variants of S3's DMBGN, to be compared with it."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch_geometric.nn import global_mean_pool

@@ -1,7 +1,5 @@
 """Encoder ``sgc2`` with narrower hops."""
 
-from __future__ import annotations
-
 from shadowprice.encoders.registry import ENCODERS
 from shadowprice.encoders.sgc2 import Sgc2Encoder
 

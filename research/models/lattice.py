@@ -7,8 +7,6 @@ are those at level 0 plus something not negative. The logit is the sum of the la
 Source: Canini, Cotter, Gupta, Milani Fard and Pfeifer (2016).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

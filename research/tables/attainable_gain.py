@@ -1,7 +1,5 @@
 """Share of the gain that personal incentives can earn on the default world, and what the missing part is due to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

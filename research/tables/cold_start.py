@@ -1,7 +1,5 @@
 """Regret on accounts that came after training, by the information about them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Value of the context of a request: decided live, from the stored vector, and without it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Effect of curve repair on trees, on randomized and on confounded levels, with known truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Exploration near the decision against uniform exploration: what one round buys at equal cost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Coverage of the headline's intervals: a new small world and a new day at each seed, whose truth is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

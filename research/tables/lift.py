@@ -1,7 +1,5 @@
 """Coverage of the reported lift: shares that are raised, visits that depend on the arm, few groups, daily looks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Real coupons by rolling origin: the default of the data set, plain trees, and calibration on the last week."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The joint graph network on the same coupons, features and weeks as boosted trees."""
 
-from __future__ import annotations
-
 from research.summary import Summary
 from research.table import Primary, Rows, Table, needs_file
 from research.tables.o2o import figures, training_set

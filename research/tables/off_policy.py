@@ -1,7 +1,5 @@
 """Bias, spread and coverage of the off-policy estimators over repeated trials of known truth."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from research.summary import Summary

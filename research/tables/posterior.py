@@ -1,7 +1,5 @@
 """Uncertain curves: coverage of the band around value and price, and the mean of several networks against one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

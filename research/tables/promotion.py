@@ -1,7 +1,5 @@
 """Verdicts of a canary whose policy is equal, better or worse, looked at every day."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Four overlapping budgets over a day: priced each by itself, or stopped by the ledger alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """False alarms and delay of the watch on the raw columns of accounts, on planted drifts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Coverage of the intervals of what personalizing is worth, on files in the shape of three real trials."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """``python -m serving.client.check``: check that a deployed campaign is ready, decides and has a fresh price."""
 
-from __future__ import annotations
-
 import json
 import sys
 import uuid

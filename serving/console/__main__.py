@@ -1,7 +1,5 @@
 """``python -m serving.console``: run the console of one campaign."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

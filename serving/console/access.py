@@ -1,7 +1,5 @@
 """Login of a browser: HTTP Basic, whose password is a bearer token."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import MutableMapping

@@ -1,7 +1,5 @@
 """Pages of the console over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress

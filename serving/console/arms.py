@@ -1,7 +1,5 @@
 """Arms of an experiment: their sums in the log, and the lift that the job ``lift`` wrote."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path

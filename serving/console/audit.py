@@ -1,7 +1,5 @@
 """Levels of one request at the price of its decision: the curve, and the score of each level."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

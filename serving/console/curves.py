@@ -1,7 +1,5 @@
 """Response curves of the accounts by group, and the responses of explored requests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """Pictures of the console: price and spend over the window, and curves of the accounts."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections import OrderedDict

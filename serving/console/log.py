@@ -1,7 +1,5 @@
 """Decision log as the console shows it: sums by side, hour and level, and all that is recorded of one request."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass

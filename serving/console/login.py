@@ -1,7 +1,5 @@
 """Single sign-on of the console: OpenID Connect, the authorization code flow with PKCE."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Templates of the console; style, tables and the writing of figures are those of the report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Campaigns that have money together: budgets, returns, a proposal, moves, and the lift of all."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

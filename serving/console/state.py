@@ -1,7 +1,5 @@
 """State of a campaign at one moment, read from the ledger and the price store."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

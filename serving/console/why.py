@@ -1,7 +1,5 @@
 """One sentence about the reason of an incentive, in the words of the owner of a budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

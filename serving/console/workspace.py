@@ -1,7 +1,5 @@
 """Facts of a workspace: features and curves of accounts, models that were served, and the headline of its report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path

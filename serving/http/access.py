@@ -1,7 +1,5 @@
 """Admission of a request by its headers: token, role, rate, origin and content type."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Errors of a route, as an OpenAPI description lists them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Page that shows the OpenAPI description of a service, without content from another host."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 from fastapi import FastAPI

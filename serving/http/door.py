@@ -1,7 +1,5 @@
 """Connections that wait for a request, and the choice of the one that is closed for another."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass
 from ipaddress import IPv6Address

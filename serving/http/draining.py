@@ -1,7 +1,5 @@
 """A server that leaves its callers time to go elsewhere before it stops."""
 
-from __future__ import annotations
-
 import signal
 from threading import Timer
 from types import FrameType

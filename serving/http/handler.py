@@ -3,8 +3,6 @@
 The framework's routing, middlewares and response objects cost as much as deciding does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -4,8 +4,6 @@
 :mod:`shadowprice.limits`.
 """
 
-from __future__ import annotations
-
 from shadowprice.campaign.identifiers import IDENTIFIER_RULE, MOST_CHARACTERS, is_identifier
 from shadowprice.pacing.decision_log.records import LONGEST_BASIS
 

@@ -1,7 +1,5 @@
 """HTTP connections with a budget of bytes and of time, and a bound on their number."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 from time import perf_counter

@@ -1,7 +1,5 @@
 """Logging of the services: what happened once, never a line per request."""
 
-from __future__ import annotations
-
 import logging
 
 

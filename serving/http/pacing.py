@@ -1,7 +1,5 @@
 """Share of an event loop that connections get before their first admitted request."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator

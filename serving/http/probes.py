@@ -1,7 +1,5 @@
 """Probes and metrics on a port and a thread of their own, which no flood of the service's port reaches."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping

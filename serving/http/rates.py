@@ -1,7 +1,5 @@
 """Limits of each caller, as token buckets: calls a second, and money authorized an hour."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Refusals of a request before it is handled, one class per HTTP status."""
 
-from __future__ import annotations
-
 from shadowprice.errors import InvalidRequest, ShadowpriceError, Unavailable
 
 

@@ -1,7 +1,5 @@
 """HTTP server whose connections are bounded, and which accepts no more of them than it has time for."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

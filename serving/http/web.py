@@ -1,7 +1,5 @@
 """Reading bodies and writing answers over HTTP, shared by the predictor and the ledger."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Work that goes on beside the answers, on a thread of its own."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -6,8 +6,6 @@ Its zero is 1970 for a new store, and drifts away from it; no date is made from 
 :class:`Calendar`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Demands on the durability of a store."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

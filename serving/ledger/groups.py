@@ -1,7 +1,5 @@
 """Calls of many threads, carried out in groups: calls that wait while one group is written form the next."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future

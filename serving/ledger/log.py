@@ -5,8 +5,6 @@ is killed between two segments goes on where it was, and no row is lost or writt
 later (:mod:`shadowprice.pacing.decision_log.compaction`).
 """
 
-from __future__ import annotations
-
 import io
 import logging
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Open the ledger database: Redis or sqlite."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Records of a ledger's store."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

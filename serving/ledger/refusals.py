@@ -1,7 +1,5 @@
 """Errors of the stores, in the same words for each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from serving.ledger.clock import time_of

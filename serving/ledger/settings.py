@@ -1,7 +1,5 @@
 """Settings of programs that open a ledger's store."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

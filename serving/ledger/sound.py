@@ -3,8 +3,6 @@
 A fault of the code or of the disk in between is then an error, and no wrong answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import isfinite
 

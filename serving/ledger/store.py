@@ -12,8 +12,6 @@ The states of an authorization, by its request id:
                     └────► given back      for good; an administrator may still book it as a correction
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol

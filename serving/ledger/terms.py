@@ -1,7 +1,5 @@
 """The sides and levels that a store's decisions were made with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import orjson

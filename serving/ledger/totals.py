@@ -1,7 +1,5 @@
 """Sums of authorizations, spending and answers, kept in the ledger database, so a restart changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

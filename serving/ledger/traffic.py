@@ -1,7 +1,5 @@
 """Recent requests, from which the next solve estimates the traffic to come."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A ledger that runs notices by itself that its store lost records. One that is st
 written every few seconds, so records of the last seconds before ledger and store were both lost are not noted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Flat policy of a run in words: what everybody is given, and why it is served."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

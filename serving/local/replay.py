@@ -1,7 +1,5 @@
 """Replaying a campaign day against the running services, over HTTP."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """``python -m serving.local.run RUN``: the services of a finished run, until interrupted."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Window in which a run is served: open, with a ledger and an opening price of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``python -m serving.portfolio``: move unspent budget between campaigns, once."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import defaultdict

@@ -5,8 +5,6 @@ raises its limit, or refuses for good. Last the giver learns the end; after a re
 process ends in between, the money is in no limit until another run goes on from the giver's note.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 

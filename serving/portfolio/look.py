@@ -1,7 +1,5 @@
 """Look at the campaigns of a portfolio: their limits now, what they may give, and what their last unit returns."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

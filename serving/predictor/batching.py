@@ -1,7 +1,5 @@
 """Micro-batching: calls that wait together are answered together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence

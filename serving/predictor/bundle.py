@@ -1,7 +1,5 @@
 """The trained model as the service reads it: heads in numpy, and a version."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Settings of the predictor: the command line first, then the environment."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

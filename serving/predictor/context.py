@@ -1,7 +1,5 @@
 """Checks of context and partner of requests, and embeddings of those that carry some."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Explanations of decisions: the curve, the prices and the scores behind each, without asking the ledger."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

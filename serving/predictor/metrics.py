@@ -5,8 +5,6 @@ predictors; here is what only a predictor knows. Labels are bounded: names of th
 sides and budget, stages and reasons.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Mapping

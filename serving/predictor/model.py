@@ -1,7 +1,5 @@
 """The predictor as a KServe model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import kserve

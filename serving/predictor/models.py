@@ -1,7 +1,5 @@
 """The models a price may name: loaded, checked and warm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

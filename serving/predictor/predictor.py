@@ -3,8 +3,6 @@
 The curve is the head's, the decision that of :class:`shadowprice.policy.Policy`, the answer what the ledger recorded.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Active price and model: read from their stores, verified, swapped together without a restart."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Cache of values that were read a moment ago."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 

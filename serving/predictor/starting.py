@@ -1,7 +1,5 @@
 """Check of the models and prices before a service starts."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

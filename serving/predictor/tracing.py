@@ -4,8 +4,6 @@ Calls that are decided together share the stages from features to authorization.
 trace, with the number of calls.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence

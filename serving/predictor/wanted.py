@@ -1,7 +1,5 @@
 """Decisions on requests of one side, before the ledger is asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """``python -m serving.stream``: send the decision log of one campaign to a sink of CloudEvents."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Cursor of a stream: the last row of each kind that the sink has taken, in a file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Source and id name a row for good: a repeat of an event has the same two, and the same data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote

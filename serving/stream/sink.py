@@ -1,7 +1,5 @@
 """Delivery of events to a sink by HTTP, tried again where that can help."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The stream of one decision log: at least once, in the order of the log, from where the sink has taken it."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping

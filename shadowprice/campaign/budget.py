@@ -1,7 +1,5 @@
 """The budget of a campaign."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from typing import get_args

@@ -1,7 +1,5 @@
 """Weights of the levels where a request explores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The rule of identifiers, and of texts that requests are compared by, in tables and in calls of the services."""
 
-from __future__ import annotations
-
 MOST_CHARACTERS = 256
 """Characters of an identifier at most."""
 IDENTIFIER_RULE = f"must be a string of 1 to {MOST_CHARACTERS} printable characters"

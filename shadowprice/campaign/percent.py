@@ -1,7 +1,5 @@
 """Incentives in percent of an order: what one pays, and what it pays in expectation."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Prices of the places of a delivery, in money and in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Places of a delivery as limits of the ledger: so many of each segment, and one of each account."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from shadowprice.campaign.campaign import Campaign

@@ -1,7 +1,5 @@
 """Segments of a guaranteed delivery, and the accounts that may enter them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

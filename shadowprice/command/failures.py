@@ -1,7 +1,5 @@
 """A command's arguments and failures: one line on standard error, or JSON on standard output, and an exit status."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

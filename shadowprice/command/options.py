@@ -3,8 +3,6 @@
 Needs the package ``typer``, which every extra with a command has.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from shadowprice.checks import require
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
+from shadowprice.errors import InvalidInput
 from shadowprice.mapping import map_tables, read_mapping
 
 
@@ -18,7 +18,8 @@ def load(
 
     ``docs/reference/mapping.md`` describes mappings.
     """
-    require(data is not None, "data", "must be a mapping; see docs/reference/mapping.md")
+    if data is None:
+        raise InvalidInput("must be a mapping; see docs/reference/mapping.md", field="data")
     mapping = read_mapping(data)
     tables = map_tables(mapping, outside=outside)
     return Dataset(

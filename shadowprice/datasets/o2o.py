@@ -142,10 +142,8 @@ def _to_allocate(data: str | None, *, percent: bool) -> list[pd.DataFrame]:
 
 
 def _read(data: str | None, file: str, needs: tuple[str, ...]) -> pd.DataFrame:
-    require(
-        data is not None, "data", f"must be the folder that holds {file}; this data set does not come with the package"
-    )
-    source = Path(data) / file
+    require(data, "data", f"must be the folder that holds {file}; this data set does not come with the package")
+    source = Path(str(data)) / file
     if not source.exists():
         raise NotFound(f"{source}: there is no such file; data= must be the folder that holds it")
     try:

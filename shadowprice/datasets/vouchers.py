@@ -224,7 +224,8 @@ def sessions_of(dataset: Dataset) -> VoucherData:
         InvalidInput: it has none.
     """
     tables, test_from = dataset.sessions, dataset.split.test_from
-    require(tables is not None and test_from is not None, dataset.name, "has no voucher sessions")
+    if tables is None or test_from is None:
+        raise InvalidInput("has no voucher sessions", field=dataset.name)
     return VoucherData(tables, test_from, None, dataset.notes)
 
 

@@ -1,7 +1,5 @@
 """Covariates of the time before an experiment, which narrow the interval of a contrast."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Amounts of a side's orders by its log, where no model has learned them by account."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Calibration of a trained model on its validation split or by rolling origin, and removal of the correction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace

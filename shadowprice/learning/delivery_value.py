@@ -1,7 +1,5 @@
 """Value of a delivery's plan by held-out deliveries, against other ways to fill the same segments (S2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training through Ray Train: the same loop on N data-parallel workers, on one machine or on a cluster."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Evaluation of a trained model on the test split: metrics with intervals, calibration, curves, change points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

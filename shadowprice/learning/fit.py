@@ -1,7 +1,5 @@
 """The training step: fit a recipe, calibrate it, repair its curves, write its bundle."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Second outcomes of a side's requests by level, from its log: what guardrails limit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Check whether a log identifies the effect of the incentive, and the trial that would."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

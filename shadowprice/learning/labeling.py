@@ -1,7 +1,5 @@
 """Labeled rows of a training set, written part by part, and the requests of the accounts to serve."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Long-term value of responses: the rows of a training set get the value that a surrogate index predicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Outcomes of replayed requests: the known truth, or a fitted outcome model where there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Weights of rows whose incentives were not assigned at random, from known or fitted propensities (S1, 3.1)."""
 
-from __future__ import annotations
-
 from typing import Literal, cast, get_args
 
 import numpy as np

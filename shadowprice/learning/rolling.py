@@ -1,7 +1,5 @@
 """Rolling origin: a recipe is trained as of several cut dates, and judged each time on the days that follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

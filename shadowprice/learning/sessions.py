@@ -1,7 +1,5 @@
 """Training sets of voucher sessions: labeled sessions, the latest one of every person, and the log they belong to."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.datasets.registry import Dataset

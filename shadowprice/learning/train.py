@@ -1,7 +1,5 @@
 """Training a recipe in this process: the step every trainer shares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Limit of each account, or of each partner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

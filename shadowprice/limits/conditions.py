@@ -1,7 +1,5 @@
 """Conditions over a request in the Common Expression Language, the language of Kubernetes' validation rules."""
 
-from __future__ import annotations
-
 import logging
 import math
 import random

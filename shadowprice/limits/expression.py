@@ -1,7 +1,5 @@
 """Structure of an expression: a bound of its cost before it is evaluated, and its parts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of the fields of a limit; each raises :class:`InvalidInput` that names its field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

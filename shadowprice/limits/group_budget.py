@@ -1,7 +1,5 @@
 """Budget over a group of requests and a period, beside the campaign's main budget."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

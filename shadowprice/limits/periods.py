@@ -1,7 +1,5 @@
 """Hours, days, weeks and months in which limits begin anew, by the clock of a time zone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property

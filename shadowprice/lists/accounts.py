@@ -1,7 +1,5 @@
 """Accounts that a list is made of, from a file of the user."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path

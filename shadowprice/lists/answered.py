@@ -1,7 +1,5 @@
 """Rows of a plan as the ledger is told them, and as it answered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

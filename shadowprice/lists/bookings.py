@@ -1,7 +1,5 @@
 """Journal of what was booked for codes, in the database of their pool: each booking is written before it is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from shadowprice.lists.codes import CodePool

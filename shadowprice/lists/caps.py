@@ -1,7 +1,5 @@
 """Levels that caps leave to accounts of a list, each of which has one request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Codes of coupons: a pool that gives each decision of a list one code, and no code twice."""
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 import time

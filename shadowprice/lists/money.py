@@ -1,7 +1,5 @@
 """Money for a list, and how its budget counts an incentive."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Parts of a list before they are decided: accounts, the levels that rules and caps leave them, and their arms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Parts of a list: its requests, and the rows of their decisions."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

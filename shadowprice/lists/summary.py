@@ -1,7 +1,5 @@
 """Summary of a list: who gets what, what it costs, and who gets nothing and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Rows of a list: the names and types of their columns, and the files that hold them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of a list as e-mail and push tools import them: the columns of each tool, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The tie share at which a list uses its money: tied accounts take the dearer level in the order of their hashes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Order exports as redemptions of codes: a mapping of one file, read by the rules of every other mapping."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from glob import escape

@@ -1,7 +1,5 @@
 """Voucher sessions of a mapping: collected vouchers with their terms, redemptions, and carts and orders around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Start Ray on this machine, also when the machine is busy."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from typing import Any

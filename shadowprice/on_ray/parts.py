@@ -1,7 +1,5 @@
 """Work on the parts of something large, one after the other in this process or side by side on Ray actors."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Contexts of the requests to come, which are those of the newest requests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

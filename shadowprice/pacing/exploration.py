@@ -5,8 +5,6 @@ level of every kind of account keeps being observed with a known propensity. Its
 the same budget: prices are solved for what it leaves (:mod:`shadowprice.pacing.window`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

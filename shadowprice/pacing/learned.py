@@ -1,7 +1,5 @@
 """Ratio of spend to the curves' expectation, estimated during the day."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Forecast of the spend of the rest of a window at today's price, with an interval from the hours so far."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

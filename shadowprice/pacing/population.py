@@ -7,8 +7,6 @@
                 allowed.npy         bool (J, N), levels that may be given; only of a head that has such a rule
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import uuid

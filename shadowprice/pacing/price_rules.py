@@ -1,7 +1,5 @@
 """Rules that a price must keep before a campaign publishes it or decides by it, the same for writers and readers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The system of record of prices: one immutable, checksummed file per published version."""
 
-from __future__ import annotations
-
 import logging
 import os
 import uuid

@@ -1,7 +1,5 @@
 """Read the spend of a campaign so far from a Prometheus server."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.parse

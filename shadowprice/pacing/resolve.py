@@ -34,8 +34,6 @@ further budget stays likewise while its present period is exhausted.
 A delivery has places in place of money: :mod:`shadowprice.pacing.places` plans those that are left.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

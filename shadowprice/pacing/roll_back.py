@@ -1,7 +1,5 @@
 """An earlier price as the next one, for an operator who mistrusts the newest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """The rest of a campaign's window as one allocation problem, with what exploration and holdouts take set aside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

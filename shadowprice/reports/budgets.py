@@ -1,7 +1,5 @@
 """Further budgets of a campaign as the report and the page of a solve show them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

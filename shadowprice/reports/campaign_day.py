@@ -1,7 +1,5 @@
 """A replayed campaign day: the report a person reads and the summary a program reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime

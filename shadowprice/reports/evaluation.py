@@ -1,7 +1,5 @@
 """The evaluate step: a bundle judged on its test split, as a report's part, a page and a text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

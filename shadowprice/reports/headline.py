@@ -1,7 +1,5 @@
 """The headline about the worth of personalizing, and other sentences of the report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Days with retrains as figures of the report and the summary; all of them simulated."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests, responses and money of a window by side, segment, hour and level."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

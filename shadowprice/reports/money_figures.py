@@ -1,7 +1,5 @@
 """Figures of the use of money, and of the value of other budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

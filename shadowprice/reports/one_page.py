@@ -1,7 +1,5 @@
 """The one-page summary of a run for the owner of its budget: answers in words, to be forwarded or printed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Prices of a campaign, and the reason of each change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

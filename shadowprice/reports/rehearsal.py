@@ -1,7 +1,5 @@
 """Sentences of the rehearsal: a simulated day, which shows pacing and the service."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of response, hazard and calibration, each of one side of the market."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run's replays as the report and the summary show them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Picture of a campaign window: arrivals, price and spend by hour."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

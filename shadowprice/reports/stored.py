@@ -1,7 +1,5 @@
 """The figures of a report beside its page, so that the page can be written again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from shadowprice.documents import read_document

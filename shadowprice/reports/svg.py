@@ -4,8 +4,6 @@ Figures are drawn in stand-in colors that become CSS variables, so one drawing r
 light page, a dark page and paper.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

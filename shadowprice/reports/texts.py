@@ -1,7 +1,5 @@
 """Short texts and flat numbers for the artifacts of pipeline steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

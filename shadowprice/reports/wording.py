@@ -1,7 +1,5 @@
 """Numbers and money in the form a person reads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Checking tables where data enters: all faults at once, before anything is written."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields

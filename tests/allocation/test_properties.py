@@ -1,7 +1,5 @@
 """Laws that hold for every instance, on instances that hypothesis makes up."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -4,8 +4,6 @@ An object is taken if its kind is known, its namespace is there, and the schemas
 operators find no fault with it. Nothing that is sent with ``dryRun=All`` is kept. No controller acts on what is kept.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -4,8 +4,6 @@ It knows ``get``, ``create``, ``delete`` and ``logs``. No controller is there: a
 step further at each ``get`` of its name.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

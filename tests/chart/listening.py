@@ -1,7 +1,5 @@
 """What answers as the Kubernetes API, on a free port behind a kubeconfig of its own."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Network policies, read as the network plugin reads them: who may open a connection to whom."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rendering import render, selects

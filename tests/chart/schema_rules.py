@@ -1,7 +1,5 @@
 """Every rule of the chart's schema with a value that breaks it, made from the schema itself."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The console in the chart: its own settings, what it may read, and who reaches it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

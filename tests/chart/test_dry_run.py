@@ -4,8 +4,6 @@ Against the API server of ``KUBECONFIG``, where that is set, and always against 
 as far as its schemas, the rules of the custom resources and the namespaces go.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Iterator

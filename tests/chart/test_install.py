@@ -4,8 +4,6 @@ Helm speaks to a stand-in of an API server, which keeps what is created and refu
 Helm's record of the release, so a second installation finds the objects of the first.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Who may speak to whom: the policies of the chart, read as the network plugin reads them."""
 
-from __future__ import annotations
-
 import pytest
 from policies import admitted, foreign, own
 from rendering import CHART, merged, render, values_of

@@ -1,7 +1,5 @@
 """Commands that the chart prints and the pages show: programs take them, and the release has what they name."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

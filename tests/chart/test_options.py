@@ -1,7 +1,5 @@
 """Values of the chart that name an option of a job are that option, with its default and a value that the job takes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The chart fails where the API server would drop the token of a Ray cluster; read by Helm from a server's CRDs."""
 
-from __future__ import annotations
-
 import copy
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Each rule of the schema is broken once. Rules about different values are broken in one rendering.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

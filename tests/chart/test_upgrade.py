@@ -1,7 +1,5 @@
 """A release can be upgraded and rolled back: nothing changes that an API server would not let change."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

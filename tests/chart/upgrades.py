@@ -1,7 +1,5 @@
 """What an API server, or the operator behind it, would refuse about the step from one state of a release to another."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

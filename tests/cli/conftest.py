@@ -1,7 +1,5 @@
 """A small workspace: campaign, model, features, price and ledger, without a fault."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``shadowprice check`` reads a user's files and lists every fault in their words."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shell completes the names of commands, and the options of the one that is typed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``shadowprice doctor`` names each planted fault, and none of a healthy workspace."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sqlite3

@@ -1,7 +1,5 @@
 """The reference of the command line is what the commands say of themselves."""
 
-from __future__ import annotations
-
 from cli.commands import COMMANDS
 from cli.document import lines
 

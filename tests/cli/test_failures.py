@@ -1,7 +1,5 @@
 """A failure of any command is one line on standard error, or JSON on standard output, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """``shadowprice init`` proposes a mapping whose tables are those of the files, whatever their columns are called."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The command ``shadowprice`` hands its arguments to the modules that do the work."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.util import find_spec
 from types import SimpleNamespace

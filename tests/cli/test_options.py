@@ -1,7 +1,5 @@
 """Options of a command are the fields of a dataclass, and what is wrong with them is one line."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import json

@@ -1,7 +1,5 @@
 """``shadowprice price`` prints what the price store holds, and publishes an earlier price again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """``shadowprice report`` writes the page of a run again from its figures."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that call a service name one that does not answer."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path

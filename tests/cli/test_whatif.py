@@ -1,7 +1,5 @@
 """``shadowprice whatif`` and ``plan`` print what the jobs answer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Command lines that speak to an API server."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import dataclass

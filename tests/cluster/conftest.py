@@ -4,8 +4,6 @@
 ``RELEASE`` name an installed release, which the checks of the operators run in.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import uuid

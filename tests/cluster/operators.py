@@ -1,7 +1,5 @@
 """Checks of a release that need operators and nodes: each has a time limit, and says why it failed."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -4,8 +4,6 @@ No controller is needed: what is tested is admission, Helm's record of a release
 and run in their order. docs/how-to/check-on-a-cluster.md lists what they check.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

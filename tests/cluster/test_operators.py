@@ -3,8 +3,6 @@
 docs/how-to/check-on-a-cluster.md says what the release must have. Whatever it does without is skipped by name.
 """
 
-from __future__ import annotations
-
 import json
 import os
 

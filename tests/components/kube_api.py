@@ -4,8 +4,6 @@ Objects are held against the CRD's schema and their names are taken once. The op
 that KubeRay reports, and runs its entrypoint for real, in a process of this machine. A queue suspends and resumes jobs.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

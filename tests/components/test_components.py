@@ -1,7 +1,5 @@
 """A component builds the job of its name from its arguments, and runs it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """Steps as Ray jobs, against a server that behaves as the API server and the operator do."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A log of funds in files of a platform's own, against the tables that the files were written from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The generated delivery of funds: its truth, its graph, and tables that hold what was drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Voucher sessions as the canonical tables of a campaign."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Voucher logs of a company's own files against the same sessions read as canonical tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Generated voucher sessions against S3's regions, and sessions from a folder."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

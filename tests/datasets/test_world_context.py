@@ -1,7 +1,5 @@
 """Requests of ``world`` with context, against averages over many draws."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.datasets import load

@@ -1,7 +1,5 @@
 """Two campaigns with the terms of the guides, their services by the commands of the guides, and requests."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

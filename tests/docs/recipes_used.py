@@ -3,8 +3,6 @@
 Imports stand in the functions, since each recipe changes other modules.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Blocks of code of the pages: their language, text and place, and the command lines among them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Command lines of the pages: the shell reads them, and the programs of this repository take their options."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

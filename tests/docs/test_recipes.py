@@ -1,7 +1,5 @@
 """The recipes of CONTRIBUTING.md: applied as printed to a copy of the code, they add what they say, where they say."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

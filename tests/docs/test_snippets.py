@@ -1,7 +1,5 @@
 """Snippets of the pages run, and their data are what the project reads."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

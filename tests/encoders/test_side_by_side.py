@@ -1,7 +1,5 @@
 """Parts computed on threads against the same parts computed one after the other."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

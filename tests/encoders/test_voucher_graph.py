@@ -1,7 +1,5 @@
 """The encoder of voucher graphs against torch_geometric with the same weights, and its laws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Rows that nothing is learned from, against what labeling and snapshots leave out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Propensities that cannot have led to the shares found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

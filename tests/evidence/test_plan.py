@@ -1,7 +1,5 @@
 """The planned trial identifies the effect that it assumes, and its command is one that runs."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import replace

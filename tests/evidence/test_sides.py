@@ -1,7 +1,5 @@
 """Evidence read from tables: the figures of the files, weights, clusters and the sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

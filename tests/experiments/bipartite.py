@@ -1,7 +1,5 @@
 """Random graph of customers and merchants, on which experiments with spill-over are drawn."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

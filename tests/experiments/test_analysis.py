@@ -1,7 +1,5 @@
 """Seven-day runs on a population whose effects are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Standard errors against a regression of statsmodels, closed forms, and coverage in simulated trials."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Effect for everybody from own arm and share of partners: against algebra, and against known truth."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The joint test of customers' and merchants' incentives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import statsmodels.api as sm

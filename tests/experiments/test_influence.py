@@ -1,7 +1,5 @@
 """Influence of incentives on partners: its estimate, the optimum that it moves, and the path to solve and answer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product

@@ -1,7 +1,5 @@
 """The served log estimates other policies: coverage against known truth, and refusals without overlap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

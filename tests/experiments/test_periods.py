@@ -1,7 +1,5 @@
 """Periods of constant shares, found from the arms of a log."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

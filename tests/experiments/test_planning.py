@@ -1,7 +1,5 @@
 """The plan keeps what it states: closed forms, sample sizes of statsmodels, and simulated trials."""
 
-from __future__ import annotations
-
 import doctest
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Effect for everybody from a log and a graph: known truth, where the difference of the arms misses it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

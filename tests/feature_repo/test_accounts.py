@@ -1,7 +1,5 @@
 """Accounts are found in each kind of online store, and removed without a trace of them."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """Registering a model writes at most 1 kB for each account."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is published is what is read: on sqlite and on a real Redis."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The contract between Feast's layout in Redis and the reader that does without Feast."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

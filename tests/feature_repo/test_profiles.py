@@ -1,7 +1,5 @@
 """The newest features of every account are in the online store, and each reader reads what was written."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Redis behind TLS and a password, as a cluster's secret names it; both readers and the publisher."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import ssl

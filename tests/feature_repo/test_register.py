@@ -1,7 +1,5 @@
 """Registering a model: kept once and for all under its version, and pointed to at once."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A row of the compact store gives back what was put in, whatever it is compressed against, and is short."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What importing the package does to the process; each in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -6,8 +6,6 @@ An input that ends in another error than the reader's own is written to a file. 
 tests/mapping/corpus, or an entry of :data:`readers.SEEDS`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Readers of files and messages, for input of any kind: each takes it, or raises its own error."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The readers that ``make fuzz`` tries survive its first inputs, and what becomes of them by random changes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Interaction aggregates against a loop over accounts and events."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

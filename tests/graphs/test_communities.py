@@ -1,7 +1,5 @@
 """Groups of neighbors: whole parts where they fit, planted groups where there are some, never too large."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

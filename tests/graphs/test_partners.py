@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pandas as pd
 
 from shadowprice.graphs.build import build_snapshot

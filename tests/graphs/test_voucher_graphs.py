@@ -1,7 +1,5 @@
 """Voucher graphs against a plain loop over sessions, and the log's histories against a plain filter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

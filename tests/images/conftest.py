@@ -1,7 +1,5 @@
 """Images built here, and the rendered chart and the pipelines run with them; only when asked for: minutes, as root."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

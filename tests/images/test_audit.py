@@ -1,7 +1,5 @@
 """``make audit``: a finding fails it, a database that cannot be reached does not."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

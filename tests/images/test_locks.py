@@ -1,7 +1,5 @@
 """What a build fetches is pinned by hash, at the versions that were tested together."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training and re-solve with every step in a container of the project's own image, beside the same run without."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import closing

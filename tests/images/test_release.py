@@ -1,7 +1,5 @@
 """A release: version, changelog and tag of a checkout, then images, chart and their provenance in a registry."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The distribution of the amounts of a side: known truth, from amounts and from payments alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The embeddings of a bundle are written by row groups, and read whole or by parts alike."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path

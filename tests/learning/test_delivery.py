@@ -1,7 +1,5 @@
 """A delivery from values to a certified, audited plan, and what stops it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The value of a plan by held-out deliveries, against known truth, and the gate that reads it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

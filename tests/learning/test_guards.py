@@ -1,7 +1,5 @@
 """Second outcomes by level: known truth, from a trial whose levels were not equally likely for all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of responses by a surrogate index, in a world whose long-term effects are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

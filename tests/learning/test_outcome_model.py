@@ -1,7 +1,5 @@
 """The outcome model of a replay learns nothing from the rows of the model that it judges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Intervals of an evaluation are clustered by the partner that accounts share."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

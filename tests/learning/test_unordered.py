@@ -1,7 +1,5 @@
 """Levels without an order: what is trained, what is refused, what the gate asks, and what the decisions are worth."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

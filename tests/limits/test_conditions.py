@@ -1,7 +1,5 @@
 """Conditions and rules: what is refused when a campaign is read, and what holds for a request."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from dataclasses import replace

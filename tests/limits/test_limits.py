@@ -1,7 +1,5 @@
 """Further budgets and caps: their file, the requests that they cover, and what they refuse to be."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

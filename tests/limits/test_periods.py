@@ -1,7 +1,5 @@
 """Periods of limits against pandas' calendars, at every quarter of an hour around each change of clocks."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Files of accounts: forms, and faults by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Codes are given once, whole or not at all, also by processes that are killed."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import random

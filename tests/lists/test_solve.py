@@ -1,7 +1,5 @@
 """The solve of a list: exact spend, against an independent solver, and all that holds of a decision."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Random tables, and the files that people write of them, for test_dialects."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

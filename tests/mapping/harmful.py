@@ -1,7 +1,5 @@
 """Parquet files that mean harm: makers of small ones that hold much, or are no files at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Offers without an amount in a user's own files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A new report of a user is one more folder: ``mapping.yaml`` and its files, and e
 columns of a table, or ``refused.txt`` with texts of the message, one a line.
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 ``SHADOWPRICE_DIALECTS`` sets the number of random files.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 from collections import Counter

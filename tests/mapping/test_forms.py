@@ -1,7 +1,5 @@
 """Forms of flags and times that people have, and files without a list of accounts, as ``init`` reads them."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo

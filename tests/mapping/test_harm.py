@@ -1,7 +1,5 @@
 """Mappings and files that mean harm: they write nothing, read nothing else, and end soon in one sentence."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os

@@ -1,7 +1,5 @@
 """Files of other columns, delimiters, units and zones as canonical tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

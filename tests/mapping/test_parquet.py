@@ -1,7 +1,5 @@
 """Parquet files of users: the types that programs write, and files that mean harm, for every reader that they reach."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Offers in percent in a user's own files: what init proposes of them, and what the mapping makes of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

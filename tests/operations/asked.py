@@ -1,7 +1,5 @@
 """A workspace that can be asked about: campaign, model, population and traffic."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

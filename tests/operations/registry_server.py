@@ -4,8 +4,6 @@ Every body is checked against the schema of its path, and a field that no schema
 decoder does. Names are unique within their parent.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

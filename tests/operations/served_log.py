@@ -1,7 +1,5 @@
 """Decision logs that tests of jobs read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

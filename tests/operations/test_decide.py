@@ -1,7 +1,5 @@
 """The job and the command that decide a list, as a plan."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The steps of a delivery over a workspace, with a fund that was launched after the trial."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans of other sizes and fees, against an assignment by the Hungarian method."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

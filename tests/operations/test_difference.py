@@ -1,7 +1,5 @@
 """A change of terms against fresh solves of both campaigns."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

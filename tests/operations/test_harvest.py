@@ -1,7 +1,5 @@
 """Served rows as training rows, against a count in plain Python."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A job is checked when it is built, and is the same job after JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Jobs ``lift`` and ``plan`` on a log that the replay wrote: the command line gives the library's estimate."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

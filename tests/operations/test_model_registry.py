@@ -1,7 +1,5 @@
 """A registered model is published in a model registry once, and its registration never depends on that."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

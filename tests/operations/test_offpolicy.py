@@ -1,7 +1,5 @@
 """Job ``offpolicy`` on a log with arms."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace

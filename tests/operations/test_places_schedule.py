@@ -1,7 +1,5 @@
 """A delivery whose price is solved again every hour, against the assignment of the accounts that came."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """One sum of money for several workspaces: the proposal, its certificate and its words."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Job ``promote``: the steps of a canary follow its log, and each is written down."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

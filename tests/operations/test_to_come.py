@@ -1,7 +1,5 @@
 """The solve evaluates rules and budgets that read the context on the newest requests, as the service does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

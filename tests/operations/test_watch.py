@@ -1,7 +1,5 @@
 """Job ``watch`` on a log, and its verdict where the ledger's metrics and the next solve read it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What-if questions about a workspace: the stored population is what the price is solved on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

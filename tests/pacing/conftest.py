@@ -1,7 +1,5 @@
 """A small two-sided market with known truth, and days of requests in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Units of a canary: nested as its share grows, independent of the arms, never of a holdout."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

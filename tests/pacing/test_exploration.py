@@ -1,7 +1,5 @@
 """Exploration: priced out of the same budget, with propensities that say what was likely, and rows that count."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

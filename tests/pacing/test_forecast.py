@@ -1,7 +1,5 @@
 """The arrival forecast on days whose law is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Traffic fitted on the past, and the number of requests that a campaign states."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

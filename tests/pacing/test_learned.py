@@ -1,7 +1,5 @@
 """What a day teaches about its curves: against the Kalman filter's recursion, and on days that drift."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Objectives in money: worths of accounts, the least return of the last unit, and the gain of deciding by margin."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

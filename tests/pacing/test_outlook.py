@@ -1,7 +1,5 @@
 """The interval of the rest of a window: against simulated days whose hours differ from their plans."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The stored curves of all accounts: what they are, how requests are counted, and the price solved on them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

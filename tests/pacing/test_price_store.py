@@ -1,7 +1,5 @@
 """The price store under honest use, two solvers at once, a killed solver, and damaged files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

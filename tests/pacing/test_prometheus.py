@@ -1,7 +1,5 @@
 """Spend read from a real Prometheus that scrapes a real exporter."""
 
-from __future__ import annotations
-
 import ssl
 import subprocess
 import threading

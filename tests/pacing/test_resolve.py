@@ -1,7 +1,5 @@
 """The hourly re-solve: what the price promises, and when there must not be one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

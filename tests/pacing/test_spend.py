@@ -1,7 +1,5 @@
 """Spend read from real metrics pages."""
 
-from __future__ import annotations
-
 import http.server
 import socket
 import threading

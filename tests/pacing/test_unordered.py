@@ -1,7 +1,5 @@
 """A campaign whose levels are permuted offers is decided, paced and capped as the campaign of their amounts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

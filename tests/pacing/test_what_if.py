@@ -1,7 +1,5 @@
 """What-if answers against fresh solves of all accounts, and against an independent solver."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Files of a user's bonus trial with its mapping, and a workspace that serves the flat policy learned from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from benchmarks.trials import TrialFiles, draw

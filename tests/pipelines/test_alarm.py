@@ -1,7 +1,5 @@
 """A retrain that an alarm of the watch starts, on a server that answers as Kubeflow Pipelines does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

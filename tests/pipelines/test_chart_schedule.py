@@ -1,7 +1,5 @@
 """The chart's schedule of the re-solve: its command, run for real against a backend, makes a run of this release."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

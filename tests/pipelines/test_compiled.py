@@ -1,7 +1,5 @@
 """The pipelines as they are uploaded: what their YAML says of parameters, steps and the cluster."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

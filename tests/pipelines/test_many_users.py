@@ -1,7 +1,5 @@
 """Commands of pipelines against a backend with many users: credentials and namespace before any upload."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

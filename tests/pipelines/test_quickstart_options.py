@@ -1,7 +1,5 @@
 """Options of a run that goes on: those that are not given again are as they were."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

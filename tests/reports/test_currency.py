@@ -1,7 +1,5 @@
 """Amounts in currencies whose minor unit is not a hundredth."""
 
-from __future__ import annotations
-
 import dataclasses
 import doctest
 

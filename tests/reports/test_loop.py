@@ -1,7 +1,5 @@
 """Figures of days with retrains, and what they are asked of."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipelines.days.week import check_days

@@ -1,7 +1,5 @@
 """Who got what: sums against the outcomes themselves."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

@@ -1,7 +1,5 @@
 """The budget curve, which the console shows."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Offers without an amount on the page: their names in place of amounts, and offers in place of money."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from datetime import UTC, datetime

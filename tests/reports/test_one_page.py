@@ -1,7 +1,5 @@
 """The one-page summary says what the evidence says, and no more."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The page of an hourly solve: the price, why it changed, and the window so far."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

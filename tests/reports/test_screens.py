@@ -1,7 +1,5 @@
 """The report in a browser: on a phone, on a desk and on paper."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

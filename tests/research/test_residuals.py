@@ -1,7 +1,5 @@
 """Models of residual outcomes: the loss of the R-learner, and decisions under a large main effect."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

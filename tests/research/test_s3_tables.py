@@ -1,7 +1,5 @@
 """The flat baseline of S3's tables against a loop, their sizes, and RelaImpr against published figures."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

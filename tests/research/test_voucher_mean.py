@@ -1,7 +1,5 @@
 """The mean of the item embeddings against a loop over the rows of the behaviour table."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

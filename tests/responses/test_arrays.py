@@ -1,7 +1,5 @@
 """Functions of arrays of both libraries against scipy, and response functions in one library against the other."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -18,8 +18,6 @@ graph, sessions), go into ``OPTIONS``. Losses of response layers are gradient-ch
 with a loss of its own checks it in its own tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial

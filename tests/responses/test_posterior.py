@@ -1,7 +1,5 @@
 """Posterior of curves against ordinary least squares with clusters, its own coverage, and what it may do to a curve."""
 
-from __future__ import annotations
-
 import numpy as np
 import statsmodels.api as sm
 

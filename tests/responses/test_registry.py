@@ -1,7 +1,5 @@
 """Response models by name."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pandas as pd

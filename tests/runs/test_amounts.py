@@ -1,7 +1,5 @@
 """A campaign for margin whose amounts are learned of both sides: one run from tables to decisions, and its log."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

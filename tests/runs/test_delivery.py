@@ -1,7 +1,5 @@
 """The delivery pipeline, run by kfp.local, and its plan repeated by the service's own predictor."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

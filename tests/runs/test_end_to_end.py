@@ -1,7 +1,5 @@
 """S4's claim, corrected, on fewer seeds than `make reproduce` takes: known truth, equal spend. Simulated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A user's trial whose model is refused is served as the flat policy; by choice the flat policy runs whole."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

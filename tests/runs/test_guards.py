@@ -1,7 +1,5 @@
 """A trial with complaints from one CSV file to a replayed day whose decisions keep a limit on mean or sum."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Guides that need one machine, followed from their first line to their last in a fresh folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A step that is killed and run again writes what it writes undisturbed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A list through a real ledger: authorized once, resumed after a kill, and free the second time."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

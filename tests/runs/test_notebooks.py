@@ -1,7 +1,5 @@
 """Notebooks of the documentation, run from their first cell to their last."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

@@ -1,7 +1,5 @@
 """A randomized e-mail of three arms, from CSV to a served decision, by the commands that a user types."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

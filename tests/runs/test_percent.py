@@ -1,7 +1,5 @@
 """A trial of percentages from one CSV file to a replayed day, by the commands that a user types."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Figures are masked, because a fit differs in its last digits between machines.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

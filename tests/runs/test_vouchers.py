@@ -1,7 +1,5 @@
 """A whole run on voucher sessions, and what it publishes read back by the services."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Each data set of the README's table, run whole at small size, and one of them killed and resumed."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

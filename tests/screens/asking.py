@@ -1,7 +1,5 @@
 """Pages of a console in this process, and a ledger that does not answer."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """Pages in a browser: their faults at a width and in a medium."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

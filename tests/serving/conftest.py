@@ -1,7 +1,5 @@
 """A small campaign with real stores, and both services running over it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Where a service without tokens may listen, and the rate of each caller."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

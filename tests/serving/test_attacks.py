@@ -1,7 +1,5 @@
 """Attacks without a token on running services, each for a moment: the benchmark ``hostile`` in small."""
 
-from __future__ import annotations
-
 import time
 from threading import Event, Thread
 from types import SimpleNamespace

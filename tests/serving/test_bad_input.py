@@ -1,7 +1,5 @@
 """Whatever a caller sends, the services answer 4xx with a field, and go on."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

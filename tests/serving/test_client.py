@@ -1,7 +1,5 @@
 """The client shows the predictor's token over a real connection."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

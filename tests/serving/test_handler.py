@@ -1,7 +1,5 @@
 """The front of a service: tokens, limits of time and size, and nothing but 4xx for callers."""
 
-from __future__ import annotations
-
 import asyncio
 
 import orjson

@@ -1,7 +1,5 @@
 """Connections that cost much: half-open, slow, too many, endless, or with requests one behind the other."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial

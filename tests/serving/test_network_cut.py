@@ -1,7 +1,5 @@
 """Predictor and ledger on two hosts, and the cable between them pulled while callers go on."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

@@ -1,7 +1,5 @@
 """Both services against their own OpenAPI descriptions: whatever schemathesis makes of them, no 5xx."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Probes and metrics on a port of their own."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import urllib.error

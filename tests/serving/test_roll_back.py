@@ -1,7 +1,5 @@
 """Model and price go forward and back together, by the commands of docs/how-to/upgrade.md."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

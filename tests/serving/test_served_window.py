@@ -1,7 +1,5 @@
 """Serving a run: a window of its own with an opening price, a ledger without spend, and the policy in words."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Both services as processes, asked over HTTP."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import time

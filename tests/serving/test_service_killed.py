@@ -1,7 +1,5 @@
 """Both services killed while callers go on."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

@@ -1,7 +1,5 @@
 """What both services export, against the page that names it and what is in force."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

@@ -1,7 +1,5 @@
 """One predictor and one ledger for several campaigns, which share a cap of each account."""
 
-from __future__ import annotations
-
 import httpx
 
 from serving.client.client import LedgerClient

@@ -1,7 +1,5 @@
 """Files of tokens: roles, rotation, and what a wrong file does."""
 
-from __future__ import annotations
-
 import json
 import os
 

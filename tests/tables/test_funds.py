@@ -1,7 +1,5 @@
 """Funds in the tables: numbered, without a face value, apart from incentives; actions refer to what there is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

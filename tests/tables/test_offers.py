@@ -1,7 +1,5 @@
 """Order and costs of the levels of a side, from the offer table."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

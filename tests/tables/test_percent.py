@@ -1,7 +1,5 @@
 """Offers in percent in the canonical tables, and the amounts that outcomes tell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Checks of a served model on simulated requests: silent on null data, and loud on a planted drift."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Evidence against closed forms, its false alarms on null data, and its power."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import special, stats

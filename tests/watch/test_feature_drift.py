@@ -1,7 +1,5 @@
 """Stability of the raw columns of the accounts that ask."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

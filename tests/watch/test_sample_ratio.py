@@ -1,7 +1,5 @@
 """The watch on the arms of an experiment."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

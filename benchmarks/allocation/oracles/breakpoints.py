@@ -6,8 +6,6 @@ of slope until the budget is met is the greedy optimum of the linear relaxation 
 multiple-choice knapsack (Sinha and Zoltners 1979); the slope of the last edge is λ*.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.allocation.oracles.dense import Dense

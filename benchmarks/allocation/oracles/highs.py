@@ -1,7 +1,5 @@
 """HiGHS as an oracle: the linear program, written out row by row."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import highspy

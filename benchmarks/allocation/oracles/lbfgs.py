@@ -1,7 +1,5 @@
 """L-BFGS on the smoothed dual (S0): max_j is replaced by a log-sum-exp whose temperature falls towards zero."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import minimize
 

@@ -1,7 +1,5 @@
 """Layout of the file of a public trial."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

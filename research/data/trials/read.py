@@ -1,7 +1,5 @@
 """Read the file of a public trial: find it or tell its source, check it, and make a training frame."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CFRNet: a shared representation in which the arms look alike (Shalit, Johansson and Sontag, ICML 2017)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """Direct ranking: scores of return on spend, learned from the ratio itself (DRM; Du, Lee and Ghaffarizadeh 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """DragonNet: a representation that predicts the level too, and targeted regularization (Shi, Blei, Veitch 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ spends its capacity on differences between levels. Curves are those differences 
 levels of a row, and rows are not compared by them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

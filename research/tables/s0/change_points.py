@@ -1,7 +1,5 @@
 """S0's response methods where customers differ in the incentive at which they move: what a free hazard is for."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Shared parts of S0's tables on the generated world: methods by name, their errors, and their value at one cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Payments that the graph network earns over DNN-H, on the world of s0_information with the largest bound."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.world.information import FULL, MEANS, TRUTH, curves_by_information

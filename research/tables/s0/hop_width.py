@@ -1,7 +1,5 @@
 """Numbers that a hop of the encoder passes on: share of the attainable gain on linear and on non-linear influence."""
 
-from __future__ import annotations
-
 from benchmarks.world.day import decided_by, value_at_budget, world_day
 from benchmarks.world.parametric import fitted_curves
 from benchmarks.world.training_set import training_set

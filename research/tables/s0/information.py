@@ -1,7 +1,5 @@
 """The worlds on which a graph can earn payments at all: the best curves by information, without any training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """S0's central claim: customers and merchants optimized jointly, against each side with a budget of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """S0's graph network against DNN-H and Cox on a world of 100,000 customers: errors, and what each earns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from research.summary import Summary

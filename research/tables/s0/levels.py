@@ -1,7 +1,5 @@
 """S0's figures 3b and 5: response and hazard rate by level beside the truth, and the change points found."""
 
-from __future__ import annotations
-
 from benchmarks.world.training_set import training_set
 from research.summary import Summary, show
 from research.table import Primary, Rows, Table

@@ -1,7 +1,5 @@
 """S0's graph network against DNN-H and DNN on the default world: errors, and the payments that each earns."""
 
-from __future__ import annotations
-
 from research.summary import Summary
 from research.table import Primary, Rows, Table
 from research.tables.s0.comparison import ERROR, OURS, WORLD, measure, relative

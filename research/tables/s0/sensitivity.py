@@ -1,7 +1,5 @@
 """S0's figure 4: uplift by fifths of rising sensitivity, with the graph and with interaction aggregates instead."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Payments that the graph network earns over DNN-H on the default world, by the number of accounts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ one part against DIPN; the changes together ("all changes") against DIPN and the
 levels, and with 30 % of the accounts at the lowest level.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

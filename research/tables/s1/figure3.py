@@ -1,7 +1,5 @@
 """Figure 3 of S1: response curves learned from a biased assignment, with and without the bias net and IPS."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass

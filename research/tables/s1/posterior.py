@@ -1,7 +1,5 @@
 """Posterior mean of S1's synthetic response curves: the best that can be learned from given rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Experiment of S1 on its synthetic promotions: fit, judge, and spend a budget by each model's curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """S1's Table 2: its synthetic promotion with features of (2,2,2) values."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from research.table import Primary, Table

@@ -1,7 +1,5 @@
 """S1's Table 3: its synthetic promotion with features of (3,5,7) values."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from research.table import Primary, Table

@@ -1,7 +1,5 @@
 """S2's models on censored amounts: the printed loss, that of a mass of 1, and ZILN."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The heuristic against the exact plan as users grow: objective and time (S2's comparison with integer programming)."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """S2's experiments on generated deliveries whose probabilities and amounts are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """S2's losses with everything else known: one linear predictor for all, so that only the loss differs."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Deciding by learned margins in a world where amounts fall over the levels: which error costs how much."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """S2's offline table: errors of what each model predicts of conversions and amounts, and the value of its choices."""
 
-from __future__ import annotations
-
 from research.primary import Primary
 from research.summary import Summary
 from research.table import Table

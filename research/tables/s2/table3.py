@@ -1,7 +1,5 @@
 """S2's online table: outcomes of arms that predict by one model and allocate by one method, at the same exact sizes."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit

@@ -1,7 +1,5 @@
 """S3's Figure 4: AUC by length of the history, and how far the session vectors of the vouchers stand apart."""
 
-from __future__ import annotations
-
 import io
 from functools import cache
 

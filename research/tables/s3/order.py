@@ -11,8 +11,6 @@ and C; DMBGN against itself with the times of every session's behavior shuffled,
 in A; and against logistic regressions on counts, without and with the two terms themselves.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from research.primary import Primary

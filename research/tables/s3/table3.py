@@ -1,7 +1,5 @@
 """S3's Table 3: AUC, log loss and RelaImpr of the models in regions A, B and C, with controls in region A."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """S3's experiment on generated voucher sessions: fit before an instant, judge after it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

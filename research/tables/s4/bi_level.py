@@ -1,7 +1,5 @@
 """Bi-DFCL: a small trial and many observational rows, in true value at equal spend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

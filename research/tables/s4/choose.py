@@ -5,8 +5,6 @@ seeds from 100, which no choice has seen. The two-stage fit has a row at its own
 goal has its own weight of the goal.
 """
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 

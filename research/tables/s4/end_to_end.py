@@ -1,7 +1,5 @@
 """S4: two stages against end to end, in true value at equal spend, where the truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write the ledger's answer to the calls of one message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from serving.ledger.api.messages import Authorizations

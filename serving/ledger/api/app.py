@@ -1,7 +1,5 @@
 """The ledger over HTTP: the ledgers of one or several campaigns, each asked by the name of its campaign."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from functools import partial

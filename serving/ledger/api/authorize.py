@@ -1,7 +1,5 @@
 """Check the decisions of a call and prepare them for the ledger, with the answer where the budget is exhausted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, repeat

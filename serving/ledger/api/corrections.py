@@ -1,7 +1,5 @@
 """Corrections of outcomes: CloudEvents with the values of an outcome after the correction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Answers of the ledger, as its OpenAPI describes them; no answer is checked against them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

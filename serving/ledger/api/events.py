@@ -1,7 +1,5 @@
 """Outcomes as CloudEvents 1.0: structured, batched, or in binary mode."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Types of the fields of messages, and what every message is checked for."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator

@@ -1,7 +1,5 @@
 """Roles that the ledger's routes need."""
 
-from __future__ import annotations
-
 from starlette.requests import Request
 
 from serving.http.access import check_role

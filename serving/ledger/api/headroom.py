@@ -1,7 +1,5 @@
 """Space that the ledger uses and has left: metrics of its volumes and of its store."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

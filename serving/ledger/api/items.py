@@ -1,7 +1,5 @@
 """Decisions to authorize, as columns. Written by ``python -m serving.generate``; do not edit."""
 
-from __future__ import annotations
-
 from serving.ledger.api.fields import (
     Basis,
     Column,

@@ -1,7 +1,5 @@
 """Endpoints of one campaign's ledger."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

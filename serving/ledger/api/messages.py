@@ -1,7 +1,5 @@
 """Messages of the predictor to be authorized, checked field by field."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator

@@ -1,7 +1,5 @@
 """The ledger's metrics, read from its database at every scrape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Bodies and parameters in the ledger's OpenAPI; FastAPI reads neither, the endpoints parse them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import FastAPI

@@ -1,7 +1,5 @@
 """Parameters of the ledger's queries."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from pydantic import AwareDatetime, TypeAdapter

@@ -1,7 +1,5 @@
 """Check the outcomes of a call against their authorizations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta

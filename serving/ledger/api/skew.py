@@ -1,7 +1,5 @@
 """Difference between the ledger's wall clock and every other source of time it has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from serving.ledger.clock import Clock, monotonic, wall

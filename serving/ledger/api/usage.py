@@ -1,7 +1,5 @@
 """Use of the further budgets in their current periods, for people and for Prometheus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

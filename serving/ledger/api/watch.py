@@ -1,7 +1,5 @@
 """Metrics of the watch on the served model, from the verdict that its job keeps in the workspace."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

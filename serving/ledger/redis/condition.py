@@ -1,7 +1,5 @@
 """Reasons why a Redis must not be used, shared by those who write, read and check."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from shadowprice.errors import Unavailable

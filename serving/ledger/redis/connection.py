@@ -1,7 +1,5 @@
 """The connection to Redis: its address, its secret, and the check of its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

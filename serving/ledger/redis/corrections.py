@@ -1,7 +1,5 @@
 """Corrections as the message of their script."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Layout of a campaign's ledger in Redis."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

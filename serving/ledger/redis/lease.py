@@ -1,7 +1,5 @@
 """A lease in Redis: at most one of the ledgers that share a campaign's store holds it at a time."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 import redis

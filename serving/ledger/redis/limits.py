@@ -1,7 +1,5 @@
 """A ceiling in the message of a script, and the sums of its limits as Redis keeps them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Moves of a portfolio as the message of their script, and reading them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ One process compares the files that it reads. Those of other processes are compa
 its sums: how its file describes the shared limits, and when it last checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, cast
 

@@ -3,8 +3,6 @@
 A record is the array of its fields in their order. Lua has no null in an array, so None is kept as false.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The scripts, and running many of them in one round trip."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

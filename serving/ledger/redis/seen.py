@@ -1,7 +1,5 @@
 """Reading the numbers of records that Redis holds, and the sentence where it lost some of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """The Redis store: scripts write, plain commands read."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Totals and traffic of the store in Redis, from the sums that are kept with it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ The total of all processes is not enough: another process may write as many new 
 wrote the lost records looks again.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import redis

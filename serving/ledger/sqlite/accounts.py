@@ -1,7 +1,5 @@
 """Accounts in a ledger's sqlite file: their rows, and the replacement of identifiers while no ledger has the file."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Authorize, settle, release and expire, each as a job of the writer: one savepoint in its transaction."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

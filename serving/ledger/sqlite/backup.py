@@ -4,8 +4,6 @@ A copy of the file alone is no backup: commits of the last moments are in the wr
 SQLite's online backup, all pages in one step, reads one moment of both and holds up no writer.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

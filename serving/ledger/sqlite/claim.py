@@ -1,7 +1,5 @@
 """The claim of one process on the ledger's file: two ledgers of one file would each spend the same money."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Correcting outcomes, as a job of the writer: rows are added and none is changed."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

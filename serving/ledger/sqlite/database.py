@@ -1,7 +1,5 @@
 """The ledger's sqlite file: its tables, and how it is opened."""
 
-from __future__ import annotations
-
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Faults of the file: writes that fail, pages that are damaged, a file that is not in its place any more."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Moves of a portfolio in the sqlite file: one step as a job of the writer, and what is kept of them."""
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 

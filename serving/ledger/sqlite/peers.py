@@ -5,8 +5,6 @@ others' sums are read from what they committed, and do not change before this wr
 files, and a crash between two commits leaves no sum wrong.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext

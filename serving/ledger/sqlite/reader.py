@@ -1,7 +1,5 @@
 """Reading the ledger's sqlite file on a connection of one's own."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Callable

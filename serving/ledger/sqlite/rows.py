@@ -1,7 +1,5 @@
 """Decisions and outcomes as rows, and back."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace

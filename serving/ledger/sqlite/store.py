@@ -1,7 +1,5 @@
 """The sqlite store: one writer on a thread of its own, two connections that read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress

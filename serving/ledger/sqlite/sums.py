@@ -1,7 +1,5 @@
 """Sums, dates and traffic of the ledger, from the tables that keep them."""
 
-from __future__ import annotations
-
 import sqlite3
 
 from serving.ledger.records import CAUSES

@@ -1,7 +1,5 @@
 """Sums of further limits in the sqlite file, and the sums that each authorization adds to."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The one writer: jobs of many callers, as many as wait, in one durable transaction."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 from collections.abc import Callable

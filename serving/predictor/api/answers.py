@@ -1,7 +1,5 @@
 """Answers of the prediction endpoints, as the service's OpenAPI describes them; no answer is checked against them."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, create_model

@@ -1,7 +1,5 @@
 """Open Inference V2 over gRPC, with KServe's own messages."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Admission of gRPC calls by their metadata, before a byte of their message is read."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The bodies of the prediction endpoints, as the service's OpenAPI describes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from serving.http.limits import MAX_BEHAVIORS, MAX_CONTEXT, MAX_ID_LENGTH, MAX_ITEMS

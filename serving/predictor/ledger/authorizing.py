@@ -1,7 +1,5 @@
 """Asking the ledger about calls together, and apart where it does not take their message."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Decisions as columns, between predictor and ledger. Written by ``python -m serving.generate``; do not edit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from shadowprice.campaign import Side

@@ -3,8 +3,6 @@
 A round trip costs some 30 µs of processor time; general clients take ten times that.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 

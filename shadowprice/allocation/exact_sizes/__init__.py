@@ -1,7 +1,5 @@
 """Segments of exact sizes: guaranteed delivery under eligibility rules (S2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from shadowprice.allocation.exact_sizes.audit import Audit, audit

@@ -1,7 +1,5 @@
 """Count a plan again from the accounts and the rules, independently of the solver's input."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ successive shortest paths. An exact check then shows whether some optimal prices
 optimal prices costs another pass and never the optimum.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

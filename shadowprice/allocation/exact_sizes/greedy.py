@@ -1,7 +1,5 @@
 """First come, first served: every account in turn takes the best segment with a free place."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

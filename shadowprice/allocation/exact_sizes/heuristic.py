@@ -14,8 +14,6 @@ segments were filled by others is given a forbidden one, although a plan exists:
 violated does not hold. :func:`heuristic_demands` never offers an ineligible pair and repairs what is left over.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Manual priority, the baseline of S2: segments choose in turn, each its best accounts."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -5,8 +5,6 @@ segment with free quota. Of several accounts that can move, those that lose leas
 as it can.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Interface of the executors of a solve, and the one in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

@@ -4,8 +4,6 @@
 ``SHADOWPRICE_KERNEL=numpy`` selects it. See ``docs/decisions/0004-allocation-kernel.md``.
 """
 
-from __future__ import annotations
-
 import os
 
 from shadowprice.allocation.kernel import compiled, plain

@@ -1,7 +1,5 @@
 """The kernel in C, called through ctypes; ``LIBRARY`` is None where it was not built."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

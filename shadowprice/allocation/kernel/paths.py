@@ -3,8 +3,6 @@
 :func:`exact_sizes_plain` is the readable reference; ``paths.c`` reads shortlists in place of all accounts.
 """
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 from itertools import pairwise

@@ -3,8 +3,6 @@
 :func:`place_plain` is the readable reference; ``place.c`` does the same in the matrix's own precision.
 """
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 from typing import Any

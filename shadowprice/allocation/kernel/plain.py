@@ -1,7 +1,5 @@
 """The kernel in numpy, for machines without a compiler and as the reference of the compiled kernel in tests."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Build an allocation from a located price: the decision rule resolves ties, and the certificate follows."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

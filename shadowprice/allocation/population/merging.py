@@ -1,7 +1,5 @@
 """Merge the results of passes over parts of the accounts, in the accounts' order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ neighboring accounts, and a pass over all accounts at price intervals. What a pa
 over parts of the accounts: sums are added, unsettled accounts put side by side in the accounts' order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

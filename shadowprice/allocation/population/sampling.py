@@ -5,8 +5,6 @@ than as many independent accounts. One block is drawn from each of many equal st
 differences between neighboring blocks: it includes clustering inside blocks, and excludes a trend along the file.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Accounts in several shards, each asked at the same time: a question to all of them is one round."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

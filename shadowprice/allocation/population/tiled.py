@@ -1,7 +1,5 @@
 """Accounts that are read, or computed, a tile at a time; only sums and the few unsettled accounts are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Decide which unspent budget moves between campaigns whose last unit of money returns differently."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist

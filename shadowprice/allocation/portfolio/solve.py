@@ -1,7 +1,5 @@
 """Divide one budget between campaigns exactly, by asking each of them about few budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

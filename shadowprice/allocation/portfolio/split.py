@@ -1,7 +1,5 @@
 """Divide one budget between value curves by one price."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Nothing of shape (J, N) is formed: ``on_response`` stays levels × response, a l
 a total, and a limit per response a second weighted matrix.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

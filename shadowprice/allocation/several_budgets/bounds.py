@@ -1,7 +1,5 @@
 """Bounds of rounding: the value of a choice of whole levels, and its violation of the limits."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

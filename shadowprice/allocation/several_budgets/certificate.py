@@ -1,7 +1,5 @@
 """Build an allocation from located prices of several limits: the optimum, its rounding, and their certificate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

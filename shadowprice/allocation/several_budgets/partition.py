@@ -6,8 +6,6 @@ exactly, so Newton steps and a much smaller bracket leave an active set of a few
 A vertex outside its bracket needs a wider one, which costs a pass, or next to nothing inside a pass.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,8 +5,6 @@ regret until the rows are nearly used up. A local search does that; of a few acc
 that could still be better. Both are deterministic, and end as soon as the bound leaves little to gain.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -6,8 +6,6 @@ price(kind, pattern) sums the prices of the pattern's rows of that kind: with on
 of the same money, a single number for each pattern.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ covariance of the sample's prices, H⁻¹ V H⁻¹. H is the slope of the dual s
 with it need only spends, which the kernel adds up at the speed of memory.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -14,8 +14,6 @@ Source: the dual simplex with bound flipping (Maros 2003) on a generalised upper
 Van Slyke 1967); for K = 1 it is Sinha and Zoltners (1979).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The solve of an allocation problem: one budget by an interval of its price, anything else by a partition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The price is the slope of a hull edge in float64, and the tie share and the cert
 that price. See :mod:`shadowprice.allocation.one_budget.search`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.allocation.one_budget.pricing import solve_population

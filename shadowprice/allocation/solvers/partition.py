@@ -1,7 +1,5 @@
 """Any number of limits — caps, floors, equalities, over overlapping groups, of different costs — exactly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A shard of ``.npy`` files, one for each array, mapped and read in place."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

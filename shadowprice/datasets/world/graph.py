@@ -1,7 +1,5 @@
 """Graph of the generated data set ``world``: accounts with hidden traits, features and payments between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Two ways of spending one budget on several sides, compared off-policy where both spend the whole budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -91,7 +89,7 @@ class Spending:
     def drawn(self, levels: Mapping[Side, Array]) -> Array:
         """(B,): sum over all requests if each draws its level, of means (B, J) less masked ones."""
         means = {side: np.ma.average(each, 1, self.weights.get(side)) for side, each in levels.items()}
-        return np.sum([self.requests[side] * np.asarray(mean) for side, mean in means.items()], axis=0)
+        return np.asarray(np.sum([self.requests[side] * np.asarray(mean) for side, mean in means.items()], axis=0))
 
 
 def at_budget(

@@ -5,8 +5,6 @@ A new metric is one function that takes float64 arrays whose last axis is the ro
 ``metrics.py`` registers it.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

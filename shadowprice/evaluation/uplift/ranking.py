@@ -4,8 +4,6 @@
 (N,) 1 where the row was treated and 0 where it was not. Rows of equal score enter together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A candidate's predictions against the incumbent's, on the test rows of all sides."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A candidate's value against its rival's at the campaign's budget, from the test rows of all sides."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args

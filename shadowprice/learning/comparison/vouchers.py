@@ -1,7 +1,5 @@
 """Plain baselines of a model of sessions: trees that rank, one voucher for all, and the best voucher for each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

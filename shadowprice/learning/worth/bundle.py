@@ -1,7 +1,5 @@
 """The worth step: worth of personalizing with a trained bundle and further models of its recipe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Worth of personalizing with the models of one recipe."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

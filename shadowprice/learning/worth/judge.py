@@ -1,7 +1,5 @@
 """One model at several budgets: its prices by held-out rows, and its decisions on later ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Training sets of a sequence of models, each judged on accounts that none before it has learned from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise

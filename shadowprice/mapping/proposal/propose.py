@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 
-from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import text_sql
 from shadowprice.mapping.opened import literal, quoted
@@ -266,7 +265,8 @@ def refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profil
 def _window(made: Part) -> tuple[date, date]:
     """Return the days of the first and the last offer."""
     sent = made.profile.cells(made.columns["decided_at"].own)
-    require(sent.first is not None and sent.last is not None, made.profile.source.file, f"has no time in {sent.name}")
+    if sent.first is None or sent.last is None:
+        raise InvalidInput(f"has no time in {sent.name}", field=made.profile.source.file)
     return sent.first.date(), sent.last.date()
 
 

@@ -1,7 +1,5 @@
 """Limits on second outcomes that requests to come cannot meet: refused, or relaxed as far as needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

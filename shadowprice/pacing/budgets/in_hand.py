@@ -3,8 +3,6 @@
 Of a limit on the sum of a second outcome it is the limit less the sum that is expected of the requests decided so far.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Prices that stay because the remaining money can buy nothing more, and prices that do not bind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from shadowprice.campaign import Campaign, Side

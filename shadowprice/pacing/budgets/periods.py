@@ -1,7 +1,5 @@
 """Parts of a window by the days and hours that further budgets are limited in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta

@@ -12,8 +12,6 @@ The salt is in a commitment to account and partner (:func:`commitment`). An eras
 commitment, so the record stays verifiable.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from binascii import b2a_base64

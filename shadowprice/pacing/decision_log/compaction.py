@@ -8,8 +8,6 @@ The large segment is durable before the small ones are removed. An interruption 
 drop what they read twice, and the next call removes it.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Served decisions and their final outcomes as canonical rows to train on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

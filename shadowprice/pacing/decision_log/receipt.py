@@ -1,7 +1,5 @@
 """Receipt of one decision: all that a stranger needs to check it, and the check of a log against published heads."""
 
-from __future__ import annotations
-
 from binascii import a2b_base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

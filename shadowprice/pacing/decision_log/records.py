@@ -3,8 +3,6 @@
 The log's schema, the tables of the ledger's stores and the messages are made from these classes by :func:`columns`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, NoneType

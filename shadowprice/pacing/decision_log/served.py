@@ -4,8 +4,6 @@ A writer that was interrupted may write rows again, so segments may overlap: rea
 segments are replaced by larger ones at any time: a segment that vanishes while it is read is listed again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

@@ -6,8 +6,6 @@ segment, after any kill, recovery or compaction. A row is hashed without account
 commitment of its basis; so an erasure changes no head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice

@@ -1,7 +1,5 @@
 """One interface for every way of pacing a budget: when it wants to be asked, and the price it sets then."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol

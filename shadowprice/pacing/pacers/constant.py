@@ -1,7 +1,5 @@
 """The newest price, renewed without a solve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

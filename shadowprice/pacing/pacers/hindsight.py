@@ -1,7 +1,5 @@
 """The best fixed price, known only afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The hourly price, moved between solves by dual mirror descent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Proportional–integral control of the logarithm of one price."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

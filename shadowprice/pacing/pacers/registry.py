@@ -1,7 +1,5 @@
 """Pacers by name: every module of this package lists its own in ``PACERS``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Solving the rest of the window again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

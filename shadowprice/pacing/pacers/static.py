@@ -1,7 +1,5 @@
 """One price for the whole window."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from shadowprice.pacing.resolve import CampaignState, Resolution

@@ -1,7 +1,5 @@
 """Records of prices that a controller has moved without a solve."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from datetime import timedelta

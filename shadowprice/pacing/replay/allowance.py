@@ -1,7 +1,5 @@
 """Outcomes of a day as a hard stop at the budget would have left them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shadowprice.campaign import Campaign

@@ -1,7 +1,5 @@
 """Compare hourly prices with one static price and with hindsight."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Responses and money that a replayed day added over the lowest level, and over the best flat incentive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal

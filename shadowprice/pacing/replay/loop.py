@@ -1,7 +1,5 @@
 """Days on which the model is trained again on what it served, beside a frozen model and the true curves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 

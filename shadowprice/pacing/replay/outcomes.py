@@ -1,7 +1,5 @@
 """Outcomes of requests, drawn from known or fitted response curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

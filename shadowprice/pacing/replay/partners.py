@@ -1,7 +1,5 @@
 """Partners of the requests of a day, drawn from those that each account named in the past."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

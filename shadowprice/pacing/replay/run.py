@@ -1,7 +1,5 @@
 """Replaying a campaign day, slot by slot, in accelerated time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

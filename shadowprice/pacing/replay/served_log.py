@@ -1,7 +1,5 @@
 """A replayed day as segments of the decision log, with the times of the replay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

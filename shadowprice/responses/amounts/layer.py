@@ -1,7 +1,5 @@
 """Head of the amount of a response, trained jointly with a response layer on any encoder."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -8,8 +8,6 @@ A fitted loss gives the mean of PA, for money and choices, and the mean of log(P
 Jensen's inequality the log of the first is larger.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar

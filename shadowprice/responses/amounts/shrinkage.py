@@ -1,7 +1,5 @@
 """Ridge regression whose penalties are those of most evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -9,7 +9,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Side
-from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.level_means import LevelMeans
@@ -132,7 +131,8 @@ class FlatModel(ResponseModel):
         self.mean = state.arrays["mean"]
 
     def _fitted(self) -> NDArray[np.float64]:
-        require(self.mean is not None, "model", "is not fitted; call fit first")
+        if self.mean is None:
+            raise InvalidInput("is not fitted; call fit first", field="model")
         return self.mean
 
     def _within_cells(

@@ -1,7 +1,5 @@
 """Training of a fund network: where it starts, its loss, and its gradient steps."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

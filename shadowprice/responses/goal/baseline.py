@@ -1,7 +1,5 @@
 """Row baselines: the mean of a row's predictions over the levels, by models that have not seen the row's outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

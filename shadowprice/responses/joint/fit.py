@@ -1,7 +1,5 @@
 """Training of the joint network."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -14,6 +14,7 @@ from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.encoders.registry import GRAPH_ENCODER
+from shadowprice.errors import InvalidInput
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel, held_out
@@ -103,7 +104,8 @@ class NetworkModel(ResponseModel):
         self.model = JointModel.of(state)
 
     def _fitted(self) -> JointModel:
-        require(self.model is not None, "model", "fit the model before asking for curves or saving it")
+        if self.model is None:
+            raise InvalidInput("fit the model before asking for curves or saving it", field="model")
         return self.model
 
     def _snapshots(self, frame: pd.DataFrame) -> Sequence[GraphSnapshot]:

@@ -1,7 +1,5 @@
 """Boosting of trees with an early stop, and the log-normal law of amounts that trees learn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self

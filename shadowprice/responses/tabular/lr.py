@@ -8,8 +8,6 @@ by the features. That fit is convex; without features it is the pooled adjacent 
 the maximum of the same likelihood over monotone curves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Self
 
@@ -21,6 +19,7 @@ from scipy.special import expit, logit
 
 from shadowprice.checks import require
 from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.isotonic import isotonic_embedding
@@ -100,7 +99,8 @@ class LogisticRegression(ResponseModel):
 
     def curve(self, frame: pd.DataFrame) -> Curves:
         """Curves (J, N) of the rows."""
-        require(self.inputs is not None, "model", "fit the model before asking for curves")
+        if self.inputs is None:
+            raise InvalidInput("fit the model before asking for curves", field="model")
         # Summed column by column: a matrix product may add in another order for another number of rows.
         shift = np.einsum("nd,d->n", self.inputs.dense(frame), self.coefficient, optimize=False)
         base = self.intercept + self.embedding() @ np.maximum(self.weight, self.lowest_weight)
@@ -108,7 +108,8 @@ class LogisticRegression(ResponseModel):
 
     def state(self) -> State:
         """Coefficients and features."""
-        require(self.inputs is not None, "model", "fit the model before saving it")
+        if self.inputs is None:
+            raise InvalidInput("fit the model before saving it", field="model")
         arrays = {"intercept": np.array(self.intercept), "weight": self.weight, "coefficient": self.coefficient}
         return State(arrays, {"inputs": self.inputs.to_dict()})
 

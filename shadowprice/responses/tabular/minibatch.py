@@ -1,7 +1,5 @@
 """Rows of a table as tensors, and descent on them in minibatches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields

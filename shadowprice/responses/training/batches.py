@@ -1,7 +1,5 @@
 """Order of the training rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -11,8 +11,6 @@ network learn to score the training sessions; everything but the items is tuned 
 ``docs/explanation/voucher-models.md`` lists where paper and code differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Rules of keys and of offers: one order of the levels of a side, percentages, funds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection

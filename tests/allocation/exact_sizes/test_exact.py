@@ -1,7 +1,5 @@
 """Exact segment sizes against assignment, min-cost flow and linear programming, on random and adversarial instances."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

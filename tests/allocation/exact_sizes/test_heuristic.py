@@ -1,7 +1,5 @@
 """The paper's heuristic as printed, with its flaws, and as repaired; manual priority."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

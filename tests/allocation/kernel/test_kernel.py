@@ -1,7 +1,5 @@
 """The compiled pass against the numpy one and brute force, in every variant, and what it refuses."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import time

@@ -1,7 +1,5 @@
 """The compiled passes for segment sizes against the readable ones, and the solver without a compiler."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One budget against HiGHS: 598 random and adversarial instances, through the exact finish and through the pass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import highspy

@@ -1,7 +1,5 @@
 """Moves between campaigns: none beyond noise where all return the same, and the cheapest money first."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """One price for several campaigns against HiGHS on the joint linear program."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What a problem accepts, what it refuses, and that the refusal names the argument."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several limits against HiGHS, on instances built to be awkward."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import highspy

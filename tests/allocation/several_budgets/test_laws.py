@@ -1,7 +1,5 @@
 """Several limits: laws that hold for every instance, whole answers against all of them, and inputs of some size."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Published multiple-choice multi-dimensional knapsacks: HiGHS's bound, and an answer close to the listed optimum."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import highspy

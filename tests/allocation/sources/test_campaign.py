@@ -1,7 +1,5 @@
 """Both sides of the market under one budget, in both readings of S0."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Oracles against the engine: the same optimum, and never more than they can prove."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The parts of the benchmarks of the decision service: what is sent, and how it is counted."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

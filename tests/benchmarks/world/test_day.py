@@ -1,7 +1,5 @@
 """Decisions on a day of ``world`` at equal true spend, and the generator's own posterior."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The generator's form with parameters to fit, against the generator itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

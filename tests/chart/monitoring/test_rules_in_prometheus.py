@@ -1,7 +1,5 @@
 """The chart's rules in a real Prometheus that scrapes the services' own metrics, and a price from what it says."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Two releases with a campaign of one name on one Prometheus: neither steers, alarms or draws the other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack

@@ -1,7 +1,5 @@
 """``shadowprice doctor --namespace``: one sentence for each fault of a release on a shared platform, and silence."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

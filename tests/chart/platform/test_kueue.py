@@ -1,7 +1,5 @@
 """Queues of Kueue: what stands in one, what must free its quota, and what is said before its webhook refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A mesh around the release: what its tunnel, probes, identities and certificates need, and where no sidecar may be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The checks of ``make test-cluster`` that need operators, against a stand-in of kubectl: what they take and refuse."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A model registry, a sink of events and traces: off by default, told to those that call them, and named by labels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The InferenceService on a shared cluster: who sees it, who scales it, and what KServe makes of its metadata."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every object that the chart can render passes the definitions of the oldest and of the newest versions."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

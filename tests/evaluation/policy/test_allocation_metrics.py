@@ -1,7 +1,5 @@
 """What an allocation brings and costs, by loops over small cases."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A flat policy is judged by rules that mean something for one curve of all accounts."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Incremental amounts: against closed forms, and the coverage of their intervals where the truth is known."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

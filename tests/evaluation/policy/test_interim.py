@@ -1,7 +1,5 @@
 """A comparison that may be repeated errs as seldom as it says; one that is meant to be made once does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

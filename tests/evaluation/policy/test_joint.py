@@ -1,7 +1,5 @@
 """Two policies at one budget over two sides, against the known truth and the linear program."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Off-policy estimates against known truth: unbiasedness, coverage, and the definitions by loops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

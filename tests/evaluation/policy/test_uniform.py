@@ -1,7 +1,5 @@
 """Uniform dosing against a linear program and brute force."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog

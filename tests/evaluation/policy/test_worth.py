@@ -1,7 +1,5 @@
 """Worth of policies, against enumeration of every assignment, closed forms, and trials of known truth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Totals over groups of rows, against the mean of one group and against draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

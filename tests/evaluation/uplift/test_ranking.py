@@ -1,7 +1,5 @@
 """Uplift metrics against the loops of their definitions, written out (scikit-uplift's formulas)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

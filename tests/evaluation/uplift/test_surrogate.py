@@ -1,7 +1,5 @@
 """The surrogate index against statsmodels and known effects: what it covers, and what its check can see."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

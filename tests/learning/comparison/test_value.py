@@ -1,7 +1,5 @@
 """Values before publication under rules and further budgets, against the linear program on the truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 

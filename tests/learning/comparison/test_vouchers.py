@@ -1,7 +1,5 @@
 """Plain baselines of a model of sessions, against the generator's known truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

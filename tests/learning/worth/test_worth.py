@@ -1,7 +1,5 @@
 """Worth by the rows of a training set: which rows learn, which find the price, and which judge."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

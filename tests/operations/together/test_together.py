@@ -1,7 +1,5 @@
 """Lift of all campaigns together, against the accounts that none of them treats."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Caps of accounts and partners in the solve: exact against HiGHS and sums, and worth their knowledge over a day."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Budgets of overlapping groups and periods, floors and rules: exact against HiGHS, and kept in a replay."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone

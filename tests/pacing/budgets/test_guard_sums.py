@@ -1,7 +1,5 @@
 """The sum of a second outcome, paced over a replayed day by what the levels given so far are expected to bring."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A limit on a second outcome: the program with one row more, by HiGHS, and the decision at its prices."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Late in a window: money that buys nothing more does not move the price, and a price that binds stays exact."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Budgets that campaigns share: each prices its share, the day spends them, and the ledger stops at the limit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

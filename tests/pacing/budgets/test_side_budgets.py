@@ -1,7 +1,5 @@
 """Budgets of one side have prices of their own: exact against HiGHS, kept over a day, and worth their price."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

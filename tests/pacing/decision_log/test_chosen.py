@@ -1,7 +1,5 @@
 """Reading some columns and some rows of a log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

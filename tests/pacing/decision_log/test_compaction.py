@@ -1,7 +1,5 @@
 """Compaction of the decision log: the same rows in fewer files, whatever interrupts it."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pacers: when they ask, what they set, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What pacing promises, on days with known truth: on budget, near hindsight, better than one static price."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

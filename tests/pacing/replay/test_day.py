@@ -1,7 +1,5 @@
 """Days of requests: their law, their order, and what a shock leaves alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of the headline against the known truth of ``world``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The closed loop beside a frozen model, and the log of a replayed day."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta

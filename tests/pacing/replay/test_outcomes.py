@@ -1,7 +1,5 @@
 """Outcomes: their means, their shared luck, and their cost in whole minor units."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

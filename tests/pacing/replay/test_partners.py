@@ -1,7 +1,5 @@
 """Partners of a replayed day, drawn from past requests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

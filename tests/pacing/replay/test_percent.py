@@ -1,7 +1,5 @@
 """A simulated day of percentages: orders are drawn, and their payments have the expected mean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

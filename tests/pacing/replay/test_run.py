@@ -1,7 +1,5 @@
 """The replay driver: order, accounting, failures of the parts around it, and the hard stop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

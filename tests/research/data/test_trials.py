@@ -1,7 +1,5 @@
 """Small made-up files in the public layouts: nothing of the real data is here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

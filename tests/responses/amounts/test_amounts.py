@@ -1,7 +1,5 @@
 """Amounts that are learned with the responses, on a generated trial whose law of the amounts is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache

@@ -1,7 +1,5 @@
 """Losses of amounts against direct evaluation, torch's distributions, integrals, Monte Carlo and planted parameters."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

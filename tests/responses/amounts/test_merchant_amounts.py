@@ -1,7 +1,5 @@
 """Amounts of merchants, whose response is a ratio: a generated trial whose payments are known one by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache

@@ -1,7 +1,5 @@
 """Penalties of most evidence, and the layer of amounts that is fitted by them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import statsmodels.api as sm

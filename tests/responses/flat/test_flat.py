@@ -1,7 +1,5 @@
 """The flat policy's curve: level means of a trial, kept to the effects that its rows show."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """S2's models on deliveries whose truth is known: what they read, what they give, what they refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

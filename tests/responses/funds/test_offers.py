@@ -1,7 +1,5 @@
 """Features of offers: a fund that was never delivered is scored by them, and strange lists are refused by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The training loss of a row: what is heard of it over all deliveries, and given the click."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

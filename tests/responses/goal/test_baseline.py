@@ -1,7 +1,5 @@
 """The row baseline of a goal is a control variate: it does not depend on the row's own outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

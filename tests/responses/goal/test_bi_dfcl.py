@@ -1,7 +1,5 @@
 """The bridge of Bi-DFCL listens to whom it should, on simulated rows whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

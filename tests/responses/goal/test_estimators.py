@@ -1,7 +1,5 @@
 """Gradient estimators against closed forms, quadrature and each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Goals and their gradients against brute force and the plain metric."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Implicit differentiation against linear algebra and unrolled training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

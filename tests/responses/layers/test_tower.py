@@ -1,7 +1,5 @@
 """The request tower that is served is the one that was trained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Precision and device of gradient steps. Tests on a GPU are skipped where torch finds none, as in CI."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any

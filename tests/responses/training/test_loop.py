@@ -1,7 +1,5 @@
 """The training loop: weight decay of parameters without gradient, order of rows, checkpoints."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

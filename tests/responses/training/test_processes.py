@@ -1,7 +1,5 @@
 """Two processes with half of the rows each train the network of one: run as a program, this is one of the two."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """A small log of vouchers and models fitted on it, each made once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any

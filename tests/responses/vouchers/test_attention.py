@@ -1,7 +1,5 @@
 """Attention over a history, the scores that stand beside it, and the auxiliary loss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

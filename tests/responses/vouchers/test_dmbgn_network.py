@@ -1,7 +1,5 @@
 """What the network of DMBGN reads of the tables, and how sessions share a step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

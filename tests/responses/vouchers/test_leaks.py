@@ -1,7 +1,5 @@
 """Leaks in voucher sessions, each planted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

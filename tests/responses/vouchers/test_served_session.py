@@ -1,7 +1,5 @@
 """The session of a request as a server reads it, against the torch network on a log that has the session."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models of vouchers beyond conformance: what they read, and what they find."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A ledger with requests, outcomes and corrections, its log, prices, and the console over them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import time

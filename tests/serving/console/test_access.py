@@ -1,7 +1,5 @@
 """Login of the console, and what it shows when its sources fail."""
 
-from __future__ import annotations
-
 import base64
 import json
 

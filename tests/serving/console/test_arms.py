@@ -1,7 +1,5 @@
 """The page of the arms, over a decision log and the file that the job ``lift`` wrote of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Questions about other budgets, against solves of all accounts."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Curves by group of accounts and what explored requests show, against sums by hand."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

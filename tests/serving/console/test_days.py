@@ -1,7 +1,5 @@
 """A run that is served after its replayed day: no page shows a figure of another window beside those of this one."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

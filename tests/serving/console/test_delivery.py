@@ -1,7 +1,5 @@
 """Pages of a delivery: places and their prices in money, and plans with other sizes and fees."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

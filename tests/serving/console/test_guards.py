@@ -1,7 +1,5 @@
 """A limit on a second outcome on the pages that read and write limits: its unit is no money."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace

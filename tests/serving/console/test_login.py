@@ -1,7 +1,5 @@
 """Single sign-on of the console, through the pages of an OpenID provider that runs beside it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

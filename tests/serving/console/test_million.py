@@ -1,7 +1,5 @@
 """The console over a ledger with a million rows, half of them decisions and half outcomes, and their log."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import time

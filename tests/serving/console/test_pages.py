@@ -1,7 +1,5 @@
 """Pages of the console against what was sent to the ledger."""
 
-from __future__ import annotations
-
 import io
 import re
 from html import unescape

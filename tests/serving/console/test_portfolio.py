@@ -1,7 +1,5 @@
 """The page of a portfolio: a hundred campaigns, their returns, a proposal, moves, and what fails."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """The console in a browser: on a phone, on a desk and on paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

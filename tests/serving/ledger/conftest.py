@@ -1,7 +1,5 @@
 """The ledger in each kind of store, for tests that hold for all of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace

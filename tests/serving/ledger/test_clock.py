@@ -1,7 +1,5 @@
 """Clocks that jump: nothing expires early, nothing is spent twice, and outcomes with wrong dates are booked."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Outcomes that are corrected: reversals, refunds, clawbacks, and what an administrator ledger."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The ledger killed, cut off, starved and filled up while callers go on; then the ledger is audited."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.faults import stage

@@ -1,7 +1,5 @@
 """Further budgets and caps of a campaign in either store, and over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import timedelta

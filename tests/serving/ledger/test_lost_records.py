@@ -1,7 +1,5 @@
 """A Redis that lost records, or may lose them, grants no money again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """A budget in numbers of offers, and offers whose costs do not ascend, in every store."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

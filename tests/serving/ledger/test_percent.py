@@ -1,7 +1,5 @@
 """Incentives in percent in every store: the cap is held, and what was paid is captured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

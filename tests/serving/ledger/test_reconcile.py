@@ -1,7 +1,5 @@
 """A real ledger with its log, reconciled while it is told more; and after the log was falsified."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The commands of docs/how-to/restore.md: a backup under writes, its restoration, and the rest from the log."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Replicas of one ledger over one Redis: killed, drained and replaced while callers ask all of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

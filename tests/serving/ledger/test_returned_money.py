@@ -1,7 +1,5 @@
 """What is given back or expires: who may still capture it, and that the limit holds whatever comes first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

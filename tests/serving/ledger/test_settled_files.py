@@ -1,7 +1,5 @@
 """Order exports, settled in a real ledger: every fault is counted, and pool and ledger agree to the cent."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """Limits that several campaigns have together, in either store, against a count of every authorization."""
 
-from __future__ import annotations
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

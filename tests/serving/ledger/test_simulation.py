@@ -1,7 +1,5 @@
 """The path of money in virtual time: right on both stores, the same from the same seed, and faults that are planted."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.simulation import process

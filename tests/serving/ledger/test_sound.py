@@ -1,7 +1,5 @@
 """Records and sums that were damaged after they were written: no money is granted from them, and the error says so."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from serving.ledger.terms import check_terms, noted_terms

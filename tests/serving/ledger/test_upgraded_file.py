@@ -1,7 +1,5 @@
 """A sqlite file of an earlier schema: brought up whole or not at all, by a step that stands for those to come."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace

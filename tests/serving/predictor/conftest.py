@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from local_ledger import Asked, Fixed, LocalLedger, TableReader
 from prometheus_client import CollectorRegistry

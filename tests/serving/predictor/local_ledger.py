@@ -1,7 +1,5 @@
 """A predictor asked from outside of an event loop, and ledgers without a network between."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Arms, holdouts, canaries and units: who decides for a request."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Calls that are answered together, and apart where the ledger does not take them together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

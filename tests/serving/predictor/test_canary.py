@@ -1,7 +1,5 @@
 """A predictor follows the canary of its workspace: from its first price to its end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Accounts that came after training are decided on their own features, and rules read those of the online store."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The predictor's connection to its ledger, against a server that misbehaves in every way it can."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Requests that carry context: the decision is that of the curve computed from account, partner and context."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """Explanations: what they say is what the service then gives, and they leave no trace."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

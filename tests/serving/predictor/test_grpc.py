@@ -1,7 +1,5 @@
 """Open Inference V2 over gRPC, with KServe's own client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import struct

@@ -1,7 +1,5 @@
 """Answers of a campaign with a limit on a second outcome: the model's means by level are charged its price."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Budgets, caps and rules that change what a request is given."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

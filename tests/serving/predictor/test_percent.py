@@ -1,7 +1,5 @@
 """Answers of a campaign in percent: the model's amounts give the costs, and the caps are what is authorized."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

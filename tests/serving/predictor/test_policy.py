@@ -1,7 +1,5 @@
 """Predictor, replay, off-policy estimate and audit give what the policy answers to each request alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Decisions of the predictor, from features to the answer."""
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

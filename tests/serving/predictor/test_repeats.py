@@ -1,7 +1,5 @@
 """A request id that was answered before has that answer, whatever has changed since."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

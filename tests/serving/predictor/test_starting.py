@@ -1,7 +1,5 @@
 """Starting while the newest model or price is damaged."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Traces of decisions: each call has the stages of its decision in its own trace, and without traces nothing runs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Requests outside the campaign's window."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Receipts of decisions of both services over HTTP: the price that is published next seals them."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sink of CloudEvents on a port of this machine, which answers as it is told."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

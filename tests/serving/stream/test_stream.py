@@ -1,7 +1,5 @@
 """The stream of decisions: each row of the log arrives at least once, and a repeat is the same event."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The endpoints without a network: the roles that they need, and the release of authorizations."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

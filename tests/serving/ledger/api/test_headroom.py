@@ -1,7 +1,5 @@
 """The space that is left, in the metrics of both stores."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 

@@ -1,7 +1,5 @@
 """Bodies made to cost much: each is refused at its first errors, in bounded memory."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

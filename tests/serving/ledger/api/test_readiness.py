@@ -1,7 +1,5 @@
 """Readiness is false while the ledger cannot do its work, though nobody calls."""
 
-from __future__ import annotations
-
 import json
 import resource
 import sqlite3

@@ -1,7 +1,5 @@
 """Several campaigns in one ledger service: each is asked by its name, and measured under its label."""
 
-from __future__ import annotations
-
 import asyncio
 from unittest.mock import ANY
 

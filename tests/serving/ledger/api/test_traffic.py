@@ -1,7 +1,5 @@
 """Requests by hour and the newest of them: counted when they are recorded, and read beside everything else."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """Export and erasure of an account in either store: sums stay, and a restored backup is erased before it serves."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

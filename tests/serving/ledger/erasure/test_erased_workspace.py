@@ -1,7 +1,5 @@
 """``shadowprice account`` over a whole workspace: every file that names accounts, killed at every write."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

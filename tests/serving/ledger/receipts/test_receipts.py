@@ -1,7 +1,5 @@
 """Receipts of decisions in either store: they hold for a stranger, no change of one passes, and erasures keep them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

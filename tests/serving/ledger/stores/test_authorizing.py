@@ -1,7 +1,5 @@
 """Authorizations of every store: new requests, repeats, conflicts, and what a campaign does not offer."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

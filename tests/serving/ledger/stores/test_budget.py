@@ -1,7 +1,5 @@
 """The budget of every store: what is left binds, and the propensity logged says how likely the answer was."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Moves of budget in both stores: each step once, never money that is spent or held, and limits that follow."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Outcomes of every store: booked once, refused where they cannot be, and money set free or given back."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta

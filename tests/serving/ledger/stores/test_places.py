@@ -1,7 +1,5 @@
 """Sizes of a delivery in either store: as hard as a budget, one place of an account, and the same after a recovery."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

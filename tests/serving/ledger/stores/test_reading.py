@@ -1,7 +1,5 @@
 """Reading back from every store: the log in order, traffic by the hour, and all of it when it is opened again."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
