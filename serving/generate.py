@@ -35,8 +35,6 @@ ADDED = {
 """Columns that the predictor adds to the fields of a decision, with the types that the ledger checks them by."""
 ITEMS = f'''"""Decisions to authorize, as columns. {WRITTEN}"""
 
-from __future__ import annotations
-
 from serving.ledger.api.fields import (
     Basis,
     Column,
@@ -79,8 +77,6 @@ class Items(Columns):
 
 '''
 COLUMNS = f'''"""Decisions as columns, between predictor and ledger. {WRITTEN}"""
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 

@@ -18,7 +18,9 @@ from snippets import ROOT, blocks, pages
 
 from serving.http.tokens import Tokens
 from shadowprice.arms import Experiment, Holdout
-from shadowprice.campaign import PortfolioTerms
+from shadowprice.campaign import SIDES, PortfolioTerms
+from shadowprice.campaign.draws import FIELD as EXPLORATION
+from shadowprice.campaign.draws import read_weights
 from shadowprice.limits import Limits
 from shadowprice.mapping import read_mapping
 from shadowprice.price import PriceRecord
@@ -127,6 +129,9 @@ def read(data: Any, folder: Path) -> str:
     if "limits" in data:
         assert Limits.from_dict(data["limits"]).names
         return "limits"
+    if EXPLORATION in data:
+        assert set(read_weights(data[EXPLORATION])) <= set(SIDES)
+        return "exploration"
     if "holdout" in data:
         assert Holdout.from_dict(data["holdout"]).share
         return "holdout"
@@ -166,6 +171,7 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "answer",
         "campaigns",
         "experiment",
+        "exploration",
         "holdout",
         *2 * ["limits"],
         "mapping",
