@@ -86,7 +86,7 @@ def test_another_period_has_its_own_days_and_requests(run: Path) -> None:
 
 
 def test_a_limit_of_partners_is_asked_about_once_featurize_has_counted_them(run: Path, tmp_path: Path) -> None:
-    """Where each account asks beside a partner of its own, a cap per partner is one per account."""
+    """A cap per partner is one per account where each account asks beside a partner of its own."""
     workspace = shutil.copytree(run, tmp_path / "workspace", symlinks=True)
     limit = {**CAP, "side": "customer"}
     after = changed(run, limits={"caps": [{**limit, "per": "partner"}]})

@@ -224,7 +224,7 @@ def test_the_log_is_valued_by_the_expected_amount_of_the_level_given(run: Path, 
 
 @SIDES
 def test_the_served_log_teaches_amounts_as_the_trial_did(run: Path, harvested: Path, side: str) -> None:
-    """Of a merchant the rows have the amount of a unit: that of all its payments over its response."""
+    """The rows of a merchant have the amount of a unit: that of all its payments over its response."""
     rows = labeled(load_dataset(harvested).tables, side).set_index("request_id")
     logged = read_log(log_of(run)).outcomes.set_index("request_id")
     hits = logged[(logged["response"] > 0) & (logged["side"] == side)]
