@@ -1,4 +1,4 @@
-"""A trial with complaints from one CSV file to a replayed day whose decisions keep a limit on mean or sum."""
+"""A trial with complaints from one CSV file to a replayed day whose decisions keep limits on mean and sum."""
 
 import json
 import os
@@ -18,8 +18,8 @@ from shadowprice.responses.layers.heads import load_heads
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).resolve().parents[2]
-USED, COMPLAINTS, LIMIT = np.array([0.1, 0.2, 0.3]), np.array([0.02, 0.04, 0.12]), 0.05
-SUM = 6.0
+USED, COMPLAINTS = np.array([0.1, 0.2, 0.3]), np.array([0.02, 0.04, 0.12])
+SUM, LOOSE = 6.0, 0.2
 MAPPING = """
 currency: USD
 timezone: UTC
@@ -34,7 +34,7 @@ campaign:
   budget_limit: 500
   cost_basis_customer: on_response
   policy: flat
-  limits: '{"budgets": [BUDGET]}'
+  limits: '{"budgets": BUDGETS}'
 tables:
   exposure:
     from: trials
@@ -56,15 +56,11 @@ tables:
 """
 
 
-@pytest.mark.parametrize(
-    "budget",
-    [
-        {"name": "calm", "limit": LIMIT, "form": "per_account", "outcome": "x_complaints"},
+def test_limits_on_complaints_are_learned_priced_kept_and_reported(tmp_path: Path) -> None:
+    budgets = [
         {"name": "calm", "limit": SUM, "outcome": "x_complaints"},
-    ],
-    ids=["mean", "sum"],
-)
-def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Path, budget: dict[str, object]) -> None:
+        {"name": "wide", "limit": LOOSE, "form": "per_account", "outcome": "x_complaints"},
+    ]
     dice, n = np.random.default_rng(5), 3000
     level = dice.integers(0, 3, n)
     sent = pd.Timestamp("2026-05-01") + pd.to_timedelta(dice.integers(0, 600, n), unit="h")
@@ -74,7 +70,7 @@ def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Pat
         for name, chance in (("used", USED), ("complaints", COMPLAINTS))
     }
     pd.DataFrame(columns | drawn).to_csv(tmp_path / "trials.csv", index=False)
-    (tmp_path / "mapping.yaml").write_text(MAPPING.replace("BUDGET", json.dumps(budget)))
+    (tmp_path / "mapping.yaml").write_text(MAPPING.replace("BUDGETS", json.dumps(budgets)))
     words = ("run", tmp_path / "mapping.yaml", "--runs", tmp_path / "runs", "--workers", 0, "--epochs", 2)
     command = [sys.executable, "-W", "ignore", "-m", "shadowprice", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False)
@@ -93,16 +89,13 @@ def test_a_limit_on_complaints_is_learned_priced_kept_and_reported(tmp_path: Pat
     # The money would pay for the highest discount of all; the complaints do not allow it.
     assert price.prices["incentives"] == 0
     assert price.prices["calm"] > 0
+    assert price.prices["wide"] == 0
     with sqlite3.connect(f"file:{run / 'replay-ledger.db'}?mode=ro", uri=True) as ledger:
         chosen = pd.read_sql("SELECT level FROM decision", ledger)["level"].to_numpy()
     assert len(set(chosen)) > 1
     page = (run / "report.html").read_text()
     assert "x_complaints of all requests" in page
-    if "form" in budget:
-        assert price.plans["calm"][-1] == pytest.approx(LIMIT * price.expected, rel=5e-3)
-        assert known[chosen].mean() == pytest.approx(LIMIT, abs=0.012)
-        assert "0.05 a request" in page
-        return
+    assert f"{LOOSE} a request" in page
     assert price.plans["calm"][-1] == pytest.approx(SUM, rel=0.02)
     assert known[chosen].sum() == pytest.approx(SUM, rel=0.05)
     # The report shows the sum that was decided.

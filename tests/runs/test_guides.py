@@ -144,7 +144,8 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
     request: pytest.FixtureRequest,
 ) -> None:
     (guide,) = (ROOT / "docs").glob(f"*/{name}.md")
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    # Not a link: a mapping whose files lie elsewhere is told to be checked with --outside.
+    shutil.copytree(ROOT / "docs/examples", tmp_path / "docs/examples")
     if command := run_of(guide):
         shutil.copytree(made(command), tmp_path / "runs/guide", symlinks=True)
         (tmp_path / "runs/latest").symlink_to("guide")
