@@ -161,7 +161,7 @@ def missing() -> Callable[[str], NoReturn]:
     return stop
 
 
-PACKAGES = {"promtool": "prometheus", "ip": "iproute2"}
+PACKAGES = {"promtool": "prometheus", "ip": "iproute2", "redis-cli": "redis-tools"}
 """Debian package of each command whose name differs."""
 
 
