@@ -1,18 +1,10 @@
 """A campaign: its offers, how they are charged, and the budget that it must respect."""
 
 from shadowprice.campaign.budget import Budget
-from shadowprice.campaign.campaign import (
-    FLAT,
-    HOURS_LIMIT,
-    MODEL_VERSION,
-    NAME,
-    NAME_RULE,
-    RESPONSES,
-    AnswerShares,
-    Campaign,
-    Objective,
-    Policy,
-)
+from shadowprice.campaign.campaign import Campaign
+from shadowprice.campaign.choices import FLAT, RESPONSES, Objective, Policy
+from shadowprice.campaign.described import AnswerShares
+from shadowprice.campaign.identifiers import MODEL_VERSION, NAME, NAME_RULE
 from shadowprice.campaign.percent import Percent
 from shadowprice.campaign.places import Place, places_of
 from shadowprice.campaign.portfolio import PortfolioTerms
@@ -28,6 +20,7 @@ from shadowprice.campaign.segments import (
     risk_levels,
 )
 from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
+from shadowprice.campaign.validity import HOURS_LIMIT
 from shadowprice.limits import BudgetForm
 
 __all__ = [

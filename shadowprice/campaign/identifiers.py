@@ -1,4 +1,11 @@
-"""The rule of identifiers, and of texts that requests are compared by, in tables and in calls of the services."""
+"""Rules of names, identifiers and texts that requests are compared by, in tables and in calls of the services."""
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit"
+"""A campaign's name is a path, a label of metrics and the name of a served model."""
+
+MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""A model's version is a path and part of a feature view's name: it never leads to another folder."""
 
 MOST_CHARACTERS = 256
 """Characters of an identifier at most."""
