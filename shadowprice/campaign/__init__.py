@@ -2,8 +2,9 @@
 
 from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.campaign import Campaign
+from shadowprice.campaign.campaign_fields import AnswerShares
+from shadowprice.campaign.campaign_validity import HOURS_LIMIT
 from shadowprice.campaign.choices import FLAT, RESPONSES, Objective, Policy
-from shadowprice.campaign.described import AnswerShares
 from shadowprice.campaign.identifiers import MODEL_VERSION, NAME, NAME_RULE
 from shadowprice.campaign.percent import Percent
 from shadowprice.campaign.places import Place, places_of
@@ -19,8 +20,8 @@ from shadowprice.campaign.segments import (
     places_left,
     risk_levels,
 )
-from shadowprice.campaign.terms import MOST_RESPONSE, SIDES, CostBasis, Side, Terms
-from shadowprice.campaign.validity import HOURS_LIMIT
+from shadowprice.campaign.terms import Terms
+from shadowprice.campaign.terms_fields import MOST_RESPONSE, SIDES, CostBasis, Side
 from shadowprice.limits import BudgetForm
 
 __all__ = [

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign.budget import Budget
-from shadowprice.campaign.described import CampaignFields
+from shadowprice.campaign.campaign_fields import CampaignFields
+from shadowprice.campaign.campaign_validity import check_campaign
 from shadowprice.campaign.fields import number, real
 from shadowprice.campaign.options import NUMBERS, read_options, written_options
-from shadowprice.campaign.terms import Side, Terms
-from shadowprice.campaign.validity import check_campaign
+from shadowprice.campaign.terms import Terms
+from shadowprice.campaign.terms_fields import Side
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import Bound, GroupBudget

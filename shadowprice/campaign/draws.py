@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shadowprice.campaign.fields import real
-from shadowprice.campaign.terms import Side
+from shadowprice.campaign.terms_fields import Side
 from shadowprice.errors import InvalidInput
 
 FIELD = "exploration_weights"

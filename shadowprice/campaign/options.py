@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from shadowprice.arms import Experiment, Holdout
-from shadowprice.campaign.described import CampaignFields
+from shadowprice.campaign.campaign_fields import CampaignFields
 from shadowprice.campaign.draws import read_weights
 from shadowprice.campaign.fields import real
 from shadowprice.campaign.long_term import LongTerm

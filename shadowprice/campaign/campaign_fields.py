@@ -13,7 +13,8 @@ from shadowprice.campaign.choices import RESPONSES, Objective, Policy
 from shadowprice.campaign.long_term import LongTerm
 from shadowprice.campaign.portfolio import PortfolioTerms
 from shadowprice.campaign.segments import Segment
-from shadowprice.campaign.terms import Side, Terms
+from shadowprice.campaign.terms import Terms
+from shadowprice.campaign.terms_fields import Side
 from shadowprice.currency import USD
 from shadowprice.limits import Limits, Rule
 

@@ -7,12 +7,12 @@ import re
 from typing import get_args
 
 from shadowprice.arms import CANARY
+from shadowprice.campaign.campaign_fields import CampaignFields
 from shadowprice.campaign.choices import FLAT, Objective, Policy
-from shadowprice.campaign.described import CampaignFields
 from shadowprice.campaign.draws import check_weights
 from shadowprice.campaign.fields import check_positive, check_whole
 from shadowprice.campaign.identifiers import NAME, NAME_RULE
-from shadowprice.campaign.terms import SIDES
+from shadowprice.campaign.terms_fields import SIDES
 from shadowprice.checks import require
 from shadowprice.currency import OFFERS, check_code
 from shadowprice.curves import AMOUNT
