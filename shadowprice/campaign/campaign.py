@@ -223,7 +223,7 @@ class Campaign(CampaignFields):
     def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
-            numbers = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
+            options = {name: real(data[name], f"campaign.{name}") for name in NUMBERS if name in data}
             return cls(
                 name=data["name"],
                 sides={side: Terms.from_dict(terms) for side, terms in data["sides"].items()},
@@ -232,8 +232,7 @@ class Campaign(CampaignFields):
                 hours=data["hours"],
                 pacer=str(data.get("pacer", "closing")),
                 labels=dict(data.get("labels", {})),
-                **numbers,
-                **read_options(data),
+                **options | read_options(data),
             )
         except KeyError as missing:
             raise InvalidInput("is missing", field=f"campaign.{missing.args[0]}") from None

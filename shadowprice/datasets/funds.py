@@ -36,23 +36,17 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
 from shadowprice.checks import require
-from shadowprice.datasets.campaign_table import campaign_table
-from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.split import Split
+from shadowprice.datasets.fund_history import actions_before, payments, times_before
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.tables import validate_tables
-from shadowprice.tables.schema import ACTIONS
 
 STARTS = datetime(2026, 3, 2, tzinfo=UTC)
 UNIT = 100
 """Minor units of the least purchase."""
 LEAST = np.log(2.0)
-DAYS_BEFORE = 60
 TRIAL_DAYS = 38
 ENDS = STARTS + timedelta(days=TRIAL_DAYS)
-MOST_ACTIONS = 12
 INTEREST, LATENT_INTEREST = 1.5, 0.6
 """Standard deviation of the taste for bold funds over cautious ones, on the scale of the log-odds of a click."""
 LATENT_CLICK = 0.4
@@ -183,7 +177,7 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     ids = np.array([f"u{number:07d}" for number in range(n)])
     shops = np.array([f"m{number:06d}" for number in range(options.merchants)])
     tier = np.sort(random.normal(size=options.merchants))
-    user, shop = _payments(n, options.merchants, random)
+    user, shop = payments(n, options.merchants, random)
     reach = np.bincount(user, tier[shop], n) / np.bincount(user, minlength=n)
     own = random.normal(size=n)
     wealth = options.strength * (reach - reach.mean()) / reach.std() + np.sqrt(1 - options.strength**2) * own
@@ -239,10 +233,10 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
                 "dst": shops[shop],
                 "relation": "consumed_at",
                 "weight": 1.0,
-                "ts": _before(random.random(user.size)),
+                "ts": times_before(STARTS, random.random(user.size)),
             }
         ),
-        actions=_actions(ids, interest, random),
+        actions=actions_before(STARTS, ids, interest, random),
         deliveries=deliveries,
         risk_level=risk_level,
         demand=demand,
@@ -254,92 +248,12 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
 
 
 def deliver_again(drawn: Funds, deliveries: int, seed: int = 0) -> pd.DataFrame:
-    """Draw ``times`` more deliveries to each of the same users, independent of ``drawn``."""
+    """Draw ``deliveries`` more to each of the same users, independent of ``drawn``."""
     ids, may = drawn.users["account_id"].to_numpy(dtype=str), drawn.allowed.sum(axis=0)
     click, convert, mu, sigma = (
         values.astype(np.float64) for values in (drawn.click, drawn.convert, drawn.mu, drawn.sigma)
     )
     return _deliveries(ids, may, click, convert, mu, sigma, deliveries, np.random.default_rng([seed, 0xA6A1]))
-
-
-def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
-    """Draw a delivery as tables. ``options`` are the fields of :class:`FundOptions`."""
-    chosen = FundOptions(**options)  # type: ignore[arg-type]
-    drawn = draw(chosen, seed)
-    rows = drawn.deliveries
-    request_id = [f"trial-{number:08d}" for number in range(len(rows))]
-    funds = [f"fund-{number}" for number in range(chosen.funds)]
-    at = pd.Timestamp(STARTS)
-    tables = validate_tables(
-        {
-            "account": pd.concat(
-                [drawn.users.assign(side="customer"), drawn.merchants.assign(side="merchant")], ignore_index=True
-            ).assign(snapshot_ts=at),
-            "edge": drawn.edges,
-            "offer": pd.DataFrame(
-                {
-                    "offer_id": funds,
-                    "side": "customer",
-                    "kind": "fund",
-                    "face_value": 0,
-                    "risk_level": drawn.risk_level,
-                    "order_index": drawn.offers["level"],
-                    "demand": drawn.demand,
-                    "x_return": drawn.offers["x_return"],
-                    "x_lot": drawn.offers["x_lot"],
-                }
-            ),
-            "exposure": pd.DataFrame(
-                {
-                    "request_id": request_id,
-                    "account_id": rows["account_id"],
-                    "side": "customer",
-                    "offer_id": np.array(funds)[rows["level"]],
-                    "decided_at": rows["decided_at"],
-                    "propensity": rows["propensity"],
-                    "policy_version": "trial",
-                    "exploration": True,
-                }
-            ),
-            "outcome": pd.DataFrame(
-                {
-                    "request_id": request_id,
-                    "observed_at": rows["decided_at"] + pd.Timedelta(days=1),
-                    "mature": True,
-                    "cost_paid": 0,
-                    "redeemed": rows["response"].astype("Int64"),
-                    "clicked": rows["clicked"].astype("Int64"),
-                    "amount": rows["amount"].astype("Int64"),
-                }
-            ),
-            "campaign": campaign_table(
-                "funds", pd.Timestamp(ENDS) + timedelta(days=1), 0.0, basis="on_grant", budget_name="none"
-            ),
-            "action": drawn.actions,
-        }
-    )
-    users = len(drawn.users)
-    return Dataset(
-        name="funds",
-        tables=tables,
-        split=Split(by="account"),
-        truth=pd.DataFrame(
-            {
-                "account_id": np.tile(drawn.users["account_id"].to_numpy(), chosen.funds),
-                "side": "customer",
-                "level": np.repeat(np.arange(chosen.funds), users),
-                "response": drawn.convert.astype(np.float64).ravel(),
-                "value": drawn.value.ravel(),
-            }
-        ),
-        notes={
-            "source": "simulated: a delivery of funds after S2 with known probabilities and amounts",
-            "purchases": "latent amounts that reach the least purchase"
-            if chosen.censored
-            else "apart from their amounts",
-            "wealth": f"{chosen.strength:.0%} of its standard deviation flows along the consumption graph",
-        },
-    )
 
 
 def _offers(funds: int) -> pd.DataFrame:
@@ -397,39 +311,6 @@ def _deliveries(
             "decided_at": pd.Timestamp(STARTS) + pd.to_timedelta(at, unit="s"),
         }
     )
-
-
-def _payments(users: int, merchants: int, random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """User and merchant of each payment: a user pays at merchants whose tier is near their own."""
-    count = 2 + random.poisson(4, users)
-    user = np.repeat(np.arange(users), count)
-    standing = random.normal(size=users)[user] + 0.5 * random.normal(size=user.size)
-    rank = ndtr(standing / np.sqrt(1.25))
-    return user, np.asarray(np.minimum((rank * merchants).astype(np.int64), merchants - 1))
-
-
-def _actions(ids: NDArray[np.str_], interest: NDArray[np.float64], random: np.random.Generator) -> pd.DataFrame:
-    """Events before the trial, on funds by the exponential of twice the interest."""
-    count = np.minimum(random.poisson(random.gamma(3.0, 2.0, ids.size)), MOST_ACTIONS)
-    user = np.repeat(np.arange(ids.size), count)
-    share = np.exp(interest)
-    cumulative = np.cumsum(share / share.sum(axis=0), axis=0)
-    fund = (random.random(user.size) > cumulative[:, user]).sum(axis=0).clip(max=len(interest) - 1)
-    kind = random.choice(len(ACTIONS), user.size, p=[0.6, 0.2, 0.1, 0.1])
-    return pd.DataFrame(
-        {
-            "account_id": ids[user],
-            "offer_id": [f"fund-{number}" for number in fund],
-            "action": np.array(ACTIONS)[kind],
-            "ts": _before(random.random(user.size)),
-        }
-    )
-
-
-def _before(share: NDArray[np.float64]) -> pd.DatetimeIndex:
-    """Times within the days before the trial."""
-    seconds = (share * DAYS_BEFORE * 86_400).round() + 3600
-    return pd.Timestamp(STARTS) - pd.to_timedelta(seconds, unit="s")
 
 
 def _amounts(mu: NDArray[np.float64], sigma: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ _LOADERS = {
     "o2o": "shadowprice.datasets.o2o:load",
     "thornton": "shadowprice.datasets.thornton:load",
     "promotion": "shadowprice.datasets.promotion:load",
-    "funds": "shadowprice.datasets.funds:load",
+    "funds": "shadowprice.datasets.fund_tables:load",
     "vouchers": "shadowprice.datasets.vouchers:load",
 }
 """Name → ``module:function``, imported when asked for. A function takes (data, *, seed, **options)."""

@@ -15,7 +15,8 @@ from shadowprice.allocation.exact_sizes import audit, solve_demands
 from shadowprice.campaign import ONE_PLACE, Campaign, Segment, Terms, may_enter, places_left, places_of, risk_levels
 from shadowprice.currency import Currency
 from shadowprice.curves import Curves
-from shadowprice.datasets.funds import FundOptions, draw, load
+from shadowprice.datasets.fund_tables import load
+from shadowprice.datasets.funds import FundOptions, draw
 from shadowprice.errors import InvalidInput, InvalidProblem, NotCertified
 from shadowprice.evidence.sizes import check_sizes
 from shadowprice.limits.usage import Usage
