@@ -125,18 +125,18 @@ def at_budget(
         if by_side is not None and set(by_side) != set(sides):
             raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(by_side)}", field=name)
     cells, drawn = _gathered(trials, _interval(trials, interval))
-    may, caps = spending.allowed, spending.granted
+    allowed, caps = spending.allowed, spending.granted
 
     def flats_of(rows: Mapping[Side, RandomizedRows]) -> dict[Side, LoggedPolicies]:
         count = {side: np.asarray(candidate[side][0]).shape[0] for side in sides}
         return {
-            side: _flats(rows[side], count[side], estimator, cells[side], may.get(side), caps.get(side))
+            side: _flats(rows[side], count[side], estimator, cells[side], allowed.get(side), caps.get(side))
             for side in sides
         }
 
     flats, more = flats_of(trials), [flats_of(limit.trials) for limit in spending.further if incumbent is None]
     deciding = [curves for curves in (candidate, incumbent) if curves is not None]
-    paths = [_Joint(trials, curves, requests, estimator, cells, may, caps) for curves in deciding]
+    paths = [_Joint(trials, curves, spending, estimator, cells) for curves in deciding]
     sizes = [cells[side].size for side in sides]
 
     def values(weight: Array) -> Array:
@@ -148,11 +148,9 @@ def at_budget(
         own, *others = [path.read(parts, left) for path in paths]
         if others:
             other = others[0]
-        elif more:
-            taken = [{side: flat[side].at(part)[1] for side, part in parts.items()} for flat in more]
-            other = _best_flat_within(levels, taken, spending, left)
         else:
-            other = _best_flat(levels, requests, left)
+            taken = [{side: flat[side].at(part)[1] for side, part in parts.items()} for flat in more]
+            other = _best_flat(levels, taken, spending, left)
         own, other = ((1 - exploration) * total + exploration * explored[0] for total in (own, other))
         return np.stack([own, other, own - other], axis=1)
 
@@ -184,21 +182,18 @@ class _Joint:
         self,
         trials: Mapping[Side, RandomizedRows],
         curves: Mapping[Side, PolicyCurves],
-        requests: Mapping[Side, float],
+        spending: Spending,
         estimator: Estimator,
         cells: Mapping[Side, Clusters],
-        allowed: Mapping[Side, NDArray[np.bool_]],
-        granted: Mapping[Side, Granted],
     ) -> None:
         pairs = {side: (np.asarray(v, dtype=float), np.asarray(c, dtype=float)) for side, (v, c) in curves.items()}
         self.prices = spread(np.concatenate([step_worth(*pair) for pair in pairs.values()]))
+        allowed, caps = spending.allowed, spending.granted
         self.of = {
-            side: decided(
-                trials[side], v, c, self.prices, estimator, cells[side], allowed.get(side), granted.get(side)
-            )[0]
+            side: decided(trials[side], v, c, self.prices, estimator, cells[side], allowed.get(side), caps.get(side))[0]
             for side, (v, c) in pairs.items()
         }
-        self._requests = requests
+        self._requests = spending.requests
 
     def _total(self, weight: Mapping[Side, Array]) -> tuple[Array, Array]:
         """Value and cost (B, L) of all requests."""
@@ -238,23 +233,7 @@ def _flats(
     return LoggedPolicies(trial, iter(places), levels, estimator, cells, granted, allowed)
 
 
-def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:
-    """Value (B,) of the best flat mixture at the budget (B,); a level that no row was given is left out."""
-    values = np.full(len(budget), np.nan)
-    for b in range(len(budget)):
-        known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
-        if not all(rows.any() for rows in known.values()):
-            continue
-        path = flat_frontier(
-            {side: value[b][known[side]] for side, (value, _) in levels.items()},
-            {side: cost[b][known[side]] for side, (_, cost) in levels.items()},
-            requests,
-        )
-        values[b] = np.interp(budget[b], path.cost, path.value)
-    return values
-
-
-def _best_flat_within(
+def _best_flat(
     levels: Mapping[Side, tuple[Array, Array]],
     taken: Sequence[Mapping[Side, Array]],
     spending: Spending,
@@ -262,28 +241,25 @@ def _best_flat_within(
 ) -> Array:
     """Value (B,) of the best flat mixture at the budget (B,) and within further ones; levels of no row are left out."""
     requests, exploration = spending.requests, spending.exploration
-    floors = [False, *(limit.floor for limit in spending.further)]
     values = np.full(len(budget), np.nan)
     for b in range(len(budget)):
         known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
         if not all(rows.any() for rows in known.values()):
             continue
+        value = {side: of_side[b][known[side]] for side, (of_side, _) in levels.items()}
+        cost = {side: of_side[b][known[side]] for side, (_, of_side) in levels.items()}
+        if not taken:
+            path = flat_frontier(value, cost, requests)
+            values[b] = np.interp(budget[b], path.cost, path.value)
+            continue
         seen = [{side: np.ma.masked_invalid(use[side][b : b + 1]) for side in known} for use in taken]
-        drawn = [spending.drawn(each).item() for each in seen]
         limits = [
-            (limit.limit - exploration * one) / (1 - exploration)
-            for limit, one in zip(spending.further, drawn, strict=True)
+            (limit.limit - exploration * spending.drawn(one).item()) / (1 - exploration)
+            for limit, one in zip(spending.further, seen, strict=True)
         ]
-        values[b] = best_flat_value(
-            {side: value[b][known[side]] for side, (value, _) in levels.items()},
-            [
-                {side: cost[b][known[side]] for side, (_, cost) in levels.items()},
-                *({side: use[side][b][known[side]] for side in known} for use in taken),
-            ],
-            [float(budget[b]), *limits],
-            floors,
-            requests,
-        )
+        uses = ({side: use[side][b][known[side]] for side in known} for use in taken)
+        floors = [False, *(limit.floor for limit in spending.further)]
+        values[b] = best_flat_value(value, [cost, *uses], [float(budget[b]), *limits], floors, requests)
     return values
 
 
