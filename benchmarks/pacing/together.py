@@ -13,7 +13,8 @@ from shadowprice.limits import check_alike
 from shadowprice.pacing.pacers import Pacer
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
+from shadowprice.pacing.replay.ledger import SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy, Pricing
 from shadowprice.pacing.replay.run import Answers, Replay, System, replay
 from shadowprice.pacing.resolve import Resolution
 

@@ -25,7 +25,7 @@ from shadowprice.lists.parts import Asked, Names, SideList
 from shadowprice.lists.rest import Levels, Rest
 from shadowprice.lists.rows import rows_of
 from shadowprice.lists.ties import Tied, share_that_fits
-from shadowprice.pacing.resolve import certify
+from shadowprice.pacing.budgets.certificate import certify
 from shadowprice.pacing.window import least_cost, solve_window
 from shadowprice.policy import Choices, Decided, Policy, treated_in
 from shadowprice.price import PriceRecord

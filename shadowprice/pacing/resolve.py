@@ -34,7 +34,6 @@ further budget stays likewise while its present period is exhausted.
 A delivery has places in place of money: :mod:`shadowprice.pacing.places` plans those that are left.
 """
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,14 +41,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation import Allocation
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.errors import NotCertified
 from shadowprice.pacing.budgets.caps import COLUMNS, CapsAhead, counting_prices
+from shadowprice.pacing.budgets.certificate import certify, check_progress, expected_requests, sampled_sides
 from shadowprice.pacing.budgets.in_hand import (
     expected_cost_of_holds,
     in_hand_of_budgets,
@@ -65,9 +63,6 @@ from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import Remaining
 from shadowprice.pacing.window import least_cost, solve_window
 from shadowprice.price import PriceRecord
-
-MAX_SPEND_AGE = timedelta(minutes=10)
-"""Oldest spend that may be priced, and the largest difference of two clocks."""
 
 MAX_STEP = 4.0
 """Largest factor between two prices in a row, whatever a solve finds: one wrong total must not move the price far."""
@@ -168,7 +163,7 @@ class _Rest:
     def __init__(self, state: CampaignState, samples: Mapping[Side, Curves]) -> None:
         campaign, spend = state.campaign, state.spend
         self.state, self.at, self.slot = state, max(state.at, 0.0), state.slot_and_step[0]
-        self.ahead = {side: _expected(state.remaining, side) for side in campaign.sides}
+        self.ahead = {side: expected_requests(state.remaining, side) for side in campaign.sides}
         self.to_come = {side: float(requests.sum()) for side, requests in self.ahead.items()}
         held = expected_cost_of_holds(campaign, samples, spend, state.newest)
         self.left = remaining_budget(campaign, spend)
@@ -190,7 +185,7 @@ class _Rest:
 
     def priced(self, samples: Mapping[Side, Curves], started: float) -> Resolution:
         """Solve, certify, and plan."""
-        campaign, curves = self.state.campaign, _sampled(samples, self.ahead, self.slot)
+        campaign, curves = self.state.campaign, sampled_sides(samples, self.ahead, self.slot)
         caps = {side: self._caps(side, curve) for side, curve in curves.items()}
         ratio, own = self._spend_ratio(), {side: self.ahead[side] for side in curves}
         of_rows = {name: amount / self._ratio_of(name, ratio) for name, amount in self.in_hand_of.items()}
@@ -299,72 +294,3 @@ def pacing_errors(newest: PriceRecord | None, used: Mapping[str, float], at: flo
     """Return :func:`pacing_error` of each further budget, of which ``used`` minor units are used."""
     planned = {name: newest.planned(at, name) if newest and at is not None else 0.0 for name in used}
     return {name: amount / planned[name] - 1.0 if planned[name] > 0 else 0.0 for name, amount in used.items()}
-
-
-def check_progress(
-    spend: SpendReport, newest: PriceRecord | None, now: datetime, tolerance: timedelta = MAX_SPEND_AGE
-) -> None:
-    """Refuse, with :class:`NotCertified`, totals and clocks that are behind what is known."""
-    age = now - spend.observed_at
-    if not -tolerance <= age <= tolerance:
-        raise NotCertified(f"the spend was observed {age.total_seconds():.0f} s ago: stale, or the clocks disagree")
-    if newest is None:
-        return
-    if now < newest.solved_at - tolerance:
-        raise NotCertified(
-            f"the newest price was solved {(newest.solved_at - now).total_seconds():.0f} s from now: "
-            "the clocks disagree"
-        )
-    requests = sum(spend.requests.values())
-    # Payments only grow; the net amount falls where a correction took money back.
-    if spend.spent + spend.refunded < newest.spent or requests < newest.requests:
-        raise NotCertified(
-            f"the totals went back, from {newest.spent} minor units and {newest.requests} requests to {spend.spent} "
-            f"and {requests}: a counter was reset or a service is not counted"
-        )
-
-
-def _expected(remaining: Mapping[Side, ArrayLike], side: Side) -> NDArray[np.float64]:
-    expected = np.asarray(remaining.get(side, [0.0]), dtype=np.float64)
-    if expected.ndim != 1 or expected.size == 0 or not np.all(np.isfinite(expected)) or np.any(expected < 0):
-        raise InvalidInput(f"side {side!r} needs one number ≥ 0 for each slot to come", field="remaining")
-    return expected
-
-
-def _sampled(
-    samples: Mapping[Side, Curves], ahead: Mapping[Side, NDArray[np.float64]], slot: int
-) -> dict[Side, Curves]:
-    present = [side for side, expected in ahead.items() if expected.sum() > 0]
-    if not present:
-        raise NotCertified(f"no request is expected from slot {slot} on: there is nothing left to price")
-    missing = [side for side in present if side not in samples or not samples[side].accounts]
-    if missing:
-        raise NotCertified(f"requests of {missing} are expected but the traffic sample has none")
-    return {side: samples[side] for side in present}
-
-
-def certify(campaign: Campaign, solved: Allocation, left: float, least: Callable[[], float]) -> None:
-    """Raise :class:`NotCertified` for a solution that is no price.
-
-    Args:
-        campaign: with its limits on gap and violation.
-        solved: the solution.
-        left: minor units in hand.
-        least: gives the net minor units of the cheapest levels, for the message.
-    """
-    if solved.status == "infeasible":
-        detail = ""
-        if campaign.budget.form == "total":
-            # A cent more, so that rounding leaves the budget feasible.
-            budget = math.floor(campaign.budget.limit + least() - left) + 1
-            detail = f" of {campaign.budget.limit:.0f}; the least feasible budget is {budget} minor units"
-        raise NotCertified(
-            f"infeasible: with {left:.0f} minor units in hand even the cheapest levels exceed budget "
-            f"{campaign.budget.name!r}{detail}; the last price stays"
-        )
-    for name, shown, limit in (
-        ("gap", solved.gap, campaign.gap_limit),
-        ("violation", solved.violation, campaign.violation_limit),
-    ):
-        if not shown <= limit:
-            raise NotCertified(f"{name} {shown:.3g} exceeds the campaign's limit {limit:.3g}; the last price stays")

@@ -32,8 +32,9 @@ from shadowprice.decision import decide
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.decision_log.served import read_parts
 from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.ledger import SimulatedLedger
 from shadowprice.pacing.replay.outcomes import NamedCurves
-from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy
 from shadowprice.price import PriceRecord
 from shadowprice.reports.stored import rewrite_report
 from shadowprice.reports.wording import number

@@ -20,8 +20,9 @@ from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
 from shadowprice.pacing.replay.allowance import allowance
 from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.ledger import SimulatedLedger
 from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
-from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy, Pricing
 from shadowprice.pacing.replay.run import Replay, System, replay
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
 from shadowprice.policy import Choices

@@ -13,7 +13,7 @@ from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.curves import AMOUNT, Curves
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.pacing.budgets.caps import poisson_capped_mean
+from shadowprice.pacing.budgets.owners import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
 
 NORMAL, TINY = NormalDist(), 1e-12

@@ -16,7 +16,8 @@ from shadowprice.errors import NotCertified
 from shadowprice.limits import Cap, Limits
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.limits.usage import Usage
-from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices, exclusive_share, others_rate
+from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
+from shadowprice.pacing.budgets.owners import exclusive_share, others_rate
 from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day

@@ -10,7 +10,7 @@ from scipy import stats
 from shadowprice.campaign import Budget, Campaign, CostBasis, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.pacing.budgets.caps import poisson_capped_mean
+from shadowprice.pacing.budgets.owners import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import (
     NOTHING,

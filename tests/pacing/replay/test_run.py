@@ -18,8 +18,9 @@ from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.ledger import SimulatedLedger
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes
-from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy, Pricing
 from shadowprice.pacing.replay.run import Answers, Replay, Reprice, replay
 from shadowprice.pacing.replay.run import System as Parts
 

@@ -21,8 +21,9 @@ from shadowprice.decision import decide
 from shadowprice.groups import Groups
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.ledger import SimulatedLedger
 from shadowprice.pacing.replay.outcomes import NamedCurves
-from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy
 
 ARMS = Experiment(
     arms=(

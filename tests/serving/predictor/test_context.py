@@ -26,7 +26,8 @@ from shadowprice.errors import InvalidRequest
 from shadowprice.learning.comparison.value import marked
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
+from shadowprice.pacing.replay.ledger import SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy
 from shadowprice.policy import Choices
 from shadowprice.responses.inputs import Inputs
 

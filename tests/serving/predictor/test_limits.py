@@ -14,8 +14,9 @@ from shadowprice.errors import InvalidContext
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import INFLUENCE, Attributes
 from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.ledger import SimulatedLedger
 from shadowprice.pacing.replay.outcomes import NamedCurves
-from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy
 
 
 def test_a_budget_per_response_charges_what_exceeds_the_allowance(build, kit, heads):

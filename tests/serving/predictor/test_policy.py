@@ -28,8 +28,9 @@ from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.pacing.replay.day import Accounts, Day
+from shadowprice.pacing.replay.ledger import SimulatedLedger
 from shadowprice.pacing.replay.outcomes import NamedCurves
-from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
+from shadowprice.pacing.replay.policies import PricedPolicy
 from shadowprice.policy import Policy
 from shadowprice.responses.layers.heads import curves_of, save_heads
 
