@@ -10,7 +10,7 @@ from rich.table import Table
 
 from operations.common.workspace import read_campaign
 from operations.questions.difference import Alone, Difference, difference
-from operations.whatif import plain
+from operations.questions.question import plain
 from shadowprice.campaign import Campaign
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.ledger_calls import BulkAuthorizer
 from operations.common.ledger_reads import read_cap_use, read_hard_stop
+from operations.common.solver import Solver, executor_of
 from operations.common.workspace import LISTS, ORIGIN, read_groups
 from operations.measure import nothing_spent
-from operations.solve import Solver, executor_of
 from shadowprice.campaign import NAME, NAME_RULE, Campaign
 from shadowprice.documents import read_json
 from shadowprice.errors import Conflict, InvalidInput, NotCertified

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import MODEL, POPULATION, PRICES, read_campaign, read_worths
+from operations.common.workspace import read_campaign, read_worths
+from operations.questions.priced import NONE, Priced, curves_of, flat_target, known_requests, population_of, price_for
 from shadowprice.arms import CANARY, UNASSIGNED
-from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
-from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
+from shadowprice.errors import InvalidInput
+from shadowprice.experiments.logged_policy import PolicyEstimate, Target, logged_rows
 from shadowprice.experiments.served import READ, mature, served_requests
 from shadowprice.files import write_whole
-from shadowprice.learning.bundle import read_meta
-from shadowprice.limits.coverage import Coverage, SideRequests
-from shadowprice.pacing.contexts import context_columns
+from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.decision_log.segments import RowKind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
-from shadowprice.pacing.population import read_population
-from shadowprice.pacing.price_store import PriceStore
-from shadowprice.policy import Choices, Eligible, Policy
-from shadowprice.responses.layers.heads import load_heads
-
-NONE = -1
-BISECTIONS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +70,10 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     hours = hours_of(job.mature_hours, campaign)
     coverage = read_worths(campaign, job.campaign)
     requests, nothing = _judged(log, campaign, coverage, hours, job.arm, job.side)
-    known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
+    known, unknown = (requests, 0) if job.workspace is None else known_requests(requests, population_of(job.workspace))
     priced = None
     if job.workspace is not None and (job.price >= 0 or job.budget >= 0):
-        priced = _Priced.of(known, log, campaign, job.workspace)
+        priced = Priced.of(known, log, campaign, job.workspace)
         known = priced.requests
     rows = logged_rows(known, log.decisions)
     estimator = job.estimator or ("dr" if job.workspace is not None else "hajek")
@@ -94,11 +81,11 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     if job.arm:
         estimate = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
     elif job.level >= 0:
-        curves = None if job.workspace is None else _curves(job.workspace, known, coverage)
-        estimate = rows.estimate(_flat(rows, campaign, job.level, curves), estimator)
+        curves = None if job.workspace is None else curves_of(job.workspace, known, coverage)
+        estimate = rows.estimate(flat_target(rows, campaign, job.level, curves), estimator)
     else:
         assert priced is not None
-        price = job.price if job.price >= 0 else _price(rows, priced, job.budget, estimator)
+        price = job.price if job.price >= 0 else price_for(rows, priced, job.budget, estimator)
         estimate = rows.estimate(priced.at(price), estimator)
     ineligible = len(requests) - unknown - estimate.requests - estimate.outside
     content = {
@@ -132,8 +119,8 @@ def at_prices(
     log = read_log(folder, columns=_read(priced=True))
     try:
         requests, nothing = _judged(log, campaign, read_worths(campaign, workspace), hours)
-        known, _ = _known(requests, _population(workspace))
-        priced = _Priced.of(known, log, campaign, workspace)
+        known, _ = known_requests(requests, population_of(workspace))
+        priced = Priced.of(known, log, campaign, workspace)
         rows = logged_rows(priced.requests, log.decisions)
     except InvalidInput as error:
         return [str(error)] * len(prices), 0
@@ -182,133 +169,6 @@ def _judged(
     if not (level >= 0).any():
         raise InvalidInput("no such decision gave a level", field="log")
     return requests[level >= 0].reset_index(drop=True), int((level < 0).sum())
-
-
-@dataclass(frozen=True, eq=False)
-class _Priced:
-    """Decisions of the policy on logged requests, under the campaign's rules and further budgets.
-
-    policy    at the workspace's newest price, where one is known; half of what ties gets the dearer level
-    requests  those that the rules allow some level
-    curves    side → curves of its requests
-    choices   side → levels of its requests
-    """
-
-    policy: Policy
-    requests: pd.DataFrame
-    curves: Mapping[str, Curves]
-    choices: Mapping[str, Choices]
-
-    @classmethod
-    def of(cls, requests: pd.DataFrame, log: ServedLog, campaign: Campaign, workspace: Path) -> _Priced:
-        newest = PriceStore(workspace / PRICES).latest(campaign.name, verified_only=True)
-        prices = [0.0] * len(campaign.priced) if newest is None else newest.of(campaign.priced)
-        policy = Policy(campaign, campaign.coverage().reading(workspace), prices, 0.5)
-        context = context_columns(log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist())
-        accounts, partners = requests["account_id"].tolist(), requests["partner_id"].tolist()
-        able: list[np.ndarray[Any, Any]] = []
-        eligible: dict[str, Eligible] = {}
-        for side in SIDES:
-            if (rows := np.flatnonzero(requests["side"] == side)).size:
-                eligible[side] = policy.eligible(SideRequests(side, accounts, partners, context).take(rows))
-                able.append(rows[eligible[side].rows])
-        requests = requests.iloc[np.sort(np.concatenate(able))].reset_index(drop=True)
-        curves = _curves(workspace, requests, policy.coverage)
-        choices = {side: policy.choices(asked, curves[side]) for side, asked in eligible.items()}
-        return cls(policy, requests, curves, choices)
-
-    def at(self, price: float, further: Sequence[float] | None = None) -> Callable[[str], Target]:
-        """Return the policy at a price of the main budget, and at those (K − 1,) of further ones."""
-        policy, prices = self.policy, [price, *(self.policy.prices[1:] if further is None else further)]
-
-        def target(side: str) -> Target:
-            ids = self.requests.loc[self.requests["side"] == side, "request_id"].tolist()
-            made = self.choices[side].decide(prices, policy.tie_share, ids)
-            return _with_model(policy.campaign, side, made.policy.propensities(), self.curves)
-
-        return target
-
-
-def _population(workspace: Path) -> Mapping[Side, Any]:
-    model = (workspace / MODEL).resolve()
-    version = str(read_meta(model)["model_version"])
-    population = read_population(workspace / POPULATION / version, load_heads(model))
-    if not population:
-        raise NotFound(f"{workspace / POPULATION / version} holds no curves; register the model again")
-    return population
-
-
-def _known(requests: pd.DataFrame, population: Mapping[Side, Any]) -> tuple[pd.DataFrame, int]:
-    """Return the requests of accounts that the model has a curve of, and the number of the others."""
-    known = np.zeros(len(requests), dtype=bool)
-    for side, side_accounts in population.items():
-        own = (requests["side"] == side).to_numpy()
-        accounts = pa.array(requests.loc[own, "account_id"].tolist(), pa.string())
-        known[own] = np.asarray(pc.is_in(accounts, value_set=side_accounts.account_id.combine_chunks()))
-    if not known.any():
-        raise InvalidInput("has no curve of an account of the log", field="workspace")
-    return requests[known].reset_index(drop=True), int((~known).sum())
-
-
-def _curves(workspace: Path, requests: pd.DataFrame, coverage: Coverage) -> Mapping[str, Curves]:
-    curves_by_side: dict[str, Curves] = {}
-    for side, side_accounts in _population(workspace).items():
-        names = requests.loc[requests["side"] == side, "account_id"].tolist()
-        asked = pa.array(names, pa.string())
-        places = pc.index_in(asked, value_set=side_accounts.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
-        own = side_accounts.curves.take(places)
-        worth = coverage.worth(SideRequests(side, names), own.amounts)
-        curves_by_side[side] = replace(own, weight=None, worth=worth)
-    return curves_by_side
-
-
-def _flat(
-    rows: LoggedRows, campaign: Campaign, level: int, curves: Mapping[str, Curves] | None
-) -> Callable[[str], Target]:
-    def target(side: str) -> Target:
-        levels, n = rows.propensity[side].shape
-        if level >= levels:
-            raise InvalidInput(f"side {side} has the levels 0 to {levels - 1}, got {level}", field="level")
-        probability = np.zeros((levels, n))
-        probability[level] = 1.0
-        return _with_model(campaign, side, probability, curves)
-
-    return target
-
-
-def _with_model(
-    campaign: Campaign, side: str, probability: np.ndarray[Any, Any], curves: Mapping[str, Curves] | None
-) -> Target:
-    if curves is None:
-        return Target(probability)
-    terms, own = campaign.terms(side), curves[side]  # type: ignore[arg-type]
-    return Target(probability, terms.value(own.response, own.worth), terms.cost(own.response, own.amounts))
-
-
-def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> float:
-    """Return the lowest price at which the estimated spend is within the budget, by bisection.
-
-    The estimate at the price that is found has the check of the overlap; policies on the way need none.
-    """
-
-    n = rows.level.size
-
-    def within(price: float) -> bool:
-        # The estimate is NaN where the log has no row of the policy; this comparison takes it as too dear.
-        return rows.mean_cost(priced.at(price), estimator) * n <= budget
-
-    low = priced.policy.campaign.least_return
-    if within(low):
-        return low
-    high = max(4 * low, 1e-6)
-    while not within(high):
-        low, high = high, 4 * high
-        if high > 1e6:
-            raise InvalidInput("is below what the cheapest levels cost", field="budget")
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if within(middle) else (middle, high)
-    return high
 
 
 def _outside(found: PolicyEstimate) -> str:

@@ -11,6 +11,7 @@ from shutil import copytree, rmtree
 import numpy as np
 
 from operations.common.ledger_reads import SAMPLE_ROWS
+from operations.common.solver import Solver
 from operations.common.workspace import (
     CAMPAIGN,
     PRICE,
@@ -22,7 +23,6 @@ from operations.common.workspace import (
     read_columns,
     read_groups,
 )
-from operations.solve import Solver
 from pipelines.run_folder import RunFolder
 from serving.local.launch import Deployment, launch
 from serving.local.replay import ServiceDay

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from operations.common.solver import Solver
 from operations.common.workspace import CAMPAIGN
-from operations.solve import Solver
 from serving.client.client import LedgerClient
 from serving.local.launch import Deployment, Services, free_port, launch
 from serving.local.replay import ServiceDay

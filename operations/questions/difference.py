@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from operations.common.workspace import read_campaign
-from operations.whatif import open_what_if
+from operations.questions.question import open_what_if
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.questions import Answer, Change, Paid

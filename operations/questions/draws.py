@@ -8,7 +8,7 @@ from typing import Any
 
 from operations.common.workspace import PRICES
 from operations.measure import before_start
-from operations.whatif import open_what_if
+from operations.questions.question import open_what_if
 from shadowprice.campaign import Campaign, Side
 from shadowprice.campaign.draws import FIELD
 from shadowprice.currency import Currency

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from operations.whatif import open_what_if
+from operations.questions.question import open_what_if
 from shadowprice.allocation.portfolio.curve import ValueCurve
 from shadowprice.allocation.portfolio.solve import Portfolio, solve_portfolio
 from shadowprice.campaign import Campaign

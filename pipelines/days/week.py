@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from operations.common.ledger_reads import SAMPLE_ROWS
+from operations.common.solver import Solver
 from operations.common.workspace import CAMPAIGN, MODEL, SERVED, VERSIONS, read_campaign
-from operations.solve import Solver
 from pipelines.local import PipelineFailed, run
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves

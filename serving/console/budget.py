@@ -16,7 +16,7 @@ from starlette.datastructures import QueryParams
 
 from operations.common.delivery_whatif import PlaceQuestion
 from operations.common.workspace import MODEL
-from operations.whatif import Question, open_what_if
+from operations.questions.question import Question, open_what_if
 from serving.http.limits import MAX_MINOR_UNITS
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from operations.common.ledger_reads import SAMPLE_ROWS, read_cap_use
+from operations.common.solver import Solver
 from operations.measure import recent_requests, state_of
 from operations.publish import add
-from operations.solve import Solver
 from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
 from serving.local.launch import Services
 from shadowprice.calls import fetch

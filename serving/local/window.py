@@ -47,9 +47,9 @@ def open_window(run: Path, now: datetime | None = None) -> bool:
     usable = newest_usable(PriceStore(run / PRICES).sound(campaign.name), campaign, at)
     if usable is None or (usable.stale(at) and not (run / LEDGER).exists()):
         # Imported here because Feast takes seconds, and most starts need no price.
+        from operations.common.solver import Solver
         from operations.measure import before_start
         from operations.publish import publish
-        from operations.solve import Solver
 
         publish(Solver(run).solve(before_start(campaign, Traffic.load(run))).record, run)
     return over

@@ -9,7 +9,7 @@ from typing import Any
 
 from operations.common.workspace import MODEL, PRICES, watch_alarms
 from operations.questions.propose import divide
-from operations.whatif import open_what_if
+from operations.questions.question import open_what_if
 from serving.ledger.moves import MoveRow
 from shadowprice.allocation.portfolio.moves import Band, Standing, bands
 from shadowprice.campaign import Campaign, PortfolioTerms

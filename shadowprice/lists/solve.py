@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import Part, Row
+from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.sources.campaign import Part, Row
+from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Side
 from shadowprice.evaluation.statistics.intervals import Estimate
 

@@ -10,7 +10,8 @@ from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, members_of
+from shadowprice.allocation.sources.campaign import CampaignProblem
+from shadowprice.allocation.sources.rows import Money, Part, Row, members_of
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified

@@ -26,7 +26,8 @@ from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.comparison.value import CampaignWindow
 from shadowprice.learning.comparison.vouchers import baselines
 from shadowprice.learning.delivery_value import plan_value, read_values
-from shadowprice.learning.evaluate import Comparison, Evaluation, Facts, SideEvaluation, evaluate
+from shadowprice.learning.evaluate import Comparison, Evaluation, Facts, evaluate
+from shadowprice.learning.side_evaluation import SideEvaluation
 from shadowprice.learning.training_set import TrainingSet, file_of, labeled
 from shadowprice.learning.worth.find import FoundWorth
 from shadowprice.pacing.history import Traffic, fit_traffic

@@ -13,7 +13,8 @@ import cli.main as command
 from operations.common.workspace import CAMPAIGN, PRICES, read_campaign
 from operations.plan import PlanJob
 from operations.plan import run as run_plan
-from operations.whatif import WhatifJob, open_what_if, run
+from operations.questions.question import open_what_if
+from operations.whatif import WhatifJob, run
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 

@@ -9,9 +9,9 @@ import pytest
 from asked import LEVELS, make_head, make_workspace
 
 from cli.decide import main
+from operations.common.solver import Solver
 from operations.common.workspace import CAMPAIGN
 from operations.decide import DecideJob, run
-from operations.solve import Solver
 from shadowprice.errors import InvalidInput
 from shadowprice.lists.table import SCHEMA
 

@@ -13,7 +13,7 @@ from asked import make_workspace
 import cli.main as command
 from operations.common.workspace import CAMPAIGN
 from operations.questions.difference import difference, flatten
-from operations.whatif import open_what_if
+from operations.questions.question import open_what_if
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.limits import Limits

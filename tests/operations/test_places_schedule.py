@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from operations.common import ledger_reads
+from operations.common.solver import Solver
 from operations.measure import before_start, state_of
 from operations.publish import add
-from operations.solve import Solver
 from serving.ledger.api.authorize import ceiling, entries
 from serving.ledger.api.items import Items
 from serving.ledger.api.messages import Authorizations

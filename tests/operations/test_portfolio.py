@@ -19,7 +19,7 @@ from operations.measure import MeasureJob
 from operations.measure import run as run_measure
 from operations.questions.difference import difference
 from operations.questions.propose import propose
-from operations.whatif import open_what_if
+from operations.questions.question import open_what_if
 from serving.client.client import LedgerClient
 from serving.ledger.moves import Move, MoveRow
 from serving.local.launch import Service, free_port

@@ -12,10 +12,10 @@ from asked import LEVELS, make_workspace
 from scipy import optimize
 from scipy.sparse import csr_matrix
 
+from operations.common.solver import Solver
 from operations.common.to_come import requests_to_come
 from operations.common.workspace import MODEL, POPULATION, read_campaign
 from operations.measure import before_start, recent_requests
-from operations.solve import Solver
 from shadowprice.campaign import Campaign
 from shadowprice.curves import Curves
 from shadowprice.limits import GroupBudget, Limits, Rule

@@ -14,10 +14,11 @@ from asked import LEVELS, make_head, make_workspace
 
 from cli.main import main as cli
 from operations.__main__ import main
+from operations.common.solver import Solver
 from operations.common.workspace import CAMPAIGN, MODEL, POPULATION
 from operations.measure import before_start
-from operations.solve import Solver
-from operations.whatif import WhatifJob, open_what_if, run
+from operations.questions.question import open_what_if
+from operations.whatif import WhatifJob, run
 from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import POSTERIOR

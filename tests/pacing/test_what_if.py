@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from shadowprice.allocation.sources.campaign import Part, Row
+from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves

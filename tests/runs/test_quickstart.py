@@ -20,10 +20,10 @@ from markupsafe import escape
 from PIL import Image
 
 from feature_repo.store import open_store
+from operations.common.solver import Solver
 from operations.common.workspace import CAMPAIGN, LIFT, REPLAY_LEDGER, REPLAY_PRICES, read_campaign
 from operations.lift import LiftJob
 from operations.lift import run as run_lift
-from operations.solve import Solver
 from serving.client.client import Correction, DecisionClient, LedgerClient, Outcome
 from serving.local.launch import Deployment, free_port, launch, start_console, start_ledger
 from shadowprice.arms import Arm, Experiment

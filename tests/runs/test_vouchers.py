@@ -16,6 +16,7 @@ from small_vouchers import cart_of, with_carts
 from benchmarks.companies.vouchers import play_vouchers, write_company
 from benchmarks.companies.week import voucher_rivals
 from operations.common.job import run_here
+from operations.common.solver import Solver
 from operations.common.workspace import read_campaign
 from operations.featurize import FeaturizeJob
 from operations.harvest import HarvestJob
@@ -23,7 +24,7 @@ from operations.measure import MeasureJob
 from operations.prepare import PrepareJob
 from operations.publish import PublishJob
 from operations.register import RegisterJob
-from operations.solve import SolveJob, Solver
+from operations.solve import SolveJob
 from operations.train import TrainJob
 from operations.whatif import WhatifJob
 from pipelines.local import run

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from serving.ledger.records import Ceiling, Correction, Counted, ReportedOutcome
 from serving.ledger.refusals import given_back, no_room, not_reported, raised
-from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat, moved
+from serving.ledger.sqlite.authorizations import committed, moved
 from serving.ledger.sqlite.peers import Peers
+from serving.ledger.sqlite.settling import Settle, check_limits, corrected, is_repeat
 from serving.ledger.sqlite.usage import add_usage, read_shares
 from shadowprice.pacing.decision_log.records import CorrectionRow
 

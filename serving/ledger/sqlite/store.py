@@ -10,7 +10,7 @@ from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.moves import Allowance, Move, MoveRow, State, Step, check_own
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
 from serving.ledger.sqlite import rows
-from serving.ledger.sqlite.authorizations import Authorize, Expire, Release, Settle
+from serving.ledger.sqlite.authorizations import Authorize, Expire, Release
 from serving.ledger.sqlite.claim import Claim
 from serving.ledger.sqlite.corrections import Correct, corrections_after
 from serving.ledger.sqlite.database import adopt, create, is_copy, keep_ledger_time, read_seen
@@ -18,6 +18,7 @@ from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.moves import TakeStep, read_moves
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
+from serving.ledger.sqlite.settling import Settle
 from serving.ledger.sqlite.sums import read_totals, read_traffic
 from serving.ledger.sqlite.usage import read_owners, read_usage
 from serving.ledger.sqlite.writer import Writer

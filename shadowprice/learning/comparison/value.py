@@ -5,33 +5,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.allocation.problem.solution import pick
 from shadowprice.campaign import Campaign, Side
 from shadowprice.checks import require_one_of
-from shadowprice.curves import AMOUNT, Curves
+from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.gate import Compared
 from shadowprice.evaluation.policy.interim import at_equal_price
 from shadowprice.evaluation.policy.joint import FlatLimit, Spending, at_budget
 from shadowprice.evaluation.statistics.intervals import Interval
-from shadowprice.graphs.partners import row_partners
 from shadowprice.groups import hashes
 from shadowprice.learning.amounts import with_amounts
+from shadowprice.learning.comparison.trials import side_requests, trials_of, value_and_cost
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits import OUTCOME
-from shadowprice.limits.coverage import Coverage, SideRequests
+from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.budgets.caps import CapsAhead, counting_prices
 from shadowprice.pacing.budgets.periods import whole_limit
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.window import WindowSolution, able_accounts, solve_window
 from shadowprice.policy import Choices
-from shadowprice.responses.base import labels, row_amounts
+from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
 
 Looks = Literal["once", "every"]
@@ -157,8 +156,8 @@ def compare_value_at_every_look(
         )
         return at_equal_price(
             trials["customer"],
-            _policy(plain, "customer", curves["customer"]),
-            _policy(plain, "customer", incumbent["customer"]),
+            value_and_cost(plain, "customer", curves["customer"]),
+            value_and_cost(plain, "customer", incumbent["customer"]),
             price=float(solved.allocation.prices[0]),
             largest_value=terms.weight,
             largest_cost=float(max(terms.unit_costs)),
@@ -189,13 +188,6 @@ def marked(
     """Return curves (J, N) of the rows of a split with the budgets that count each and the levels that rules allow."""
     rows = data.part(split)
     return {side: coverage.mark(side_requests(data, side, rows[side]), curve) for side, curve in curves.items()}
-
-
-def side_requests(data: TrainingSet, side: Side, frame: pd.DataFrame) -> SideRequests:
-    """Return some rows of a side as rules and budgets read them."""
-    partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else ()
-    context = {name: frame[name].tolist() for name in data.context.get(side, ())}
-    return SideRequests(side, frame["account_id"].astype(str).tolist(), partner, context)
 
 
 def caps_ahead(
@@ -246,7 +238,7 @@ def _policies(
         NotCertified: the campaign has no price.
     """
     if coverage is None or not campaign.group_budgets:
-        return {side: _policy(campaign, side, curve) for side, curve in curves.items()}
+        return {side: value_and_cost(campaign, side, curve) for side, curve in curves.items()}
     prices = solve_rows(campaign, curves, caps, requests).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
     net = {side: Choices.marked(campaign, side, curve).net_of(further) for side, curve in curves.items()}
@@ -300,72 +292,3 @@ def _flat_limits(
             rows[side] = replace(trial, cost=inside * paid, expected_cost=inside * expected)
         limits.append(FlatLimit(rows, whole_limit(campaign, budget), budget.sense == "at_least"))
     return limits
-
-
-def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    value = campaign.terms(side).value(curves.response, curves.worth, curves.influence)
-    cost = campaign.net_cost(side, curves.response, amounts=curves.amounts)
-    return value - campaign.least_return * cost if campaign.least_return else value, cost
-
-
-def trials_of(
-    data: TrainingSet,
-    campaign: Campaign,
-    curves: Mapping[Side, Curves],
-    able: Mapping[Side, NDArray[np.bool_]],
-    split: str = "test",
-) -> dict[Side, RandomizedRows] | str:
-    """Rows of a split of every side as trials in the campaign's value and net money, or why they are none.
-
-    ``able`` chooses the rows of a side that the curves are of; all of a side that is missing.
-    """
-    trials: dict[Side, RandomizedRows] = {}
-    for side, own in curves.items():
-        rows = data.rows[side]
-        test = rows["split"].to_numpy() == split
-        if side in able:
-            test[test] = able[side]
-        chance = judged_propensity(rows)
-        if chance is None:
-            return (
-                f"not every row of side {side!r} has a propensity or a balancing weight, so no policy's value can be "
-                "estimated from them; log propensities, or weight the rows ('fitted')"
-            )
-        # The candidate has not seen these rows, so its curves may serve as the outcome model of every policy.
-        value, cost = _policy(campaign, side, own)
-        trial = trial_of(rows[test], chance[test], campaign, side, own.worth)
-        trials[side] = replace(
-            trial,
-            partner=row_partners(rows[test], side, data.snapshots),
-            expected_value=value,
-            expected_cost=cost,
-        )
-    return trials
-
-
-def trial_of(
-    frame: pd.DataFrame,
-    chance: NDArray[np.float64],
-    campaign: Campaign,
-    side: Side,
-    worth: NDArray[np.float64] | None = None,
-) -> RandomizedRows:
-    """Rows of a side as a trial in the campaign's value and net money, without curves; worth as in ``Terms.value``.
-
-    The value is net of the campaign's least return of the cost. Where the worth is the amount of a response, the rows
-    have their own, as it was observed.
-    """
-    terms = campaign.terms(side)
-    level, y = labels(frame)
-    if terms.worth == AMOUNT:
-        worth = row_amounts(frame)
-    cost = terms.paid(level, y, frame.get("paid"))
-    if campaign.budget.form == "per_response":
-        cost = cost - campaign.budget.limit * terms.measure(y)
-    return RandomizedRows(
-        level=level,
-        value=terms.value(y, worth) - campaign.least_return * cost,
-        cost=cost,
-        propensity=chance,
-        account=frame["account_id"].to_numpy(dtype=str),
-    )

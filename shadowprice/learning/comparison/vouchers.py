@@ -13,7 +13,7 @@ from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.frontier import LoggedPolicies
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bootstrap, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array
-from shadowprice.learning.comparison.value import trials_of
+from shadowprice.learning.comparison.trials import trials_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.registry import make

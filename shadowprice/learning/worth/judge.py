@@ -15,14 +15,8 @@ from shadowprice.evaluation.policy.frontier import LoggedPolicies, RandomizedRow
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.learning.amounts import with_amounts
-from shadowprice.learning.comparison.value import (
-    caps_ahead,
-    marked,
-    side_requests,
-    solve_rows,
-    trial_of,
-    trials_of,
-)
+from shadowprice.learning.comparison.trials import side_requests, trial_of, trials_of
+from shadowprice.learning.comparison.value import caps_ahead, marked, solve_rows
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage

@@ -42,6 +42,7 @@ def check_progress(
 
 
 def expected_requests(remaining: Mapping[Side, ArrayLike], side: Side) -> NDArray[np.float64]:
+    """(slots,): requests expected of a side; :class:`InvalidInput` unless they are numbers that are not negative."""
     expected = np.asarray(remaining.get(side, [0.0]), dtype=np.float64)
     if expected.ndim != 1 or expected.size == 0 or not np.all(np.isfinite(expected)) or np.any(expected < 0):
         raise InvalidInput(f"side {side!r} needs one number ≥ 0 for each slot to come", field="remaining")
@@ -51,6 +52,7 @@ def expected_requests(remaining: Mapping[Side, ArrayLike], side: Side) -> NDArra
 def sampled_sides(
     samples: Mapping[Side, Curves], ahead: Mapping[Side, NDArray[np.float64]], slot: int
 ) -> dict[Side, Curves]:
+    """Return the samples of the sides with requests to come; :class:`NotCertified` where none are, or one has none."""
     present = [side for side, expected in ahead.items() if expected.sum() > 0]
     if not present:
         raise NotCertified(f"no request is expected from slot {slot} on: there is nothing left to price")

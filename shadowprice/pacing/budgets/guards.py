@@ -7,7 +7,8 @@ import numpy as np
 
 from shadowprice.allocation import Allocation
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Row, earned_by, members_of
+from shadowprice.allocation.sources.campaign import CampaignProblem
+from shadowprice.allocation.sources.rows import Row, earned_by, members_of
 from shadowprice.campaign import AnswerShares
 from shadowprice.errors import NotCertified
 

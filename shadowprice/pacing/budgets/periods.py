@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.sources.campaign import Part, Row
+from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Campaign, Side
 from shadowprice.limits import GroupBudget, Period
 from shadowprice.pacing.spend import SpendReport

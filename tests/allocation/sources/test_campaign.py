@@ -8,7 +8,8 @@ import pytest
 from benchmarks.allocation.oracles.breakpoints import solve_breakpoints
 from shadowprice.allocation import solve
 from shadowprice.allocation.problem.problem import Problem
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money
+from shadowprice.allocation.sources.campaign import CampaignProblem
+from shadowprice.allocation.sources.rows import Money
 from shadowprice.campaign import Budget, Campaign, CostBasis, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide

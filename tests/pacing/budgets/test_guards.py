@@ -10,7 +10,7 @@ from scipy import optimize
 from scipy.sparse import csr_matrix
 
 from operations.measure import nothing_spent
-from shadowprice.allocation.sources.campaign import Part, Row
+from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves

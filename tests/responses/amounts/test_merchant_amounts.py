@@ -15,8 +15,8 @@ from shadowprice.curves import Curves, expected_amounts
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.learning.evaluate import amount_table
 from shadowprice.learning.recipes import recipe
+from shadowprice.learning.side_evaluation import amount_table
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.policy import Choices

@@ -15,7 +15,7 @@ import pytest
 from asking import Down, ask
 from looking import LOOKS, browser, faults, show, yen_faults
 
-from operations.whatif import Question
+from operations.questions.question import Question
 from serving.console import budget
 from serving.console.app import Console, create_app
 from serving.console.budget import Questions

@@ -14,7 +14,7 @@ from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import create
 from operations import solve
-from operations.solve import Solver
+from operations.common.solver import Solver
 from serving.predictor import context, features
 from serving.predictor.active import Active, ServedModel
 from serving.predictor.bundle import load_bundle

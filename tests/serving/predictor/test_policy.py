@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from local_ledger import TableReader
 
-from operations.offpolicy import _Priced
+from operations.questions.priced import Priced
 from serving.console.audit import level_rows
 from serving.predictor.active import Active, ServedModel
 from serving.predictor.features import Features
@@ -168,7 +168,7 @@ def by_off_policy(case, folder):
     }
     traffic = Traffic(dict.fromkeys(SIDES, Profile(np.ones(24), 100.0)), who)
     write_population(folder / "population" / "m1", case.heads, embeddings, traffic)
-    priced = _Priced.of(frame, log, case.campaign, folder)
+    priced = Priced.of(frame, log, case.campaign, folder)
     main, *further = case.price.of(case.campaign.priced)
     target, found = priced.at(main, further), {}
     for side, own in priced.requests.groupby("side"):
