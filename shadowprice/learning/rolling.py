@@ -132,13 +132,12 @@ def roll(
     cuts: Sequence[Origin],
     fit: Callable[[TrainingSet], SidedModel],
     *,
-    hold_out_days: float = WEEK,
     label_delay_days: float = 0.0,
 ) -> list[Cut]:
-    """Train with ``fit`` as of every cut and judge the days after it; see :func:`as_of` for the other arguments."""
+    """Train with ``fit`` as of every cut and judge the days after it; see :func:`as_of` for ``label_delay_days``."""
     judgments = []
     for origin in cuts:
-        then = as_of(data, origin, hold_out_days=hold_out_days, label_delay_days=label_delay_days)
+        then = as_of(data, origin, label_delay_days=label_delay_days)
         judgments.append(Cut(origin, judge(fit(then), then)))
     return judgments
 

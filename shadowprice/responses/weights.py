@@ -58,16 +58,16 @@ def inverse_propensity(
     levels: int,
     *,
     clip: float | None = CLIP,
-    stabilized: bool = True,
 ) -> Weights:
-    """Weights 1 / p(level | features), or p(level) / p(level | features) when ``stabilized``.
+    """Stabilized weights p(level) / p(level | features): levels keep their shares of the loss.
+
+    In a randomized trial every weight is about 1.
 
     Args:
         level: (n,) index of the assigned level.
         propensity: (n,) probability with which that level was assigned, in (0, 1].
         levels: J.
         clip: largest multiple of a row's weight under randomization, ``p(level) / propensity``; None cuts nothing.
-        stabilized: whether levels keep their shares of the loss; in a randomized trial every weight is then about 1.
 
     Raises:
         InvalidInput: a propensity outside (0, 1], or a level whose weights fall on a few rows (no overlap).
@@ -84,10 +84,9 @@ def inverse_propensity(
     )
     require(clip is None or clip >= 1, "clip", "must be at least 1, the weight of a randomized row")
     count = np.bincount(index, minlength=levels).astype(np.float64)
-    ratio = (count / index.size)[index] / chance
-    cut = np.zeros(index.size, dtype=bool) if clip is None else ratio > clip
-    ratio = ratio if clip is None else np.minimum(ratio, clip)
-    weight = ratio if stabilized else ratio / (count / index.size)[index]
+    weight = (count / index.size)[index] / chance
+    cut = np.zeros(index.size, dtype=bool) if clip is None else weight > clip
+    weight = weight if clip is None else np.minimum(weight, clip)
     total, square = (np.bincount(index, power, minlength=levels) for power in (weight, weight**2))
     share = np.full(levels, np.nan)
     np.divide(total**2, square * count, out=share, where=square > 0)

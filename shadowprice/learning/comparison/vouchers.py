@@ -19,6 +19,8 @@ from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.registry import make
 
 SIDE: Side = "customer"
+REPLICATIONS = 400
+"""Samples of people that an interval is drawn from."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,7 @@ class Baselines:
         return {} if self.auc is None or self.brier is None else {"auc": self.auc, "mse": self.brier}
 
 
-def baselines(
-    curves: Curves, data: TrainingSet, campaign: Campaign, requests: float, replications: int = 400
-) -> Baselines:
+def baselines(curves: Curves, data: TrainingSet, campaign: Campaign, requests: float) -> Baselines:
     """Compute the baselines; the effect of a voucher is estimated doubly robust, as for the model's own policy.
 
     Args:
@@ -53,14 +53,15 @@ def baselines(
         data: training set of sessions.
         campaign: whose total budget all spend.
         requests: expected in its window.
-        replications: of the bootstrap, which draws people.
+
+    The bootstrap draws people.
     """
     test = data.part("test")[SIDE]
     trials = trials_of(data, campaign, {SIDE: curves}, {})
     assert not isinstance(trials, str), "sessions have the shares of their vouchers"
     levels, rows = curves.response.shape
     account = test["account_id"].to_numpy(dtype=str)
-    interval = Interval(replications=replications, cluster=account)
+    interval = Interval(replications=REPLICATIONS, cluster=account)
     cells, drawn = gathered(rows, interval)
     chosen = [np.full(rows, level) for level in range(levels)] + [curves.response.argmax(axis=0)]
     policies = LoggedPolicies(trials[SIDE], iter(chosen), levels, "dr", cells)

@@ -152,7 +152,6 @@ class Neighborhoods:
         seed: of what is drawn.
         held_out: accounts that are measured after an epoch, at most.
         device: of the steps.
-        fanouts: edges kept into an account at each hop.
     """
 
     count = NEIGHBORHOOD_STEPS
@@ -164,9 +163,8 @@ class Neighborhoods:
         seed: int,
         held_out: int = HELD_OUT_ACCOUNTS,
         device: str = "cpu",
-        fanouts: Sequence[int] = FANOUTS,
     ) -> None:
-        self._device, self._fanouts = device, fanouts
+        self._device = device
         self._graph, self._train, self._validation = data.graph, data.train, data.validation
         self._accounts, self._held_out, self._seed = accounts, held_out, seed
         self.sampler = NeighborSampler(data.graph.adjacency)
@@ -180,7 +178,7 @@ class Neighborhoods:
         for step in range(self.count):
             yield self._around(
                 {side: rows.take(self._by_account[side].rows(parts[side][step])) for side, rows in self._train.items()},
-                self._fanouts,
+                FANOUTS,
                 random,
             )
 

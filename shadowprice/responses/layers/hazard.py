@@ -132,7 +132,6 @@ class HazardLayer(PiecewiseHazardLayer):
         fusion: ζ; 0 leaves the segments free, and for ζ → ∞ all weights are equal, as in the Cox layer.
         penalty: ``lasso`` takes |·| over coordinates, ``group`` the Euclidean length, which merges all
             coordinates of a segment at once.
-        fuse_intercepts: whether |b_{k+1} − b_k| is penalized too; the population's change points live in b.
     """
 
     def __init__(
@@ -142,12 +141,11 @@ class HazardLayer(PiecewiseHazardLayer):
         *,
         fusion: float = 0.0,
         penalty: str = "lasso",
-        fuse_intercepts: bool = False,
     ) -> None:
         super().__init__(levels)
         require_one_of(penalty, PENALTIES, "penalty")
         require(0.0 <= fusion < float("inf"), "fusion", f"must be finite and not negative, got {fusion}")
-        self.fusion, self.penalty, self.fuse_intercepts = fusion, penalty, fuse_intercepts
+        self.fusion, self.penalty = fusion, penalty
         self.first = nn.Parameter(torch.zeros(width))
         self.increments = nn.Parameter(torch.zeros(self.levels.size - 1, width))
         self.free_base = nn.Parameter(torch.zeros(width)) if self.base_bias is not None else None
@@ -172,14 +170,10 @@ class HazardLayer(PiecewiseHazardLayer):
         threshold = step(self.increments) * self.fusion
         shorten = shrink_groups if self.penalty == "group" else soft_threshold
         self.increments.copy_(shorten(self.increments, threshold))
-        if self.fuse_intercepts:
-            self.bias_increments.copy_(soft_threshold(self.bias_increments, step(self.bias_increments) * self.fusion))
 
     def change_points(self) -> NDArray[np.int64]:
-        """Levels, minor units, behind which the weights change; the intercepts too where they are fused."""
+        """Levels, minor units, behind which the weights change."""
         changes = self.increments.detach().abs().amax(dim=1) > 0
-        if self.fuse_intercepts:
-            changes |= self.bias_increments.detach() != 0
         return np.asarray(self.levels[:-1][changes.numpy()])
 
 

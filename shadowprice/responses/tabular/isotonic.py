@@ -9,14 +9,13 @@ LOG_RATIO = 20.0
 """Largest difference of log weights that the smoothness sees: beyond it the loss would overflow."""
 
 
-def isotonic_embedding(levels: int, *, include_lowest: bool = False) -> NDArray[np.float64]:
-    """(J, J − 1): row j holds e_k(d_j) = 1 for k ≤ j, k = 1 … J − 1; (J, J) with the lowest level's own column.
+def isotonic_embedding(levels: int) -> NDArray[np.float64]:
+    """(J, J − 1): row j holds e_k(d_j) = 1 for k ≤ j, k = 1 … J − 1.
 
-    With non-negative weights the weighted sum never falls as the level rises. The lowest level's column is 1 on
-    every row, a second intercept, so it is left out unless ``include_lowest``.
+    With non-negative weights the weighted sum never falls as the level rises. The column of the lowest level would be
+    1 on every row, a second intercept, so it is left out.
     """
-    whole = np.tri(levels)
-    return whole if include_lowest else whole[:, 1:]
+    return np.tri(levels)[:, 1:]
 
 
 def smoothness(weight: Tensor) -> Tensor:

@@ -110,12 +110,6 @@ def test_change_points_are_read_off_where_increments_stay() -> None:
     layer.shrink(lambda parameter: torch.full_like(parameter, 0.6))
     assert layer.change_points().tolist() == [50, 100]
     np.testing.assert_allclose(layer.increments.detach()[1], [1.4, 0, 0], atol=1e-6)
-    joined = HazardLayer(3, LEVELS, fusion=1.0, fuse_intercepts=True)
-    with torch.no_grad():
-        joined.increments.zero_()
-        joined.bias_increments.copy_(torch.tensor([0.1, -0.9, 0.5, 0.0]))
-    joined.shrink(lambda parameter: torch.full_like(parameter, 0.6))
-    assert joined.change_points().tolist() == [50]
 
 
 @pytest.mark.parametrize("penalty", ["lasso", "group"])

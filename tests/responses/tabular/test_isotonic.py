@@ -11,7 +11,6 @@ def test_the_embedding_is_the_indicator_of_levels_reached() -> None:
     levels = [0, 10, 40, 100]
     for j, amount in enumerate(levels):
         np.testing.assert_array_equal(isotonic_embedding(4)[j], [amount >= each for each in levels[1:]])
-        np.testing.assert_array_equal(isotonic_embedding(4, include_lowest=True)[j], [amount >= e for e in levels])
 
 
 weights = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12)

@@ -127,7 +127,7 @@ def test_a_run_on_a_gpu_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*((name, {}) for name in LAYERS), ("hazard", {"fusion": 1e-3, "penalty": "group", "fuse_intercepts": True})],
+    [*((name, {}) for name in LAYERS), ("hazard", {"fusion": 1e-3, "penalty": "group"})],
 )
 def test_a_response_layer_reads_nothing_but_its_weights_and_the_rows(name: str, options: dict[str, Any]) -> None:
     layer = make_layer(name, 4, np.array(LEVELS), **options).to("meta")
