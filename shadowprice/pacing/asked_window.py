@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import Allocation, Problem, Resource, solve
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, SideSource
+from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.allocation.sources.rows import Money, Part, Row
+from shadowprice.allocation.sources.side import SideSource
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput

@@ -2,7 +2,7 @@
 
 The totals may not fall behind the newest price, and the new price stays within a factor of :data:`MAX_STEP` of it
 (status ``bounded`` where that binds; the certificate is that of the solve). It is never below the campaign's
-``least_return``: where nothing more returns that much the rest of the budget is not planned to be spent.
+``least_return``: where nothing more returns that much the rest of the budget stays unspent.
 
 Each account makes its share of the requests expected of its side, so the problem is that of the rest of the
 window. Its budget is one of the following, less the expected cost of open
@@ -57,15 +57,13 @@ from shadowprice.pacing.budgets.in_hand import (
 )
 from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
 from shadowprice.pacing.budgets.periods import MOST_COLUMNS, bending, parts_of, plans_of
+from shadowprice.pacing.budgets.steps import pacing_error, pacing_errors, within_a_step
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.places import DeliveryPlan, plan_places
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import Remaining
 from shadowprice.pacing.window import least_cost, solve_window
 from shadowprice.price import PriceRecord
-
-MAX_STEP = 4.0
-"""Largest factor between two prices in a row, whatever a solve finds: one wrong total must not move the price far."""
 
 
 @dataclass(frozen=True)
@@ -276,21 +274,3 @@ class _Rest:
         # The mean of a second outcome counts nothing so far: its plan is the expected sum of the requests to come.
         used = {name: 0.0 for name in self.outcomes if name in of_budgets} | self.used_of
         return plans_of(self.state.campaign, self.ahead, self.slot, used, of_budgets, self.at)
-
-
-def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:
-    """The price, moved to the nearest that is within a factor of :data:`MAX_STEP` of the newest positive one."""
-    before = newest.prices.get(budget, 0.0) if newest else 0.0
-    return min(max(price, before / MAX_STEP), before * MAX_STEP) if before > 0 else price
-
-
-def pacing_error(newest: PriceRecord | None, committed: float, at: float | None) -> float:
-    """Return the relative distance of ``committed`` minor units from the newest price's plan; 0 without a plan."""
-    planned = newest.planned(at) if newest is not None and at is not None else 0.0
-    return committed / planned - 1.0 if planned > 0 else 0.0
-
-
-def pacing_errors(newest: PriceRecord | None, used: Mapping[str, float], at: float | None) -> dict[str, float]:
-    """Return :func:`pacing_error` of each further budget, of which ``used`` minor units are used."""
-    planned = {name: newest.planned(at, name) if newest and at is not None else 0.0 for name in used}
-    return {name: amount / planned[name] - 1.0 if planned[name] > 0 else 0.0 for name, amount in used.items()}

@@ -12,9 +12,9 @@ from shadowprice.allocation.problem.problem import Resource
 from shadowprice.allocation.problem.solution import ROUNDING, Allocation, Fractional, excess, relative_gap
 from shadowprice.allocation.several_budgets.active_set import ActiveSet
 from shadowprice.allocation.several_budgets.bounds import Bounds
+from shadowprice.allocation.several_budgets.descent import Vertex
 from shadowprice.allocation.several_budgets.rounding import whole_levels
 from shadowprice.allocation.several_budgets.rows import Rows
-from shadowprice.allocation.several_budgets.vertex import Vertex
 from shadowprice.decision import best_levels
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.several_budgets.active_set import ActiveSet, Levels
 from shadowprice.allocation.several_budgets.bounds import GOOD, Bounds
-from shadowprice.allocation.several_budgets.vertex import Vertex
+from shadowprice.allocation.several_budgets.descent import Vertex
 
 POOL = 100
 """Levels of small regret that accounts may move to, besides their best; moves are tried in pairs."""

@@ -14,14 +14,11 @@ from shadowprice.pacing.spend import CapUse
 
 Real = NDArray[np.float64]
 
-
 OWNERS = 4096
 """Accounts or partners on which the rate of other campaigns is fitted, at most."""
 
-
 LARGE = 50.0
 """Mean from which a Poisson number is taken to be normal."""
-
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 

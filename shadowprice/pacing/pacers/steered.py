@@ -7,7 +7,8 @@ from datetime import timedelta
 from shadowprice.pacing.budgets.certificate import check_progress
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds, remaining_budget
 from shadowprice.pacing.budgets.kept import KEPT, nothing_to_buy
-from shadowprice.pacing.resolve import CampaignState, Resolution, pacing_error, within_a_step
+from shadowprice.pacing.budgets.steps import pacing_error, within_a_step
+from shadowprice.pacing.resolve import CampaignState, Resolution
 from shadowprice.price import PriceRecord
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.errors import NotFound
-from shadowprice.responses.layers.heads import LAYERS, RATE_SCALE, Head
+from shadowprice.responses.layers.formulas import RATE_SCALE
+from shadowprice.responses.layers.heads import LAYERS, Head
 
 
 class ResponseLayer(nn.Module, ABC):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.arrays import inverse_softplus, softplus, unit_length
-from shadowprice.responses.layers.heads import DssmHead, line, two_towers
+from shadowprice.responses.layers.formulas import line, two_towers
+from shadowprice.responses.layers.heads import DssmHead
 from shadowprice.responses.layers.logit import LogitLayer
 
 TOWER = 32

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.arrays import inverse_softplus
-from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
+from shadowprice.responses.layers.formulas import line, sensitivity
+from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.layers.logit import LogitLayer
 
 

@@ -18,13 +18,17 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.limits import OUTCOME
-from shadowprice.responses.arrays import Array, affine, library, relu, sigmoid, softmax_mean, softplus, unit_length
+from shadowprice.responses.arrays import Array, affine, library, sigmoid, softplus
+from shadowprice.responses.layers.formulas import (
+    RATE_SCALE,
+    cumulative_hazard,
+    line,
+    redemption,
+    sensitivity,
+    two_towers,
+)
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 
-RATE_SCALE = 100.0
-"""Minor units per unit of incentive inside the networks (spec: r_scale)."""
-LOG_RATE_RANGE = (-15.0, 8.0)
-"""Log hazard rates are clipped to this range."""
 FILE, KINDS = "heads.safetensors", "kinds"
 GUARDS = "guards"
 LEAST_SPREAD, LARGEST_SPREAD = 1e-2, 3.0
@@ -116,34 +120,6 @@ def allowed_by(head: Head, embedding: NDArray[np.float32]) -> NDArray[np.bool_] 
     return None if rule is None else rule(embedding)
 
 
-def hazard_rate(score: Array) -> Array:
-    """η = exp(clip(s, −15, 8)) (S0 eq. 8): hazard per :data:`RATE_SCALE` minor units."""
-    xp = library(score)
-    rate: Array = xp.exp(xp.clip(score, *LOG_RATE_RANGE))
-    return rate
-
-
-def cumulative_hazard(score: Array, width: Any, base: Array | None, axis: int) -> Array:
-    """Λ_j = Λ_0 + Σ_{k≤j} d_k·η_k, S0's integral of the rate over the levels; non-decreasing in j.
-
-    Args:
-        score: s_k of each segment.
-        width: d_k, length of the segment from level k − 1 to level k.
-        base: score of the base mass Λ_0, where 0 is a level.
-        axis: of the levels.
-    """
-    cumulative: Any = library(score).cumsum(hazard_rate(score) * width, axis=axis)
-    total: Array = cumulative if base is None else cumulative + hazard_rate(base)
-    return total
-
-
-def redemption(cumulative: Array) -> Array:
-    """f_j = 1 − exp(−Λ_j), one less S0's survival function."""
-    xp, hazard = library(cumulative), cast(Any, cumulative)
-    probability: Array = -xp.expm1(-hazard)
-    return probability
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HazardHead(AmountHead):
     """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 8–10).
@@ -171,12 +147,6 @@ class HazardHead(AmountHead):
         return _float32(redemption(cumulative_hazard(score, (width / RATE_SCALE)[:, None], base, axis=0)))
 
 
-def line(slope: Any, amount: Any, base: Array) -> Array:
-    """s·r + b: response of merchants, or logit of a logistic demand curve."""
-    amounts: Array = slope * amount + base
-    return amounts
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearHead(AmountHead):
     """f(r) = max(0, softplus(w_g·h + b_g)·r + w_i·h + b_i): a share ratio cannot be negative (S0, merchants).
@@ -198,15 +168,6 @@ class LinearHead(AmountHead):
             embedding, np.stack([self.slope_weight, self.base_weight]), np.array([self.slope_bias, self.base_bias])
         )
         return _float32(np.maximum(line(softplus(terms[:1]), self.levels[:, None] / RATE_SCALE, terms[1:]), 0.0))
-
-
-def sensitivity(score: Array, segment_slope: Any, axis: int) -> Array:
-    """Slope s > 0 of each account's curve.
-
-    Σ_k softmax(score)_k·segment_slope_k over K segments along ``axis`` (semi-black-box model); without segments, where
-    the score has one entry along ``axis``, softplus(score) (S0 eq. 21).
-    """
-    return softplus(score) if segment_slope is None else softmax_mean(score, segment_slope, axis)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -240,21 +201,6 @@ class LogitHead(AmountHead):
     def _slope(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
         segments = None if self.segment_slope is None else self.segment_slope.astype(np.float64)
         return sensitivity(affine(embedding, self.slope_weight, self.slope_bias), segments, axis=0)
-
-
-def two_towers(
-    embedding: Any,
-    hidden: Callable[[Any], Array],
-    out: Callable[[Array], Array],
-    levels: Callable[[Array], Array],
-    axis: int,
-) -> Array:
-    """Logits of the cosine of an account's tower and the levels' tower.
-
-    ``hidden`` and ``out`` are the two dense layers of the account's tower, ``levels`` takes a vector of length 1 along
-    ``axis`` to its product with each level's vector, scaled and shifted.
-    """
-    return levels(unit_length(out(relu(hidden(embedding))), axis))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,7 +12,8 @@ from shadowprice.responses.arrays import inverse_softplus, softplus
 from shadowprice.responses.calibration import mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.extremes import ResponseLimits
-from shadowprice.responses.layers.heads import LinearHead, line
+from shadowprice.responses.layers.formulas import line
+from shadowprice.responses.layers.heads import LinearHead
 
 
 class LinearLayer(ResponseLayer):

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from shadowprice.checks import require, require_one_of
 from shadowprice.responses.arrays import inverse_softplus, softplus
-from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
+from shadowprice.responses.layers.formulas import line, sensitivity
+from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.layers.logit import LogitLayer
 
 SLOPES = ("segment", "account")

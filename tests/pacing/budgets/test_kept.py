@@ -14,13 +14,14 @@ from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.budgets.kept import KEPT, SLACK, nothing_to_buy, remark
+from shadowprice.pacing.budgets.steps import MAX_STEP
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.replay.compare import Setting, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day
 from shadowprice.pacing.replay.outcomes import NamedCurves, OutcomeModel
-from shadowprice.pacing.resolve import MAX_STEP, CampaignState, Resolution
+from shadowprice.pacing.resolve import CampaignState, Resolution
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 from shadowprice.reports.prices import reasons

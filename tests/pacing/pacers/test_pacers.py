@@ -12,9 +12,9 @@ import pytest
 from benchmarks.pacing.scenarios import SCENARIOS, scenario
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotCertified, NotFound
+from shadowprice.pacing.budgets.steps import MAX_STEP
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, pacer_names, scheduled_slot
 from shadowprice.pacing.replay.compare import Setting, optimum
-from shadowprice.pacing.resolve import MAX_STEP
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 
