@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, tee
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from feature_repo.columns import describe
 from feature_repo.names import project_of
-from feature_repo.offline import training_frames, write_interactions, write_profiles
+from feature_repo.offline import write_interactions, write_profiles
 from feature_repo.store import Online, configured_online, create
 from operations.common.disk import require_space, written
 from operations.common.job import Job, option, reads, required, writes
+from operations.common.snapshots import sum_interactions, sum_ties, take_snapshot
 from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign, read_columns
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.campaign.long_term import LongTerm
@@ -28,11 +29,10 @@ from shadowprice.curves import AMOUNT
 from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
-from shadowprice.graphs.aggregates import interactions_queries
-from shadowprice.graphs.build import build_snapshot, snapshot_times
-from shadowprice.graphs.communities import communities, members
+from shadowprice.graphs.build import snapshot_times
+from shadowprice.graphs.communities import communities
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
+from shadowprice.graphs.tie_sums import TieSums
 from shadowprice.groups import Groups
 from shadowprice.learning.labeling import context_of, inputs_of, write_labeled, write_serving
 from shadowprice.learning.long_term import value_by_index
@@ -110,8 +110,8 @@ def _featurize(
     remove_meta(job.training)
     with scratch_folder(job.training) as scratch:
         stage("sum up interactions")
-        sums = _sum_ties(tables, times, workspace / TIES, scratch)
-        files = [_sum_interactions(tables, hours, scratch / f"{number}") for number, hours in enumerate(sums)]
+        sums = sum_ties(tables, times, workspace / TIES, scratch)
+        files = [sum_interactions(tables, hours, scratch / f"{number}") for number, hours in enumerate(sums)]
 
         def aggregates() -> Iterator[pd.DataFrame]:
             return (part for path in chain(*files) for part in parquet_parts(path))
@@ -149,7 +149,7 @@ def _label_requests(
     for number, (ties, until) in enumerate(zip(sums, [*times[1:], None], strict=True)):
         stage(f"snapshot of {ties.at:%Y-%m-%d}")
         folder = snapshot_folder(job.training, number)
-        _snapshot(store, tables, ties, until).save(folder)
+        take_snapshot(store, tables, ties, until).save(folder)
         snapshots.append(GraphSnapshot.load(folder))
     groups = job.workspace / GROUPS
     if campaign.experiment is not None and campaign.experiment.unit == "cluster" and not groups.exists():
@@ -229,55 +229,6 @@ def _group(snapshot: GraphSnapshot) -> Groups:
     """Groups of neighbors, at most :data:`GROUP_ACCOUNTS` in each, and fewer where there are few accounts."""
     most = min(GROUP_ACCOUNTS, max(snapshot.nodes // LEAST_GROUPS, 1))
     return Groups.of(snapshot.account_id.tolist(), communities(snapshot.edge_index, snapshot.nodes, most))
-
-
-def _sum_ties(tables: Tables, times: Sequence[datetime], folder: Path, scratch: Path) -> list[TieSums]:
-    """Sum the events of each pair until each instant; events that ``folder`` has sums of are not summed again."""
-    before, made = kept(folder, tables), list[TieSums]()
-    for number, at in enumerate(times):
-        ties = latest(before + made, at)
-        if ties is None or ties.at < at:
-            ties = TieSums.until(tables, at, scratch / f"{number}.parquet", ties)
-        made.append(ties)
-    return keep(made, folder, tables)
-
-
-def _sum_interactions(tables: Tables, ties: TieSums, folder: Path) -> list[Path]:
-    """Write the aggregates of the instant of the sums, a file per side."""
-    folder.mkdir()
-    files = []
-    with tables.connect(threads=1) as db:
-        for number, query in enumerate(interactions_queries(tables, ties.at, ties)):
-            files.append(folder / f"{number}.parquet")
-            write_batches(files[-1], db.sql(query).to_arrow_reader(BATCH))
-    return files
-
-
-def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None) -> GraphSnapshot:
-    """The graph at the instant of ``ties``: accounts profiled then, tied by then, or asking before the next snapshot.
-
-    A tie to an account that has no profile yet is left out: its features are unknown.
-    """
-    return build_snapshot(_nodes(store, tables, ties.at, until), ties, ties.at)
-
-
-def _nodes(store: Any, tables: Tables, at: datetime, until: datetime | None) -> pd.DataFrame:
-    """Accounts of a snapshot with their features."""
-
-    def moments() -> Iterator[tuple[Side, pd.DataFrame]]:
-        for side in SIDES:
-            accounts = members(tables, side, at, until)
-            for start in range(0, accounts.size, BATCH):
-                names = accounts[start : start + BATCH]
-                yield side, pd.DataFrame({"account_id": names, "decided_at": pd.Timestamp(at)})
-
-    asked, own = tee(moments())
-    parts = []
-    for frame, (side, moment) in zip(training_frames(store, asked), own, strict=True):
-        features = frame.drop(columns="snapshot_at")
-        numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
-        parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
-    return pd.concat(parts, ignore_index=True)
 
 
 def _weigh(folder: Path, side: Side, levels: int, how: Weighting, snapshots: Sequence[GraphSnapshot]) -> dict[str, str]:

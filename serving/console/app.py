@@ -1,7 +1,7 @@
 """Pages of the console over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -10,20 +10,18 @@ from typing import Any
 from fastapi import FastAPI
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
 from serving.console.arms import arm_rows, read_lift
 from serving.console.audit import level_rows, why_of, worth_at
-from serving.console.budget import Questions, change_of, sizes_and_fees
-from serving.console.curves import side_curves
+from serving.console.budget import Questions
 from serving.console.figures import Drawer, pace
-from serving.console.figures import curves as figures_of_curves
 from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.login import BY_TOKEN, COOKIE, Provider, SingleSignOn
-from serving.console.pages import environment
+from serving.console.model_pages import ModelPages, Page, check_name
+from serving.console.pages import HEADERS, environment
 from serving.console.portfolio import PortfolioReader, facts_of, together_of
 from serving.console.state import State, TotalsSource, read_state
 from serving.console.workspace import Workspace
@@ -37,26 +35,14 @@ from shadowprice.errors import InvalidInput, InvalidRequest, NotFound, Shadowpri
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports import money_figures
-from shadowprice.reports.headline import campaign_facts, lowest, unit_of
+from shadowprice.reports.headline import campaign_facts
 from shadowprice.reports.mix import FILE, mix_csv
 from shadowprice.reports.prices import PriceHistory
 
-HEADERS = {
-    "cache-control": "no-store",
-    "content-security-policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
-"""Headers of every page: no script, nothing from elsewhere, no frame around it, no copy in a cache."""
 NEWEST = 50
 """Corrections that are listed one by one."""
 LONGEST = 200
 """Characters of a request id."""
-
-Page = tuple[str, Mapping[str, Any]]
-"""Name of a template, and its values."""
 
 
 class Console:
@@ -82,10 +68,10 @@ class Console:
         self._store, self._prices = prices, PriceHistory(prices, campaign.name)
         self._log = None if log is None else DecisionLog(log)
         self._currency = Currency.of(campaign.currency)
-        self._questions = questions
         self._lift, self._portfolio = lift, portfolio
         self._workspace = Workspace(prices.root.parent)
         self._drawer = Drawer()
+        self.model = ModelPages(campaign, questions, self._drawer, self._log)
         self._templates = environment(self._currency, campaign)
 
     def campaigns(self, _: Request) -> Page:
@@ -101,7 +87,7 @@ class Console:
 
     def campaign(self, request: Request) -> Page:
         """GET /campaigns/{name}: spend against plan, prices with reasons, certificate and freshness."""
-        self._check(request)
+        check_name(request, self._campaign)
         state = self._state()
         content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
         prices = {} if state.newest is None else state.newest.record.prices
@@ -115,7 +101,7 @@ class Console:
 
     def mix(self, request: Request) -> Page:
         """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""
-        self._check(request)
+        check_name(request, self._campaign)
         return "mix.html.jinja", {"state": self._state(), **self._mixed()}
 
     def ready(self) -> dict[str, str]:
@@ -160,7 +146,7 @@ class Console:
 
     def mix_file(self, request: Request) -> Response:
         """GET /campaigns/{name}/mix.csv: the cells of the mix."""
-        self._check(request)
+        check_name(request, self._campaign)
         cells = self._logged().cells()
         if not len(cells):
             raise NotFound("the log has no request yet")
@@ -168,99 +154,18 @@ class Console:
         named = {"content-disposition": f'attachment; filename="{FILE}"'}
         return Response(mix_csv(mix), headers=HEADERS | named, media_type="text/csv")
 
-    def budget(self, request: Request) -> Page:
-        """GET /campaigns/{name}/budget: the campaign solved under other terms, and its budget curve."""
-        self._check(request)
-        if self._questions is None:
-            raise NotFound("this console has no model to ask; start it with --workspace")
-        if self._campaign.segments:
-            return self._places(self._questions, request.query_params)
-        opened, query = self._questions.open(), request.query_params
-        factor = self._campaign.told_in
-        current, answers, problem = opened.current.times(factor), {}, ""
-        try:
-            with self._questions.asking():
-                change = change_of(query, opened.question, self._currency)
-                if change is not None:
-                    answers["As asked"] = opened.question.solver.ask(change).times(factor)
-        except InvalidInput as error:
-            problem = str(error)
-        unit = unit_of(self._campaign, self._currency)
-        limit, curve = self._campaign.budget.limit, [point.times(factor) for point in opened.curve]
-        drawn = self._drawer.draw(
-            ("curve", opened.current.seconds),
-            partial(money_figures.budget_curve, curve, limit, unit, self._currency, lowest(self._campaign)),
-        )
-        return "budget.html.jinja", {
-            "current": current,
-            "answers": {"Today's": current} | answers,
-            "given": query,
-            "problem": problem,
-            "unit": unit,
-            "figure": Markup(drawn),
-        }
-
-    def _places(self, questions: Questions, query: QueryParams) -> Page:
-        """Page of a delivery planned with other sizes and fees, and its value by the number of places."""
-        opened, asked, change, problem = questions.places(), None, None, ""
-        try:
-            with questions.asking():
-                sizes, shares = sizes_and_fees(query, opened.question.campaign)
-                if sizes or shares:
-                    found = opened.question.ask(sizes, shares)
-                    asked, change = found["asked"], found["change"]
-        except InvalidInput as error:
-            problem = str(error)
-        places = sum(entry.demand for entry in opened.question.campaign.segments if not entry.gives_nothing)
-        drawn = self._drawer.draw(
-            ("places", opened.question.current),
-            partial(money_figures.places_curve, opened.curve, places, self._currency),
-        )
-        return "places.html.jinja", {
-            "answers": {"Today's": opened.current} | ({} if asked is None else {"As asked": asked}),
-            "change": change,
-            "accounts": opened.question.account_id.size,
-            "segments": [segment for segment in opened.question.campaign.segments if not segment.gives_nothing],
-            "given": query,
-            "problem": problem,
-            "figure": Markup(drawn),
-        }
-
     def arms(self, request: Request) -> Page:
         """GET /campaigns/{name}/arms: the arms of the experiment, and the lift that was written last."""
-        self._check(request)
+        check_name(request, self._campaign)
         if self._campaign.experiment is None:
             raise NotFound("this campaign has no experiment; name its arms")
         lift = None if self._lift is None else read_lift(self._lift, self._campaign)
         rows = arm_rows(self._campaign, self._logged().cells())
         return "arms.html.jinja", {"state": self._state(), "rows": rows, "lift": lift}
 
-    def curves(self, request: Request) -> Page:
-        """GET /campaigns/{name}/curves: response and hazard by incentive, of groups of accounts."""
-        self._check(request)
-        if self._questions is None:
-            raise NotFound("this console has no model to show; start it with --workspace")
-        if self._campaign.segments:
-            raise NotFound("a delivery has no curves by incentive; its prices of places are on the first page")
-        opened = self._questions.open()
-        explored = None if self._log is None else self._log.explored()
-        panels = [
-            side_curves(side, people, self._campaign, explored) for side, people in opened.question.population.items()
-        ]
-        figures = {
-            panel.side: Markup(
-                self._drawer.draw(
-                    ("curves", panel.side, opened.current.seconds, str([group.seen for group in panel.groups])),
-                    partial(figures_of_curves, panel, self._currency, self._campaign.terms(panel.side)),
-                )
-            )
-            for panel in panels
-        }
-        return "curves.html.jinja", {"sides": panels, "figures": figures}
-
     def changes(self, request: Request) -> Page:
         """GET /campaigns/{name}/changes: who reported and corrected outcomes, published prices and changed models."""
-        self._check(request)
+        check_name(request, self._campaign)
         return "changes.html.jinja", {
             "state": self._state(),
             "models": self._workspace.models(),
@@ -270,7 +175,7 @@ class Console:
 
     def requests(self, request: Request) -> Page:
         """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request, or of an account."""
-        self._check(request)
+        check_name(request, self._campaign)
         asked = request.query_params.get("request_id", "").strip()
         values: dict[str, Any] = {"state": self._state(), "asked": asked, "found": None, "missing": "", "rows": []}
         if len(asked) > LONGEST:
@@ -316,7 +221,7 @@ class Console:
             dict(
                 values,
                 campaign=self._campaign,
-                has_model=self._questions is not None,
+                has_model=self.model.questions is not None,
                 has_portfolio=self._portfolio is not None,
                 has_places=bool(self._campaign.segments),
                 has_arms=self._campaign.experiment is not None,
@@ -336,11 +241,6 @@ class Console:
         if self._log is None:
             raise NotFound("this console has no decision log; start it with --log-dir, the ledger's folder")
         return self._log
-
-    def _check(self, request: Request) -> None:
-        name = request.path_params["name"]
-        if name != self._campaign.name:
-            raise NotFound(f"campaign {name!r} is not kept here; this is {self._campaign.name!r}")
 
 
 def create_app(
@@ -378,9 +278,9 @@ def create_app(
         ("/campaigns/{name}", console.campaign),
         ("/campaigns/{name}/mix", console.mix),
         ("/campaigns/{name}/mix.csv", console.mix_file),
-        ("/campaigns/{name}/budget", console.budget),
+        ("/campaigns/{name}/budget", console.model.budget),
         ("/campaigns/{name}/arms", console.arms),
-        ("/campaigns/{name}/curves", console.curves),
+        ("/campaigns/{name}/curves", console.model.curves),
         ("/campaigns/{name}/changes", console.changes),
         ("/campaigns/{name}/requests", console.requests),
     ):

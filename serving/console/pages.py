@@ -14,6 +14,16 @@ from shadowprice.reports import wording
 from shadowprice.reports.headline import unordered
 from shadowprice.reports.report import per_major
 
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Headers of every page: no script, nothing from elsewhere, no frame around it, no copy in a cache."""
+
 
 def environment(currency: Currency, campaign: Campaign) -> Environment:
     """Return the environment of the templates, which escapes every value."""

@@ -1,6 +1,5 @@
 """Codes of coupons: a pool that gives each decision of a list one code, and no code twice."""
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -12,16 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shadowprice.campaign.identifiers import IDENTIFIER_RULE, is_identifier
 from shadowprice.errors import Conflict, InvalidInput, NotFound, StorageFailed
-from shadowprice.mapping.description import Source
-from shadowprice.mapping.faults import unusable
-from shadowprice.mapping.rows import Rows
+from shadowprice.lists.code_file import code_key, read_codes
 
 STATE = ".sqlite"
 """End of the name of a pool's database, after the name of its file."""
-MATCHED = ("offer", "level")
-"""Columns of a file of codes that may say what a code is for."""
 WAIT_SECONDS = 60.0
 """Time to wait for another process that writes to the pool."""
 FREE = "request_id IS NULL AND returned_at IS NULL"
@@ -82,7 +76,7 @@ class CodePool:
         self.file, state = file, file.with_name(file.name + STATE)
         if not file.exists() and not state.exists():
             raise NotFound(f"{file}: there is no such file of codes; write one with a column code")
-        incoming = _read(file) if file.exists() else None
+        incoming = read_codes(file) if file.exists() else None
         try:
             self.db = sqlite3.connect(state, timeout=WAIT_SECONDS, isolation_level=None)
             self.db.execute("PRAGMA synchronous = EXTRA")
@@ -296,42 +290,6 @@ class CodePool:
 
 
 _NEW = "WHERE NOT EXISTS (SELECT 1 FROM code WHERE code.request_id = wanted.request_id)"
-
-
-def code_key(code: str) -> str:
-    """Return the form by which codes are compared: without spaces around it, and without case.
-
-    >>> code_key(" Spring-7 ") == code_key("SPRING-7")
-    True
-    """
-    return code.strip().casefold()
-
-
-def _read(file: Path) -> tuple[str, str, list[str], list[str]]:
-    """Return a digest of a file of codes, the column that they are matched by, the codes, and what each is for."""
-    try:
-        rows = Rows(Source(name="codes", file=file.name), {file.name: file}, None)
-        table = pa.Table.from_batches(list(rows.batches()), rows.schema)
-        if rows.error is not None:
-            raise rows.error
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InvalidInput(f"cannot be read as CSV: {error}", field=str(file)) from error
-    if rows.problems:
-        raise unusable(rows.problems)
-    if "code" not in table.column_names:
-        raise InvalidInput(f"has no column code; it has {', '.join(rows.opened.names)}", field=str(file))
-    given = [name for name in MATCHED if name in table.column_names]
-    if len(given) > 1:
-        raise InvalidInput("has both offer and level; keep one of them", field=str(file))
-    codes, offers = (
-        [str(value or "").strip() for value in table[name].to_pylist()] if name else [""] * table.num_rows
-        for name in ("code", given[0] if given else "")
-    )
-    for name, values in (("code", codes), *((name, offers) for name in given)):
-        wrong = next((line for line, value in enumerate(values, 2) if not is_identifier(value)), None)
-        if wrong is not None:
-            raise InvalidInput(f"line {wrong}: {name} {IDENTIFIER_RULE}", field=str(file))
-    return hashlib.sha256(file.read_bytes()).hexdigest(), given[0] if given else "", codes, offers
 
 
 def _refuse(wrong: pa.ChunkedArray, message: str, field: str) -> None:

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import pandas as pd
 
 from shadowprice.errors import InvalidInput
-from shadowprice.lists.codes import Coded, code_key
+from shadowprice.lists.code_file import code_key
+from shadowprice.lists.codes import Coded
 from shadowprice.mapping.redemptions import MONEY, Redemptions
 
 TOLERANCE: Final = timedelta(minutes=5)
