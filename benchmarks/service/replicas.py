@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,21 @@ from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.decisions import decisions
 from benchmarks.service.deployment import cpu_seconds
-from benchmarks.service.ledger import CAMPAIGN
 from serving.local.launch import Service, free_port
 from serving.predictor.ledger.client import Authorizer
 from serving.predictor.ledger.columns import Proposals
+from shadowprice.campaign import Budget, Campaign, Terms
 
 REPLICAS = (1, 2, 4)
 KINDS = ((1, 32), (16, 16))
 """Decisions of a message, and connections."""
 GENERATORS = 2
+CAMPAIGN = Campaign(
+    name="bench",
+    sides={"customer": Terms(levels=(0, 50, 130))},
+    budget=Budget(limit=10**12),
+    starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+)
 ROUNDS = 3
 
 
