@@ -29,7 +29,9 @@ class Cells:
         if name not in self._found or again(self._found[name]["found"]):
             started = time.perf_counter()
             found = measure()
-            self._found[name] = {"found": found, "took": time.perf_counter() - started, "load": os.getloadavg()[0]}
+            took = time.perf_counter() - started
+            self._found[name] = {"found": found, "took": took, "load": os.getloadavg()[0]}
+            print(f"{name}: {took:.1f} s", flush=True)
             self._write({"machine": machine(), "cells": self._found})
         self._wanted[name] = self._found[name]
         return self._found[name]["found"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.allocation.executors import LEVELS, SHARD, WORKERS, values
 from benchmarks.cells import Cells
+from benchmarks.child import processor_seconds
 from benchmarks.timing import best
 from shadowprice.allocation import RayExecutor, solve
 from shadowprice.allocation.sources.campaign import CampaignProblem
@@ -69,12 +70,12 @@ def dual(accounts: int) -> dict[str, Any]:
                 pids = ray.get([actor.__ray_call__.remote(lambda _: os.getpid()) for actor in executor.pool.actors])
 
                 def busiest() -> float:
-                    return time.process_time() + max(map(cpu_of, pids))
+                    return time.process_time() + max(map(processor_seconds, pids))
 
                 warm, warm_cpu, answer = used(lambda: solve(problem(), executor), busiest)
         finally:
             ray.shutdown()
-    row = {
+    return {
         "accounts": accounts,
         "workers": WORKERS,
         "seconds": here,
@@ -86,8 +87,6 @@ def dual(accounts: int) -> dict[str, Any]:
         "warm_cpu": warm_cpu,
         "price_difference": abs(float(answer.prices[0] / found.prices[0]) - 1),
     }
-    print("  ".join(f"{name} {value:.3g}" for name, value in row.items()))
-    return row
 
 
 def used(work: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, float, Any]:
@@ -106,9 +105,3 @@ def cold(work: Callable[[], Any], path: Path) -> float:
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return best(work, repeat=1)[0]
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of another process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

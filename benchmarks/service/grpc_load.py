@@ -28,16 +28,8 @@ def message(batch: int, serial: int, accounts: int) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def drive(
-    port: int, protocol: str, batch: int, connections: int, seconds: float, serial: int, accounts: int
-) -> dict[str, Any]:
+async def drive(port: int, batch: int, connections: int, seconds: float, serial: int, accounts: int) -> dict[str, Any]:
     """Load one service for ``seconds``; arguments and result are those of :func:`benchmarks.service.load.drive`."""
-    if protocol != "grpc":
-        raise ValueError(f"protocol {protocol!r} is not 'grpc'")
-    return asyncio.run(_drive(port, batch, connections, seconds, serial, accounts))
-
-
-async def _drive(port: int, batch: int, connections: int, seconds: float, serial: int, accounts: int) -> dict[str, Any]:
     times: list[float] = []
     refused = 0
 
@@ -65,4 +57,6 @@ async def _drive(port: int, batch: int, connections: int, seconds: float, serial
 
 
 if __name__ == "__main__":
-    print(json.dumps(drive(**json.loads(sys.argv[1]))))
+    arguments = json.loads(sys.argv[1])
+    assert arguments.pop("protocol") == "grpc"
+    print(json.dumps(asyncio.run(drive(**arguments))))
