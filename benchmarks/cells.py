@@ -37,7 +37,6 @@ class Cells:
         return self._found[name]["found"]
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Write the summary beside the measurements it was made of."""
         self._write({"machine": machine(), **summary, "cells": self._wanted})
 
     @property
@@ -53,7 +52,6 @@ class Cells:
 
 
 def machine() -> dict[str, Any]:
-    """Description of the machine that the figures were measured on."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.is_file():

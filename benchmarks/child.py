@@ -33,6 +33,5 @@ def answer(module: str, *words: str, seconds: float | None = None, **variables: 
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -50,7 +50,6 @@ def time(number: float) -> str:
 
 
 def seconds(name: str, key: str) -> Column:
-    """Column of seconds that have a key."""
     return name, lambda row: time(row[key])
 
 
@@ -60,7 +59,6 @@ def power(number: float | None) -> str:
 
 
 def small(name: str) -> Column:
-    """Column of small numbers that have the key ``name``."""
     return name, lambda row: power(row.get(name))
 
 
@@ -96,7 +94,6 @@ def budgets(kind: str) -> Callable[[Results], str]:
 
 
 def sizes(results: Results) -> str:
-    """The table of segments of exact sizes."""
     return grid(
         [row for row in results["demands"]["exact_sizes"] if row["accounts"] >= LEAST_SHOWN],
         ("instance", "{kind}"),
@@ -113,7 +110,6 @@ def sizes(results: Results) -> str:
 
 
 def delivery(results: Results) -> str:
-    """The table of a delivery from the tables of users to the plan."""
     return grid(
         results["delivery"]["delivery"],
         ("users, funds", "{users:,} × {funds}"),
@@ -127,7 +123,6 @@ def delivery(results: Results) -> str:
 
 
 def dual(results: Results) -> str:
-    """The table of the solve step's dual."""
     return grid(
         [
             row | {"of_one": row["warm_seconds"] / row["seconds"], "of_cpu": row["warm_cpu"] / row["cpu"]}

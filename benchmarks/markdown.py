@@ -10,7 +10,6 @@ Column = tuple[str, str | Callable[[Any], object]]
 
 
 def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table."""
     names = list(header)
     lines = [names, ["---"] * len(names), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

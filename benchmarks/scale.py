@@ -33,7 +33,6 @@ CUSTOMERS, BOTH = 0.8, 0.01
 
 
 def run(cells: Cells, *, quick: bool) -> dict[str, Any]:
-    """Measure every step at every size."""
     sizes = QUICK_SIZES if quick else SIZES
     for accounts in sizes:
         folder = cells.path.parent / f"scale-{accounts}"

@@ -56,7 +56,6 @@ def instance(accounts: int, depth: int, kind: str, seed: int = 0) -> tuple[np.nd
 
 
 def measured(accounts: int, depth: int, kind: str) -> dict[str, Any]:
-    """One instance by every method."""
     value, demand, allowed = instance(accounts, depth, kind)
 
     def engine() -> Any:

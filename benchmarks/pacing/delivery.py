@@ -63,7 +63,6 @@ def fitted() -> FundModel:
 
 
 def campaign_of(drawn: Funds) -> Campaign:
-    """The delivery of all funds."""
     segments = tuple(
         Segment(name=f"fund-{j}", demand=int(demand), risk_level=int(risk))
         for j, (demand, risk) in enumerate(zip(drawn.demand, drawn.risk_level, strict=True))

@@ -44,7 +44,6 @@ CAMPAIGN = Campaign(
 
 
 def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
-    """Bytes of each part."""
     online, ledger = ((400, 1200), (500, 1500)) if quick else ((5_000, 20_000), (10_000, 40_000))
     return {
         "online": [
@@ -55,7 +54,6 @@ def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
 
 
 def _online(width: int, sizes: tuple[int, int]) -> float:
-    """Bytes of Redis per account."""
     # Feast must not be imported before KServe is, which the deployment's parts do in their own processes.
     from feature_repo.columns import FeatureColumns
     from feature_repo.online import publish_embeddings

@@ -61,10 +61,10 @@ def environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
+def prepare(folder: Path, accounts: int, context: bool = False, rules: tuple[Rule, ...] = ()) -> Deployment:
     """Campaign, model, features of ``accounts`` customers in the online store of the environment, and a price.
 
-    With ``context`` the model has a request tower, which reads a basket and a channel, and a rule reads the basket.
+    With ``context`` the model has a request tower, which reads a basket and a channel.
     """
     from feature_repo.columns import FeatureColumns
     from feature_repo.online import publish_embeddings
@@ -76,7 +76,7 @@ def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
         sides={"customer": Terms(levels=LEVELS)},
         budget=Budget(form="total", limit=10**14),
         starts_at=datetime(2024, 5, 1, tzinfo=UTC),
-        rules=(Rule(name="basket", expression="context.x_basket * 2.0 > 1000.0"),) if context else (),
+        rules=rules,
     )
     (folder / "campaign.json").write_text(json.dumps(campaign.to_dict()))
     deployment = Deployment.of_run(folder, folder / "campaign.json")
@@ -141,6 +141,7 @@ def serving(
     with_trivial: bool = True,
     with_console: bool = False,
     context: bool = False,
+    rules: tuple[Rule, ...] = (),
 ) -> Iterator[Running]:
     """Start all services, with Redis as the online store, and stop them when the context ends."""
     with ExitStack() as stack:
@@ -149,7 +150,7 @@ def serving(
         stack.callback(server.stop)
         address = {REDIS: f"127.0.0.1:{server.port}", "SHADOWPRICE_FEATURE_READER": "packed"}
         stack.enter_context(environment(**{**address, **(settings or {})}))
-        deployment = prepare(folder, accounts, context)
+        deployment = prepare(folder, accounts, context, rules)
         ledger = start_ledger(deployment, free_port())
         stack.callback(ledger.stop)
         ledger.wait_ready(60.0)
@@ -192,7 +193,6 @@ def _tower(draw: Callable[..., NDArray[np.float32]]) -> ServedTower:
 
 
 def cpu_seconds(service: Service) -> float:
-    """Processor time a service has used so far."""
     return processor_seconds(service.process.pid)
 
 
@@ -211,11 +211,9 @@ def load(service: Service, others: Mapping[str, Service] = MappingProxyType({}),
 
 
 def resident_mb(service: Service) -> float:
-    """Resident memory of a service's process."""
     pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def port_of(service: Service) -> int:
-    """The port in a service's address."""
     return int(service.url.rsplit(":", 1)[1])

@@ -19,7 +19,6 @@ METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
 
 def message(batch: int, serial: int, accounts: int) -> bytes:
-    """One call for ``batch`` accounts."""
     request = messages.ModelInferRequest(model_name="spring")
     ids, account_ids = names(batch, serial, accounts)
     for name, values in (("request_id", ids), ("account_id", account_ids), ("side", ["customer"] * batch)):

@@ -19,7 +19,6 @@ V1, V2, PAGE = "/v1/models/spring:predict", "/v2/models/spring/infer", "/campaig
 
 
 def names(batch: int, serial: int, accounts: int) -> tuple[list[str], list[str]]:
-    """Request ids and accounts of one call."""
     ids = [f"{serial}-{row}" for row in range(batch)]
     return ids, [f"c{(serial * 7919 + row * 104_729) % accounts}" for row in range(batch)]
 

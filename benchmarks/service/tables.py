@@ -24,7 +24,6 @@ KINDS = ((1, 32), (100, 8))
 
 
 def throughput(results: Results) -> str:
-    """Every case, both services."""
     cases = [ours | {"protocol": PROTOCOLS[ours["protocol"]], "kserve": other} for other, ours in _pairs(results)]
     shown = grid(
         cases,
@@ -62,7 +61,6 @@ def goals(results: Results) -> str:
 
 
 def stages(results: Results) -> str:
-    """Time of each stage of one request on one connection."""
     rows = [row for _, row in _pairs(results) if (row["batch"], row["connections"]) == (1, 1)]
     alone = results["serving"]["ledger"]
 
@@ -84,7 +82,6 @@ def stages(results: Results) -> str:
 
 
 def replicas(results: Results) -> str:
-    """One ledger by the number of its replicas."""
     return grid(
         results["ledger_replicas"]["rows"],
         ("replicas", "{replicas:.0f}"),
@@ -127,13 +124,11 @@ def capacity(results: Results) -> str:
 
 
 def resident(results: Results) -> str:
-    """Memory of the processes after the load."""
     found = results["serving"]["resident_mb"].items()
     return markdown(("process", "resident, after the load"), [[name, f"{value:.0f} MB"] for name, value in found])
 
 
 def stores(results: Results) -> str:
-    """Bytes of the stores, and the space of a million of each."""
     found = results["capacity"]
     sizes = {
         f"online store's Redis, an account with an embedding of {row['width']}": row["bytes"] for row in found["online"]

@@ -62,7 +62,6 @@ class DragonNetModel(TwoOutcomeModel):
         return DragonTrunk(columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
 
     def loss(self, network: OutcomeNetwork, rows: LabeledRows, _epoch: int) -> Tensor:
-        """Sum of the three."""
         assert isinstance(network, DragonTrunk)
         representation = network.trunk(rows.x)
         raw, logits = network.outcomes(representation), network.propensity(representation)
