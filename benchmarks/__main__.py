@@ -5,6 +5,7 @@ interrupted, run has measured, and ``--write`` puts the figures of the last comp
 ``docs/reference/{benchmarks,capacity,service-performance}.md``.
 """
 
+import json
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.cells import RESULTS, Cells
-from benchmarks.document import write
+from benchmarks.document import TABLES, machine, write
 from benchmarks.registry import BENCHMARKS, ON_REQUEST
 from shadowprice.command.failures import Misused
 from shadowprice.command.options import main_of
@@ -37,6 +38,9 @@ def measure(
         folder = RESULTS / "quick" if quick else RESULTS
         cells = Cells(folder / f"{name}.json", kept=keep)
         cells.finish(import_module(BENCHMARKS[name]).run(cells, quick=quick))
+        found = {name: json.loads(cells.path.read_text())}
+        for make in [make for of, make in TABLES.values() if of == name and make is not machine]:
+            print(make(found) + "\n")
         print(f"-> {cells.path} ({cells.took:.0f} s)\n", flush=True)
 
 

@@ -29,13 +29,14 @@ class Cells:
         if name not in self._found or again(self._found[name]["found"]):
             started = time.perf_counter()
             found = measure()
-            self._found[name] = {"found": found, "took": time.perf_counter() - started, "load": os.getloadavg()[0]}
+            took = time.perf_counter() - started
+            self._found[name] = {"found": found, "took": took, "load": os.getloadavg()[0]}
+            print(f"{name}: {took:.1f} s", flush=True)
             self._write({"machine": machine(), "cells": self._found})
         self._wanted[name] = self._found[name]
         return self._found[name]["found"]
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Write the summary beside the measurements it was made of."""
         self._write({"machine": machine(), **summary, "cells": self._wanted})
 
     @property
@@ -51,7 +52,6 @@ class Cells:
 
 
 def machine() -> dict[str, Any]:
-    """Description of the machine that the figures were measured on."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.is_file():

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import scale
-from benchmarks.markdown import Results, goals_missed, markdown
-from benchmarks.service import capacity_tables, tables
+from benchmarks.markdown import Column, Results, goals_missed, grid, markdown
+from benchmarks.service import tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = tuple(DOCS / "reference" / f"{page}.md" for page in ("benchmarks", "capacity", "service-performance"))
@@ -27,7 +27,7 @@ def write(results: Path, pages: Sequence[Path] = PAGES, images: Path = IMAGES) -
     if (results / "allocation.svg").is_file():
         shutil.copyfile(results / "allocation.svg", images / "benchmark-allocation.svg")
     if "scale" in found:
-        scale.draw(found, images / "benchmark-scale.svg")
+        scale.plot(found, images / "benchmark-scale.svg")
 
 
 def filled(text: str, results: Results) -> str:
@@ -43,15 +43,23 @@ def filled(text: str, results: Results) -> str:
     return re.sub(r"<!-- ([a-z]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
 
 
-def seconds(number: float) -> str:
+def time(number: float) -> str:
     """Seconds in a unit that fits, three digits."""
     scale, unit = (1.0, "s") if number >= 1 else (1e3, "ms")
     return f"{number * scale:.3g} {unit}"
 
 
+def seconds(name: str, key: str) -> Column:
+    return name, lambda row: time(row[key])
+
+
 def power(number: float | None) -> str:
     """A small number, one digit; zero as such."""
     return "" if number is None else "0" if number == 0 else f"{number:.0e}"
+
+
+def small(name: str) -> Column:
+    return name, lambda row: power(row.get(name))
 
 
 def machine(results: Results) -> str:
@@ -70,95 +78,76 @@ def machine(results: Results) -> str:
 def budgets(kind: str) -> Callable[[Results], str]:
     """Table of engine and peers for one kind of instance, from ``LEAST_SHOWN`` accounts on, of the solvers that ran."""
 
-    def table(results: Results) -> str:
-        lines = []
-        for row in results["allocation"]["rows"]:
-            if row["kind"] != kind or row["accounts"] < LEAST_SHOWN or "skipped" in row:
-                continue
-            name = f"**{row['solver']}**" if row["solver"].startswith("engine") else row["solver"]
-            start = [f"{row['accounts']:,}", name]
-            lines.append(
-                [
-                    *start,
-                    seconds(row["seconds"]),
-                    f"{row['reads']:,.3g}" if row["reads"] < 1000 else f"{row['reads']:,.0f}",
-                    f"{row['ratio']:,.0f}" if row["ratio"] >= 10 else f"{row['ratio']:.2g}",
-                    power(row.get("gap")),
-                    power(row["difference"]),
-                    power(row["violation"]),
-                    f"{row['peak']:.0f}",
-                ]
-            )
-        heads = ("accounts", "solver", "seconds", "reads", "× engine", "gap", "difference", "violation")
-        return markdown((*heads, "extra MB"), lines)
+    def shown(row: dict[str, Any]) -> bool:
+        return row["kind"] == kind and row["accounts"] >= LEAST_SHOWN and "skipped" not in row
 
-    return table
+    return lambda results: grid(
+        filter(shown, results["allocation"]["rows"]),
+        ("accounts", "{accounts:,}"),
+        ("solver", lambda row: f"**{row['solver']}**" if row["solver"].startswith("engine") else row["solver"]),
+        seconds("seconds", "seconds"),
+        ("reads", lambda row: f"{row['reads']:,.3g}" if row["reads"] < 1000 else f"{row['reads']:,.0f}"),
+        ("× engine", lambda row: f"{row['ratio']:,.0f}" if row["ratio"] >= 10 else f"{row['ratio']:.2g}"),
+        *map(small, ("gap", "difference", "violation")),
+        ("extra MB", "{peak:.0f}"),
+    )
 
 
 def sizes(results: Results) -> str:
-    """The table of segments of exact sizes."""
-    lines = [
-        [
-            row["kind"],
-            f"{row['accounts']:,}, {row['segments']}",
-            seconds(row["seconds"]),
-            f"{row['reads']:.0f}",
-            power(row["gap"]),
-            f"{row['memory']:.2f}",
-            f"{row['flow']['ratio']:.0f} ×",
-            power(row["flow"]["difference"]),
-            f"{row['heuristic']['ratio']:.0f} ×, {row['heuristic']['of_optimum']:.4f}",
-            f"{row['priority']['of_optimum']:.3f}",
-        ]
-        for row in results["demands"]["exact_sizes"]
-        if row["accounts"] >= LEAST_SHOWN
-    ]
-    heads = ("instance", "accounts, segments", "engine, CPU", "reads", "gap", "memory ÷ input", "min-cost flow")
-    return markdown((*heads, "its difference", "heuristic: time, of the optimum", "priority"), lines)
+    return grid(
+        [row for row in results["demands"]["exact_sizes"] if row["accounts"] >= LEAST_SHOWN],
+        ("instance", "{kind}"),
+        ("accounts, segments", "{accounts:,}, {segments}"),
+        seconds("engine, CPU", "seconds"),
+        ("reads", "{reads:.0f}"),
+        small("gap"),
+        ("memory ÷ input", "{memory:.2f}"),
+        ("min-cost flow", "{flow[ratio]:.0f} ×"),
+        ("its difference", lambda row: power(row["flow"]["difference"])),
+        ("heuristic: time, of the optimum", "{heuristic[ratio]:.0f} ×, {heuristic[of_optimum]:.4f}"),
+        ("priority", "{priority[of_optimum]:.3f}"),
+    )
 
 
 def delivery(results: Results) -> str:
-    """The table of a delivery from the tables of users to the plan."""
-    rows = results["delivery"]["delivery"]
-    lines = [
-        [
-            f"{row['users']:,} × {row['funds']}",
-            seconds(row["seconds"]),
-            seconds(row["processor"]),
-            seconds(row["parts"]["predict"]),
-            power(row["gap"]),
-            row["ineligible"],
-            f"{row['peak_mb']:,.0f}",
-        ]
-        for row in rows
-    ]
-    heads = ("users, funds", "clock", "CPU", "predict, CPU")
-    return markdown((*heads, "gap", "ineligible", "peak MB"), lines)
+    return grid(
+        results["delivery"]["delivery"],
+        ("users, funds", "{users:,} × {funds}"),
+        seconds("clock", "seconds"),
+        seconds("CPU", "processor"),
+        ("predict, CPU", lambda row: time(row["parts"]["predict"])),
+        small("gap"),
+        ("ineligible", "{ineligible}"),
+        ("peak MB", "{peak_mb:,.0f}"),
+    )
 
 
 def dual(results: Results) -> str:
-    """The table of the solve step's dual."""
-    lines = []
-    for row in results["dual"]["dual"]:
-        warm = f"{row['warm_seconds'] / row['seconds']:.2f} ({row['warm_cpu'] / row['cpu']:.2f})"
-        times = ("seconds", "cpu", "from_disk_seconds", "warm_seconds", "warm_cpu")
-        own = [seconds(row[name]) for name in times]
-        cold = f"{seconds(row['ray_start_seconds'])} + {seconds(row['first_seconds'])}"
-        lines.append([f"{row['accounts']:,}", *own[:3], str(row["workers"]), *own[3:], warm, cold])
-        lines[-1].append(power(row["price_difference"]))
-    heads = ("requests", "one process", "CPU", "from the disk", "actors", "a solve", "CPU", "ratio (of CPU)")
-    return markdown((*heads, "cold: Ray + first solve", "price differs by"), lines)
+    return grid(
+        [
+            row | {"of_one": row["warm_seconds"] / row["seconds"], "of_cpu": row["warm_cpu"] / row["cpu"]}
+            for row in results["dual"]["dual"]
+        ],
+        ("requests", "{accounts:,}"),
+        seconds("one process", "seconds"),
+        seconds("CPU", "cpu"),
+        seconds("from the disk", "from_disk_seconds"),
+        ("actors", "{workers}"),
+        seconds("a solve", "warm_seconds"),
+        seconds("CPU", "warm_cpu"),
+        ("ratio (of CPU)", "{of_one:.2f} ({of_cpu:.2f})"),
+        ("cold: Ray + first solve", lambda row: f"{time(row['ray_start_seconds'])} + {time(row['first_seconds'])}"),
+        ("price differs by", lambda row: power(row["price_difference"])),
+    )
 
 
 def goals(results: Results) -> str:
     """Goals that are missed or not measured, and the number of the others."""
     rows = [row for row in results["allocation"]["rows"] if "skipped" not in row]
 
-    def of(kind: str, accounts: int, solver: str = "engine") -> dict[str, Any] | None:
-        return next(
-            (r for r in rows if (r["kind"], r["accounts"], r["solver"]) == (kind, accounts, solver)),
-            None,
-        )
+    def of(key: str, kind: str, accounts: int, solver: str = "engine") -> float | None:
+        place = (kind, accounts, solver)
+        return next((row[key] for row in rows if (row["kind"], row["accounts"], row["solver"]) == place), None)
 
     lines: list[tuple[str, str, bool | None]] = []
 
@@ -174,19 +163,15 @@ def goals(results: Results) -> str:
     goal("certified gap ≤ 1e-9, all sizes", max(row["gap"] for row in mine), 1e-9)
     goal("violation ≤ 0, all sizes (rounding in the last bits aside)", max(row["violation"] for row in mine), 1e-12)
     for accounts, times in ((10_000, 1_000), (100_000, 5_000)):
-        peer = of("one", accounts, "HiGHS ipm")
         text = f"one budget, {accounts:,}: ≥ {times:,} × HiGHS's interior point"
-        goal(text, None if peer is None else peer["ratio"], times, least=True, unit=" ×")
+        goal(text, of("ratio", "one", accounts, "HiGHS ipm"), times, least=True, unit=" ×")
     for accounts, reads in ((1_000_000, 3.0), (10_000_000, 2.0), (100_000_000, 1.6)):
-        row = of("one", accounts)
-        goal(f"one budget, {accounts:,}: ≤ {reads:g} reads", None if row is None else row["reads"], reads)
+        goal(f"one budget, {accounts:,}: ≤ {reads:g} reads", of("reads", "one", accounts), reads)
     large = [row for row in mine if row["accounts"] >= 10_000_000]
-    if large:
-        row = large[-1]
+    for row in large[-1:]:
         goal("memory ≤ 1.2 × the input, largest size", 1 + row["peak"] / row["megabytes"], 1.2, unit=" ×")
-    row = of("eight", 1_000_000)
-    goal("K = 8, 1,000,000: ≤ 8 reads", None if row is None else row["reads"], 8.0)
-    goal("K = 8, 1,000,000: gap of whole levels ≤ 3e-6", None if row is None else row["rounded_gap"], 3e-6)
+    goal("K = 8, 1,000,000: ≤ 8 reads", of("reads", "eight", 1_000_000), 8.0)
+    goal("K = 8, 1,000,000: gap of whole levels ≤ 3e-6", of("rounded_gap", "eight", 1_000_000), 3e-6)
     for row in results.get("demands", {}).get("exact_sizes", []):
         if (row["accounts"], row["segments"]) == (200_000, 8):
             what = f"exact sizes, 200,000 × 8, {row['kind']}"
@@ -205,10 +190,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "delivery": ("delivery", delivery),
     "dual": ("dual", dual),
     "scale": ("scale", scale.table),
-    **capacity_tables.TABLES,
-    "service": ("serving", tables.throughput),
-    "servicegoals": ("serving", tables.goals),
-    "servicestages": ("serving", tables.stages),
-    "ledgerreplicas": ("ledger_replicas", tables.replicas),
+    **tables.TABLES,
 }
 """Marker → which results it needs, and the table."""

@@ -3,10 +3,8 @@
 BENCHMARKS: dict[str, str] = {
     "allocation": "benchmarks.allocation.engine",
     "demands": "benchmarks.allocation.demands",
-    "decision": "benchmarks.allocation.decision",
     "executors": "benchmarks.allocation.executors",
     "dual": "benchmarks.allocation.dual",
-    "ledger": "benchmarks.service.ledger",
     "ledger_replicas": "benchmarks.service.replicas",
     "serving": "benchmarks.service.predictor",
     "latency": "benchmarks.service.latency",

@@ -17,9 +17,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-
 from benchmarks.cells import Cells
+from benchmarks.drawing import draw
 from benchmarks.markdown import Results, markdown
 from operations.common.disk import require_space
 
@@ -34,14 +33,12 @@ CUSTOMERS, BOTH = 0.8, 0.01
 
 
 def run(cells: Cells, *, quick: bool) -> dict[str, Any]:
-    """Measure every step at every size."""
     sizes = QUICK_SIZES if quick else SIZES
     for accounts in sizes:
         folder = cells.path.parent / f"scale-{accounts}"
         require_space(folder, max(ACCOUNT_BYTES * accounts - written(folder), 0), f"the loop of {accounts:,} accounts")
         for name, fields in steps(accounts, folder).items():
             step = cells.of(f"{name} {accounts}", partial(measure, name, fields, folder), again=itemgetter("failed"))
-            print(f"{accounts:,} {name}: {step}", flush=True)
             if step["failed"]:
                 # What the steps before have written stays, and with --keep the run goes on here.
                 return {}
@@ -140,16 +137,15 @@ def _columns(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def draw(results: Results, path: Path) -> None:
+def plot(results: Results, path: Path) -> None:
     """Draw CPU seconds and peak memory of every step by the number of accounts, both on logarithmic axes."""
     found = measured(results)
     names = list(found[min(found)])
-    drawn, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for panel, (key, title) in zip(panels, (("processor", "CPU seconds"), ("gib", "peak memory, GiB")), strict=True):
-        for name in names:
-            points = [(accounts, steps[name][key]) for accounts, steps in sorted(found.items()) if name in steps]
-            panel.plot(*zip(*points, strict=True), marker="o", label=name)
-        panel.set(xscale="log", yscale="log", xlabel="accounts", title=title)
-    panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    drawn.savefig(path, metadata={"Date": None})
-    plt.close(drawn)
+    panels = {
+        title: {
+            name: [(accounts, steps[name][key]) for accounts, steps in sorted(found.items()) if name in steps]
+            for name in names
+        }
+        for key, title in (("processor", "CPU seconds"), ("gib", "peak memory, GiB"))
+    }
+    draw(panels, path)

@@ -58,143 +58,111 @@ OURS = "hazard on sgc2 (ours)"
 MAIN, BY_REQUESTS = "loss, %: eq. 17–20, 24", "budgets by requests"
 OVER_TRUTH = "MSE over the truth's"
 SIMULATED = "simulated data"
-LONG, ONE, NONE = "history of 2 and more", "history of 1", "history of 0"
-LARGEST, EXACT = "heuristic, 200,000 users", "exact, 200,000 users"
 
 
-def _raises(row: str, other: str) -> tuple[str, tuple[Comparison, ...], tuple[Comparison, ...]]:
-    """Claim that an arm of S2's table 3 raises the amount, and its comparison."""
-    return f"{row} raises the amount over {other}", (("TAPMD", row, other),), ()
+def _simulated(
+    paper: str, number: str, page: str, claim: str, *better: Comparison, worse: tuple[Comparison, ...] = ()
+) -> Exhibit:
+    """Exhibit that a page answers on simulated data."""
+    return Exhibit(paper, number, claim, page, SIMULATED, needs=better, worse=worse)
+
+
+def _against(column: str, row: str, *others: str) -> tuple[Comparison, ...]:
+    """Compare one row with each of the others."""
+    return tuple((column, row, other) for other in others)
+
+
+def _raises(number: int, row: str, other: str) -> Exhibit:
+    """Exhibit of two arms of S2's table 3, of which the first raises the amount."""
+    claim = f"{row} raises the amount over {other}"
+    return _simulated("S2", f"table 3, P{number}", "s2_table3", claim, ("TAPMD", row, other))
 
 
 EXHIBITS: Sequence[Exhibit] = (
     Exhibit("S0", "table 1", "size of Alipay's data", None, PRIVATE),
-    Exhibit(
-        "S0",
-        "table 2",
-        "a graph encoder, here `sgc2`, predicts better than DNN-H and DNN",
-        "s0_methods",
-        SIMULATED,
-        needs=(("AUC_c", OURS, "DNN-H"), ("AUC_c", OURS, "DNN")),
+    _simulated(
+        *("S0", "table 2", "s0_methods", "a graph encoder, here `sgc2`, predicts better than DNN-H and DNN"),
+        *_against("AUC_c", OURS, "DNN-H", "DNN"),
     ),
-    Exhibit(
-        "S0",
-        "table 3",
-        "hazard regression predicts better than Cox, SBBM and DSSM-c",
-        "s0_change_points",
-        SIMULATED,
-        needs=tuple(("AUC_c", OURS, other) for other in ("Cox", "SBBM", "DSSM-c")),
+    _simulated(
+        *("S0", "table 3", "s0_change_points", "hazard regression predicts better than Cox, SBBM and DSSM-c"),
+        *_against("AUC_c", OURS, "Cox", "SBBM", "DSSM-c"),
     ),
     Exhibit("S0", "tables 4 and 5", "payments online", None, "there is no online traffic here"),
-    Exhibit("S0", "sections 1 and 4", "joint training and one budget beat separate ones", "s0_joint", SIMULATED),
-    *(
-        Exhibit("S0", "sections 1 and 4", claim, "s0_joint", SIMULATED, needs=((MAIN, *pair),))
-        for claim, pair in (
-            ("of these, joint training", (f"joint training, {BY_REQUESTS}", f"separate training, {BY_REQUESTS}")),
-            ("of these, one budget", ("joint training, one budget", f"joint training, {BY_REQUESTS}")),
-        )
+    _simulated("S0", "sections 1 and 4", "s0_joint", "joint training and one budget beat separate ones"),
+    _simulated(
+        *("S0", "sections 1 and 4", "s0_joint", "of these, joint training"),
+        (MAIN, f"joint training, {BY_REQUESTS}", f"separate training, {BY_REQUESTS}"),
+    ),
+    _simulated(
+        *("S0", "sections 1 and 4", "s0_joint", "of these, one budget"),
+        (MAIN, "joint training, one budget", f"joint training, {BY_REQUESTS}"),
     ),
     Exhibit("S0", "figure 3a", "merchants' and customers' responses are correlated", None, "no page measures it"),
-    Exhibit("S0", "figures 3b and 5", "response and hazard by level, with change points", "s0_levels", SIMULATED),
-    Exhibit(
-        "S0", "figure 4", "uplift rises with sensitivity, more steeply than with DNN-H", "s0_sensitivity", SIMULATED
-    ),
+    _simulated("S0", "figures 3b and 5", "s0_levels", "response and hazard by level, with change points"),
+    _simulated("S0", "figure 4", "s0_sensitivity", "uplift rises with sensitivity, more steeply than with DNN-H"),
     Exhibit("S1", "table 2", "DIPN's allocation on features of (2, 2, 2) values", "s1_table2", "", own_data=True),
     Exhibit("S1", "table 3", "DIPN's allocation on features of (3, 5, 7) values", "s1_table3", "", own_data=True),
     Exhibit(
-        "S1",
-        "figure 3",
-        "IPS corrects DIPN under a biased assignment",
-        "s1_figure3",
+        *("S1", "figure 3", "IPS corrects DIPN under a biased assignment", "s1_figure3"),
         "the strength of the bias is not the paper's",
     ),
     Exhibit("S1", "table 4", "offline comparison on production data", None, PRIVATE),
     Exhibit("S1", "table 5", "comparison online", None, "there is no online traffic here"),
-    Exhibit(
-        "S2",
-        "table 1",
-        "ESDPM predicts better than MTL-ZILN, ESMM and MTL-MSE on LCT-D",
-        "s2_table1",
-        SIMULATED,
-        needs=tuple((OVER_TRUTH, "ESDPM", other) for other in ("MTL-ZILN", "ESMM", "MTL-MSE")),
+    _simulated(
+        *("S2", "table 1", "s2_table1", "ESDPM predicts better than MTL-ZILN, ESMM and MTL-MSE on LCT-D"),
+        *_against(OVER_TRUTH, "ESDPM", "MTL-ZILN", "ESMM", "MTL-MSE"),
     ),
     Exhibit(
-        "S2", "table 2", "ESDPM predicts better on LCT-W", None, f"{PRIVATE}; one simulated delivery stands for both"
+        *("S2", "table 2", "ESDPM predicts better on LCT-W", None),
+        f"{PRIVATE}; one simulated delivery stands for both",
     ),
-    *(
-        Exhibit("S2", f"table 3, P{number}", claim, "s2_table3", SIMULATED, needs=needs, worse=worse)
-        for number, (claim, needs, worse) in enumerate(
-            (
-                (
-                    "the heuristic raises conversions and lowers the amount, by ESMM",
-                    (("CPMD", "ESMM, heuristic", "ESMM, manual"),),
-                    (("TAPMD", "ESMM, heuristic", "ESMM, manual"),),
-                ),
-                _raises("ESDPM-NCG, heuristic", "ESMM, heuristic"),
-                _raises("ESDPM-NCG, heuristic", "ESMM, manual"),
-                _raises("ESDPM, heuristic", "ESDPM-NCG, heuristic"),
-            ),
-            1,
-        )
+    _simulated(
+        *("S2", "table 3, P1", "s2_table3", "the heuristic raises conversions and lowers the amount, by ESMM"),
+        ("CPMD", "ESMM, heuristic", "ESMM, manual"),
+        worse=(("TAPMD", "ESMM, heuristic", "ESMM, manual"),),
     ),
+    _raises(2, "ESDPM-NCG, heuristic", "ESMM, heuristic"),
+    _raises(3, "ESDPM-NCG, heuristic", "ESMM, manual"),
+    _raises(4, "ESDPM, heuristic", "ESDPM-NCG, heuristic"),
     Exhibit(
-        "S2", "figure 5", "hits in conversions and amount", None, f"{PRIVATE}; the JSON of s2_table1 has THC and THA"
+        *("S2", "figure 5", "hits in conversions and amount", None),
+        f"{PRIVATE}; the JSON of s2_table1 has THC and THA",
     ),
-    Exhibit("S2", "figure 6", "the heuristic earns more than manual priority", "s2_figure6", SIMULATED),
-    Exhibit(
-        "S2",
-        "figure 6",
-        "the heuristic is faster than an exact plan",
-        "s2_figure6",
-        SIMULATED,
-        needs=(("time over exact", LARGEST, EXACT),),
+    _simulated("S2", "figure 6", "s2_figure6", "the heuristic earns more than manual priority"),
+    _simulated(
+        *("S2", "figure 6", "s2_figure6", "the heuristic is faster than an exact plan"),
+        ("time over exact", "heuristic, 200,000 users", "exact, 200,000 users"),
     ),
-    Exhibit(
-        "S3",
-        "table 3",
-        "DMBGN predicts redemption better than DIN and than the mean of item embeddings",
-        "s3_table3",
-        SIMULATED,
-        needs=(("AUC, A", "DMBGN", "DIN"), ("AUC, A", "DMBGN", "AvgPooling")),
+    _simulated(
+        *(
+            "S3",
+            "table 3",
+            "s3_table3",
+            "DMBGN predicts redemption better than DIN and than the mean of item embeddings",
+        ),
+        *_against("AUC, A", "DMBGN", "DIN", "AvgPooling"),
     ),
-    Exhibit(
-        "S3",
-        "table 3",
-        "the same, where the order of behavior matters",
-        "s3_order",
-        SIMULATED,
-        needs=tuple((f"AUC, {region}", "DMBGN", other) for region in "ABC" for other in ("DIN", "AvgPooling")),
+    _simulated(
+        *("S3", "table 3", "s3_order", "the same, where the order of behavior matters"),
+        *(pair for region in "ABC" for pair in _against(f"AUC, {region}", "DMBGN", "DIN", "AvgPooling")),
     ),
-    Exhibit(
-        "S3",
-        "table 4",
-        "behavior after collection adds to that before it",
-        "s3_table3",
-        SIMULATED,
-        needs=(("AUC, A", "DMBGN", "pre-collection only"),),
+    _simulated(
+        *("S3", "table 4", "s3_table3", "behavior after collection adds to that before it"),
+        ("AUC, A", "DMBGN", "pre-collection only"),
     ),
-    Exhibit(
-        "S3",
-        "figure 4",
-        "AUC rises with the length of the history, after a dip at one",
-        "s3_figure4",
-        SIMULATED,
-        needs=(("AUC, DMBGN", LONG, NONE), ("AUC, DMBGN", LONG, ONE)),
+    _simulated(
+        *("S3", "figure 4", "s3_figure4", "AUC rises with the length of the history, after a dip at one"),
+        *_against("AUC, DMBGN", "history of 2 and more", "history of 0", "history of 1"),
     ),
-    Exhibit(
-        "S4",
-        "its comparison",
+    _simulated(
+        *("S4", "its comparison", "end_to_end"),
         "training through the budget, with a control variate, beats two stages without one",
-        "end_to_end",
-        SIMULATED,
-        needs=(("misspecified", "end to end", "two-stage (S-learner)"),),
+        ("misspecified", "end to end", "two-stage (S-learner)"),
     ),
-    Exhibit(
-        "S4",
-        "its comparison",
+    _simulated(
+        *("S4", "its comparison", "end_to_end"),
         "training through the budget beats two stages on the same residual outcomes",
-        "end_to_end",
-        SIMULATED,
     ),
 )
 

@@ -43,7 +43,6 @@ class Primary:
 
     @property
     def comparison(self) -> tuple[str, str, str]:
-        """Column, row and other row."""
         return self.column, self.row, self.other
 
     @cached_property

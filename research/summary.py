@@ -65,15 +65,12 @@ class Summary:
 
     @property
     def seeds(self) -> int:
-        """Number of seeds."""
         return len(self.values)
 
     def has(self, row: str, column: str) -> bool:
-        """Return whether the cell was measured."""
         return column in self.values[0].get(row, {})
 
     def at_seeds(self, row: str, column: str) -> list[float]:
-        """The cell's value at each seed."""
         if not self.has(row, column):
             raise InvalidInput(f"there is no cell ({row!r}, {column!r}) in the table", field="row")
         self.cited.cells.add((row, column))

@@ -9,7 +9,7 @@ from research.primary import Primary
 from research.summary import Summary
 from shadowprice.errors import InvalidInput
 
-__all__ = ["Primary", "Rows", "Table", "data_folder", "needs_file"]
+__all__ = ["Primary", "Rows", "Summary", "Table", "data_folder", "needs_file"]
 
 Rows = Mapping[str, Mapping[str, float]]
 """Row (a method, a level, …) → column (a metric) → value at one seed."""

@@ -1,24 +1,39 @@
-"""Exact segment sizes: the engine, the paper's heuristic, manual priority, min-cost flow (OR-tools) and HiGHS."""
+"""Exact segment sizes: the engine, the paper's heuristic, manual priority, min-cost flow (OR-tools) and HiGHS.
+
+``python -m benchmarks.allocation.demands flow|highs KIND ACCOUNTS SEGMENTS`` runs a peer on an instance: the HiGHS of
+OR-tools and that of highspy exclude each other in one process.
+"""
 
 import json
-import subprocess
 import sys
-import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.cells import Cells
-from benchmarks.timing import stream_read
+from benchmarks.child import answer
+from benchmarks.timing import best, stream_read
 from shadowprice.allocation import heuristic_demands, priority_demands, solve_demands
 
 LONGEST_HIGHS = 1_000
 """Accounts up to which HiGHS is asked: it takes minutes for ten thousand."""
+SIZES = ((1_000, 4), (10_000, 4), (200_000, 4), (200_000, 8), (1_000_000, 8))
+"""Accounts and segments; the first two in quick mode."""
+
+
+def run(cells: Cells, quick: bool) -> dict[str, Any]:
+    """CPU seconds of each method; ratios are against the engine in the same run."""
+    return {
+        "exact_sizes": [
+            cells.of(f"{kind} {accounts} {depth}", partial(measured, accounts, depth, kind))
+            for kind in ("uniform", "funds")
+            for accounts, depth in SIZES[: 2 if quick else None]
+        ]
+    }
 
 
 def instance(accounts: int, depth: int, kind: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -40,67 +55,27 @@ def instance(accounts: int, depth: int, kind: str, seed: int = 0) -> tuple[np.nd
     return value, demand, np.arange(depth)[:, None] <= tolerance
 
 
-PEERS = """
-import json, sys, time
-import numpy as np
+def measured(accounts: int, depth: int, kind: str) -> dict[str, Any]:
+    value, demand, allowed = instance(accounts, depth, kind)
 
-peer, path = sys.argv[1:]
-given = np.load(path)
-value, demand, may = given["value"], given["demand"], given["may"]
-depth, accounts = value.shape
-segment, account = np.nonzero(may)
-if peer == "flow":
-    from ortools.graph.python import min_cost_flow
+    def engine() -> Any:
+        return solve_demands(value, demand, allowed)
 
-    # The solver takes whole numbers; six digits of the largest value.
-    unit = 1e6 / float(np.abs(value).max())
-    gain = np.rint(value[may].astype(np.float64) * unit).astype(np.int64)
-    started, wall = time.process_time(), time.perf_counter()
-    solver = min_cost_flow.SimpleMinCostFlow()
-    solver.add_arcs_with_capacity_and_unit_cost(account, accounts + segment, np.ones_like(gain), -gain)
-    supplies = np.concatenate([np.ones(accounts, dtype=np.int64), -demand])
-    solver.set_nodes_supplies(np.arange(accounts + depth), supplies)
-    status = solver.solve()
-    seconds, wall = time.process_time() - started, time.perf_counter() - wall
-    assert status == solver.OPTIMAL, status
-    taken = solver.flows(np.arange(gain.size)) > 0
-else:
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_matrix, vstack
-
-    one = np.ones(segment.size)
-    rows = vstack([csr_matrix((one, (group, np.arange(segment.size)))) for group in (account, segment)])
-    right = np.concatenate([np.ones(accounts), demand])
-    started, wall = time.process_time(), time.perf_counter()
-    found = linprog(-value[may].astype(np.float64), A_eq=rows, b_eq=right, method="highs")
-    seconds, wall = time.process_time() - started, time.perf_counter() - wall
-    taken = found.x > 0.5
-print(json.dumps({"seconds": seconds, "wall": wall, "objective": float(value[may][taken].astype(np.float64).sum())}))
-"""
-
-
-def peer(name: str, value: np.ndarray, demand: np.ndarray, allowed: np.ndarray | None) -> dict[str, float]:
-    """A peer in a process of its own: the HiGHS of OR-tools and that of highspy exclude each other."""
-    may = np.ones(value.shape, dtype=bool) if allowed is None else allowed
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "instance.npz"
-        np.savez(path, value=value, demand=demand, may=may)
-        done = subprocess.run(
-            [sys.executable, "-c", PEERS, name, str(path)], capture_output=True, text=True, check=True
-        )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-def timed(function: Callable[[], Any], repeat: int) -> tuple[float, float, Any]:
-    """CPU seconds and wall seconds of the fastest of ``repeat`` runs, and the last result."""
-    cpu = wall = np.inf
-    result = None
-    for _ in range(repeat):
-        began, started = time.perf_counter(), time.process_time()
-        result = function()
-        cpu, wall = min(cpu, time.process_time() - started), min(wall, time.perf_counter() - began)
-    return cpu, wall, result
+    seconds, plan = best(engine, 30 if accounts <= 200_000 else 15, time.process_time)
+    assert plan.status == "optimal"
+    row: dict[str, Any] = {"accounts": accounts, "segments": depth, "kind": kind}
+    row |= {"seconds": seconds, "objective": plan.objective, "gap": plan.gap, "passes": plan.passes}
+    row |= {"reads": seconds / stream_read(value), "memory": memory(engine, value)}
+    row["sizes_exact"] = bool((np.bincount(plan.segment, minlength=depth) == demand).all())
+    for name, method in {"heuristic": heuristic_demands, "priority": priority_demands}.items():
+        took, other = best(partial(method, value, demand, allowed), 2, time.process_time)
+        row[name] = {"seconds": took, "ratio": took / seconds, "of_optimum": other.objective / plan.objective}
+        row[name] |= {"status": other.status, "ineligible": other.ineligible}
+    for name in ("flow", "highs") if accounts <= LONGEST_HIGHS else ("flow",):
+        found = answer(__name__, name, kind, str(accounts), str(depth))
+        difference = (found["objective"] - plan.objective) / abs(plan.objective)
+        row[name] = found | {"ratio": found["seconds"] / seconds, "difference": difference}
+    return row
 
 
 def memory(function: Callable[[], Any], value: np.ndarray) -> float:
@@ -112,53 +87,42 @@ def memory(function: Callable[[], Any], value: np.ndarray) -> float:
     return 1.0 + peak / value.nbytes
 
 
-def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, Any]:
-    """One instance by every method."""
-    value, demand, allowed = instance(accounts, depth, kind)
-    seconds, wall, plan = timed(lambda: solve_demands(value, demand, allowed), 30 if accounts <= 200_000 else 15)
-    assert plan.status == "optimal"
-    row: dict[str, Any] = {"accounts": accounts, "segments": depth, "kind": kind}
-    row |= {"seconds": seconds, "wall": wall, "objective": plan.objective, "gap": plan.gap}
-    row["reads"] = seconds / stream_read(value)
-    row["memory"] = memory(lambda: solve_demands(value, demand, allowed), value)
-    row["passes"] = plan.passes
-    row["sizes_exact"] = bool((np.bincount(plan.segment, minlength=depth) == demand).all())
-    for name, method in {"heuristic": heuristic_demands, "priority": priority_demands}.items():
-        took, _, other = timed(partial(method, value, demand, allowed), 2)
-        row[name] = {"seconds": took, "ratio": took / seconds, "of_optimum": other.objective / plan.objective}
-        row[name] |= {"status": other.status, "ineligible": other.ineligible}
-    for name, wanted in (("flow", flow), ("highs", accounts <= LONGEST_HIGHS)):
-        if wanted:
-            found = peer(name, value, demand, allowed)
-            difference = (found["objective"] - plan.objective) / abs(plan.objective)
-            row[name] = found | {"ratio": found["seconds"] / seconds, "difference": difference}
-    return row
+def flow(value: np.ndarray, demand: np.ndarray, may: np.ndarray) -> tuple[float, np.ndarray]:
+    """CPU seconds of OR-tools' min-cost flow, and which of the allowed pairs (P,) it takes."""
+    from ortools.graph.python import min_cost_flow
+
+    (segment, account), (depth, accounts) = np.nonzero(may), value.shape
+    # The solver takes whole numbers; six digits of the largest value.
+    unit = 1e6 / float(np.abs(value).max())
+    gain = np.rint(value[may].astype(np.float64) * unit).astype(np.int64)
+    started = time.process_time()
+    solver = min_cost_flow.SimpleMinCostFlow()
+    solver.add_arcs_with_capacity_and_unit_cost(account, accounts + segment, np.ones_like(gain), -gain)
+    supplies = np.concatenate([np.ones(accounts, dtype=np.int64), -demand])
+    solver.set_nodes_supplies(np.arange(accounts + depth), supplies)
+    status = solver.solve()
+    seconds = time.process_time() - started
+    assert status == solver.OPTIMAL, status
+    return seconds, solver.flows(np.arange(gain.size)) > 0
 
 
-def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """CPU seconds of each method; ratios are against the engine in the same run."""
-    sizes = (
-        [(1_000, 4), (10_000, 4)] if quick else [(1_000, 4), (10_000, 4), (200_000, 4), (200_000, 8), (1_000_000, 8)]
-    )
-    rows = []
-    header = ("accounts", "J", "instance", "cpu ms", "reads", "gap", "memory", "flow x", "differs", "HiGHS x", "HA x")
-    print(" ".join(f"{name:>9}" for name in (*header, "HA/opt", "prio/opt")))
-    for kind in ("uniform", "funds"):
-        for accounts, depth in sizes:
-            row = cells.of(f"{kind} {accounts} {depth}", partial(measured, accounts, depth, kind, flow=True))
-            rows.append(row)
-            flow, highs = (row.get(name, {}) for name in ("flow", "highs"))
-            shown = (
-                f"{row['seconds'] * 1e3:.2f}",
-                f"{row['reads']:.0f}",
-                f"{row['gap']:.0e}",
-                f"{row['memory']:.2f}",
-                f"{flow.get('ratio', np.nan):.0f}",
-                f"{flow.get('difference', np.nan):.0e}",
-                f"{highs.get('ratio', np.nan):.0f}",
-                f"{row['heuristic']['ratio']:.0f}",
-                f"{row['heuristic']['of_optimum']:.4f}",
-                f"{row['priority']['of_optimum']:.4f}",
-            )
-            print(" ".join(f"{text:>9}" for text in (f"{accounts:,}", depth, kind, *shown)), flush=True)
-    return {"exact_sizes": rows}
+def highs(value: np.ndarray, demand: np.ndarray, may: np.ndarray) -> tuple[float, np.ndarray]:
+    """Result of :func:`flow` by the linear program in scipy's HiGHS."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix, vstack
+
+    segment, account = np.nonzero(may)
+    one, column = np.ones(segment.size), np.arange(segment.size)
+    rows = vstack([csr_matrix((one, (group, column))) for group in (account, segment)])
+    right = np.concatenate([np.ones(value.shape[1]), demand])
+    started = time.process_time()
+    found = linprog(-value[may].astype(np.float64), A_eq=rows, b_eq=right, method="highs")
+    return time.process_time() - started, found.x > 0.5
+
+
+if __name__ == "__main__":
+    name, kind, accounts, depth = sys.argv[1:]
+    value, demand, allowed = instance(int(accounts), int(depth), kind)
+    may = np.ones(value.shape, dtype=bool) if allowed is None else allowed
+    seconds, taken = {"flow": flow, "highs": highs}[name](value, demand, may)
+    print(json.dumps({"seconds": seconds, "objective": float(value[may][taken].astype(np.float64).sum())}))

@@ -14,15 +14,36 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.allocation.instances import problem as make
 from benchmarks.allocation.oracles.dense import Dense
 from benchmarks.allocation.oracles.highs import solve_highs_lp
 from benchmarks.allocation.oracles.lbfgs import solve_lbfgs
 from benchmarks.timing import steady, stream_read
-from shadowprice.allocation import Allocation, Problem, solve
+from shadowprice.allocation import Allocation, Problem, Resource, on_response, solve
 from shadowprice.allocation.kernel import compiled
 
 Found = dict[str, Any]
+LEVELS = np.arange(1, 11) * 20
+
+
+def problem(kind: str, accounts: int, seed: int = 0) -> Problem:
+    """Random rising curves at ten levels, float32.
+
+    ``one``: a budget of 20 per account for incentives paid on response. ``eight``: budgets of eight groups that
+    overlap, each account in about a third of them, and the same money in all.
+    """
+    random = np.random.default_rng(seed)
+    value = random.random((LEVELS.size, accounts), dtype=np.float32)
+    # In pieces: sorting a whole matrix of 4 GB would need another.
+    for start in range(0, accounts, 1 << 20):
+        value[:, start : start + (1 << 20)].sort(axis=0)
+    if kind == "one":
+        return Problem(value, [Resource.total("budget", on_response(LEVELS), 20.0 * accounts)])
+    members = random.random((8, accounts)) < 0.35
+    limits = random.uniform(12.0, 24.0, 8) * members.sum(axis=1)
+    groups = enumerate(zip(limits, members, strict=True))
+    return Problem(
+        value, [Resource.total(f"group {k}", on_response(LEVELS), float(top), mask) for k, (top, mask) in groups]
+    )
 
 
 def engine(given: Problem) -> Found:
@@ -104,17 +125,12 @@ PEERS: dict[str, Callable[[Problem], Found]] = {
 }
 
 
-def main() -> None:
-    """Command line."""
+if __name__ == "__main__":
     name, kind, accounts = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    PEERS[name](make(kind, 50))  # what is loaded on a first call is not the solver's
-    given = make(kind, accounts)
+    PEERS[name](problem(kind, 50))  # what is loaded on a first call is not the solver's
+    given = problem(kind, accounts)
     read = stream_read(given.value, 400 if accounts <= 100_000 else 25, threads=compiled.THREADS)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = PEERS[name](given)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(json.dumps({"read": read, "megabytes": given.value.nbytes / 2**20, "peak": peak / 1024, **found}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,12 @@
 """Files of an invented fund platform in Berlin that hold a generated delivery, and a week of it."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import NDArray
 
 from benchmarks.companies.week import HOURS, OVERRIDE, Week, arrivals, command, named, play
@@ -16,6 +16,8 @@ from shadowprice.tables import Tables
 
 ZONE = "Europe/Berlin"
 FORM = "%d.%m.%Y %H:%M:%S"
+MAPPING = Path(__file__).with_suffix(".yaml")
+"""How the platform describes its files."""
 
 
 def play_funds(
@@ -99,83 +101,4 @@ def write_company(folder: Path, tables: Tables) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, frame in files.items():
         frame.to_csv(folder / f"{name}.csv", sep=";", index=False)
-    yes_no, since = {"values": {"ja": "1", "nein": "0"}}, {"constant": str(account["snapshot_ts"].iloc[0])}
-
-    def at(column: str) -> dict[str, str]:
-        return {"column": column, "format": FORM}
-
-    described = {
-        "currency": "EUR",
-        "timezone": ZONE,
-        "sources": {name: f"{name}.csv" for name in files} | {"gezeigt": {"file": "gezeigt.csv", "decimal": ","}},
-        "campaign": {
-            "campaign_id": "fonds",
-            "starts_at": "2026-04-10 00:00",
-            "hours": str(HOURS),
-            "budget_name": "none",
-            "budget_form": "total",
-            "budget_limit": "0",
-            "cost_basis_customer": "on_grant",
-        },
-        "tables": {
-            "account": [
-                {
-                    "from": "kunden",
-                    "columns": {
-                        "account_id": "Kundennr",
-                        "side": {"constant": "customer"},
-                        "risk_tolerance": "Risikoklasse",
-                        "snapshot_ts": since,
-                    },
-                    "features": {"numbers": ["Alter", "Guthaben", "Schwankung"], "texts": ["Ort"]},
-                },
-                {
-                    "from": "laeden",
-                    "columns": {"account_id": "Laden", "side": {"constant": "merchant"}, "snapshot_ts": since},
-                    "features": {"numbers": ["Bon", "Umsatz"]},
-                },
-            ],
-            "offer": {
-                "from": "fonds",
-                "columns": {
-                    "offer_id": "Fonds",
-                    "kind": {"constant": "fund"},
-                    "risk_level": "Klasse",
-                    "order_index": "Nr",
-                    "demand": "Kontingent",
-                },
-                "features": {"numbers": ["Rendite", "Lose"]},
-            },
-            "exposure": {
-                "from": "gezeigt",
-                "columns": {
-                    "request_id": "Anzeige",
-                    "account_id": "Kunde",
-                    "offer_id": "Fonds",
-                    "decided_at": at("wann"),
-                    "propensity": {"expression": 'CAST("Chance" AS DOUBLE)'},
-                    "redeemed": {"column": "gekauft", **yes_no},
-                    "clicked": {"column": "geklickt", **yes_no},
-                    "amount": "Betrag",
-                    "observed_at": at("bekannt"),
-                },
-            },
-            "edge": {
-                "from": "zahlungen",
-                "columns": {
-                    "src": "Kunde",
-                    "dst": "Laden",
-                    "relation": {"constant": "consumed_at"},
-                    "weight": {"constant": "1"},
-                    "ts": at("wann"),
-                },
-            },
-            "action": {
-                "from": "klicks",
-                "columns": {"account_id": "Kunde", "offer_id": "Fonds", "action": "Art", "ts": at("wann")},
-            },
-        },
-    }
-    path = folder / "mapping.yaml"
-    path.write_text(yaml.safe_dump(described, allow_unicode=True, sort_keys=False))
-    return path
+    return Path(shutil.copy(MAPPING, folder / "mapping.yaml"))

@@ -18,6 +18,8 @@ from shadowprice.tables import SessionTables
 
 ZONE = "Europe/Berlin"
 FORM = "%d.%m.%Y %H:%M:%S"
+MAPPING = Path(__file__).with_suffix(".yaml")
+"""How the company describes its files."""
 
 
 def play_vouchers(
@@ -91,49 +93,8 @@ def write_company(folder: Path, tables: SessionTables, **campaign: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, frame in {"geholt": collected, "scheine": terms, "eingeloest": redeemed, "koerbe": events}.items():
         frame.to_csv(folder / f"{name}.csv", sep=";", index=False)
-    numbers, texts = ([own[name] for name in features if name.startswith(kind)] for kind in ("x_", "c_"))
-    time = {"format": FORM}
-    described = {
-        "currency": "EUR",
-        "timezone": ZONE,
-        "sources": {
-            "geholt": "geholt.csv",
-            "scheine": {"file": "scheine.csv", "decimal": ","},
-            "eingeloest": "eingeloest.csv",
-            "koerbe": "koerbe.csv",
-        },
-        "campaign": {"campaign_id": "fruehling", "budget_limit": "2080.00", "expected_requests": "2000"} | campaign,
-        "tables": {
-            "session": {
-                "from": "geholt",
-                "columns": {
-                    "session_id": "Vorgang",
-                    "user_id": "Kundin",
-                    "voucher_id": "Gutschein",
-                    "collected_at": {"column": "geholt", **time},
-                    "expires_at": {"column": "gilt_bis", **time},
-                },
-                "features": {"numbers": numbers, "texts": texts},
-            },
-            "offer": {"from": "scheine", "columns": {"offer_id": "Nr", "face_value": "Wert", "min_spend": "ab"}},
-            "outcome": {
-                "from": "eingeloest",
-                "columns": {"request_id": "Vorgang", "observed_at": {"column": "Zeit", "format": "seconds"}},
-            },
-            "behaviour": {
-                "from": "koerbe",
-                "columns": {
-                    "session_id": "Vorgang",
-                    "item_id": "Artikel",
-                    "action": {"column": "Art", "values": {"Korb": "cart", "Kauf": "order"}},
-                    "ts": {"column": "wann", "timezone": "Asia/Tokyo"},
-                    "category": "Gruppe",
-                    "brand": "Marke",
-                    "price_level": "Preisstufe",
-                },
-            },
-        },
-    }
+    described = yaml.safe_load(MAPPING.read_text())
+    described["campaign"] |= campaign
     path = folder / "mapping.yaml"
     path.write_text(yaml.safe_dump(described, allow_unicode=True, sort_keys=False))
     return path

@@ -15,7 +15,6 @@ class Connection(asyncio.Protocol):
     """Reads for ``OPEN_SECONDS``."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Close the connection later."""
         assert isinstance(transport, asyncio.Transport)
         asyncio.get_running_loop().call_later(OPEN_SECONDS, transport.abort)
 

@@ -28,7 +28,6 @@ class Host:
         _ip("-n", self.name, "link", "set", "there", "down")
 
     def plug(self) -> None:
-        """Plug it in again."""
         _ip("-n", self.name, "link", "set", "there", "up")
 
 

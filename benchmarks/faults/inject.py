@@ -1,20 +1,18 @@
 """Faults one after the other under load, and the audit."""
 
 import random
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
-
-import numpy as np
 
 from benchmarks.faults.audit import Audit, audit
 from benchmarks.faults.load import Load, Witness
-from benchmarks.faults.stage import Stage, staged
+from benchmarks.faults.stage import staged
+from benchmarks.faults.threads import Threads
 from serving.client.client import LedgerClient
 from shadowprice.errors import ShadowpriceError
 from shadowprice.progress import ProgressBar
@@ -47,7 +45,7 @@ def inject(folder: Path, kind: str, count: int, *, seed: int = 0, kinds: list[st
         faults = {name: fault for name, fault in stage.faults().items() if kinds is None or name in kinds}
         weights = [WEIGHTS.get(name, 3.0) for name in faults]
         plan = [*faults, *dice.choices(list(faults), weights, k=max(0, count - len(faults)))][:count]
-        watch = _Watch(stage)
+        watch = _Watch(stage.url)
         load = Load(stage.url, stage.campaign.name, CALLERS)
         try:
             _wait_for_answers(load.witness, time.monotonic(), 5)
@@ -82,47 +80,17 @@ def _wait_for_answers(witness: Witness, since: float, count: int) -> float:
     return PATIENCE_SECONDS
 
 
-class _Watch:
+class _Watch(Threads):
     """Reads the totals again and again and keeps the largest sum of held and spent amounts."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, url: str) -> None:
         self.highest = 0
-        self._stop = Event()
-        self._thread = Thread(target=self._watch, args=(stage.url,), daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().__init__()
+        self.start([partial(self._watch, url)])
 
     def _watch(self, url: str) -> None:
         with LedgerClient(url) as ledger:
             while not self._stop.wait(0.1):
-                try:
+                with suppress(ShadowpriceError):
                     totals = ledger.totals()
-                except ShadowpriceError:
-                    continue
-                self.highest = max(self.highest, totals["net_spent"] + totals["outstanding"])
-
-
-def run(quick: bool = False, count: int = 1000) -> dict[str, Any]:
-    """``count`` faults, half of them on each kind of store; prints the audit."""
-    found: dict[str, Any] = {}
-    for kind in ("sqlite", "redis"):
-        with tempfile.TemporaryDirectory() as scratch:
-            result = inject(Path(scratch), kind, 10 if quick else count // 2)
-        waits = {name: {"median": float(np.median(s)), "max": max(s)} for name, s in result.recovery_seconds.items()}
-        found[kind] = {
-            "injected": dict(result.injected),
-            "recovery_seconds": waits,
-            "answers": len(result.witness.successes),
-            "unavailable": result.witness.unavailable,
-            "refused": dict(result.witness.refused),
-            "audit": asdict(result.audit),
-        }
-        print(f"{kind}: {sum(result.injected.values())} faults, {len(result.witness.successes)} answers")
-        for name, times in result.injected.items():
-            wait = waits[name]
-            print(f"  {name:16} {times:5} ×  recovery median {wait['median']:.3f} s, most {wait['max']:.3f} s")
-        print("  " + "  ".join(f"{name} {value}" for name, value in asdict(result.audit).items()))
-    return found
+                    self.highest = max(self.highest, totals["net_spent"] + totals["outstanding"])

@@ -48,7 +48,6 @@ class Witness:
     lock: Lock = field(default_factory=Lock)
 
     def answered(self, request_id: str, level: int, incentive: int) -> None:
-        """Remember an answer, or that it contradicts an earlier one."""
         with self.lock:
             if self.answers.setdefault(request_id, (level, incentive)) != (level, incentive):
                 self.contradicted.append(request_id)

@@ -110,7 +110,6 @@ class Attack(Threads):
 
 
 def clients(url: str, opened: ExitStack) -> Ledgers:
-    """Return a client of each campaign."""
     return {name: opened.enter_context(LedgerClient(url, name)) for name in NAMES}
 
 

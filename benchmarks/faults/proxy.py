@@ -47,7 +47,6 @@ class Proxy:
         self._call(self._set(self._flowing.set))
 
     def close(self) -> None:
-        """Reset everything and stop."""
         self.cut()
         self._server.close()
         self._call(self._settled)

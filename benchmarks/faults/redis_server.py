@@ -56,11 +56,9 @@ class RedisServer:
             time.sleep(0.02)
 
     def ended(self) -> bool:
-        """Return whether the process was started and has ended."""
         return self.process is not None and self.process.poll() is not None
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -72,7 +70,6 @@ class RedisServer:
             self.process.wait(timeout=20)
 
     def answers(self) -> bool:
-        """Return whether the server answers a ping."""
         try:
             with socket.create_connection((HOST, self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")

@@ -83,7 +83,6 @@ class Stage:
 
     @property
     def log_dir(self) -> Path:
-        """Folder of the ledger's log."""
         return self.disk / "log"
 
     def open(self) -> Store:
@@ -114,11 +113,9 @@ class Stage:
         return found
 
     def stop_ledger(self) -> None:
-        """End the ledger politely."""
         self.ledger.stop()
 
     def close(self) -> None:
-        """End everything."""
         self.ledger.stop()
         self.network.close()
         if self.store_network is not None:

@@ -193,13 +193,11 @@ def goals(found: dict[str, Days], tests: Tested, pacers: Sequence[str] = JUDGED)
 
 
 def _least() -> str:
-    """Goal for the share of the optimum, by day."""
     shares = ", ".join(f"{least:.0%} of the optimum on {day}" for day, least in AIMED_AT.items())
     return f"lower end of the value at least {shares}"
 
 
 def verdict(tests: Tested) -> str:
-    """Sentence about the primary comparison."""
     day, pacer, other = PRIMARY
     difference, p = tests[PRIMARY]
     better = f"`{pacer}` is better than `{other}`" if difference > 0 else f"`{pacer}` is worse than `{other}`"
@@ -234,7 +232,6 @@ def page(
     exploring: dict[float, list[Row]],
     requests: int,
 ) -> str:
-    """Return the whole page as Markdown."""
     tests = significance(found | {"outcomes known late": delayed})
     parts = [
         "# Pacing on days that go wrong",

@@ -63,7 +63,6 @@ def fitted() -> FundModel:
 
 
 def campaign_of(drawn: Funds) -> Campaign:
-    """The delivery of all funds."""
     segments = tuple(
         Segment(name=f"fund-{j}", demand=int(demand), risk_level=int(risk))
         for j, (demand, risk) in enumerate(zip(drawn.demand, drawn.risk_level, strict=True))
@@ -139,13 +138,5 @@ def measured(users: int) -> dict[str, Any]:
 
 def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
     """Seconds on the clock and of the processor."""
-    rows = []
-    for users in (2_000, 10_000) if quick else (10_000, 100_000, 1_000_000):
-        row = cells.of(f"{users} users", partial(measured, users))
-        rows.append(row)
-        parts = ", ".join(f"{name} {spent:.1f}" for name, spent in row["parts"].items())
-        print(f"{users:>10,} users: {row['seconds']:.1f} s, processor {row['processor']:.1f} s ({parts})")
-        print(f"{'':>10} gap {row['gap']:.0e}, ineligible {row['ineligible']}, peak {row['peak_mb']:,.0f} MB")
-        for each in row["methods"]:
-            print(f"{'':>10} {each['method']:>18}: {each['seconds']:.3f} s, {each['of_exact']:.4f} of exact")
-    return {"delivery": rows}
+    sizes = (2_000, 10_000) if quick else (10_000, 100_000, 1_000_000)
+    return {"delivery": [cells.of(f"{users} users", partial(measured, users)) for users in sizes]}

@@ -57,11 +57,9 @@ class Run:
 
     @property
     def requests(self) -> int:
-        """Requests of the day."""
         return sum(map(len, self.arrivals))
 
     def alive(self, hour: int, hard: bool) -> bool:
-        """Return whether its ledger answers."""
         return not (hard and self.campaign.name == DEAD and hour in DEAD_HOURS)
 
     def solver(self, hour: int) -> WhatIf | None:

@@ -76,7 +76,6 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def scenario(name: str) -> Scenario:
-    """A scenario by name, or :class:`NotFound`."""
     if name not in SCENARIOS:
         raise NotFound(f"scenario {name!r} is unknown; choose one of {list(SCENARIOS)}")
     return SCENARIOS[name]

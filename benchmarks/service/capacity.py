@@ -7,7 +7,8 @@ count. What the machine does besides changes none of it.
 import json
 import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 WIDTHS = (16, 64)
 LEVELS = (0, 20, 40, 60, 80, 100, 120, 140, 160, 180)
 BATCH = 500
+CEILING = Ceiling(10**12)
 CAMPAIGN = Campaign(
     name="capacity",
     sides={"customer": Terms(levels=LEVELS)},
@@ -42,22 +44,16 @@ CAMPAIGN = Campaign(
 
 
 def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
-    """Bytes of each part."""
     online, ledger = ((400, 1200), (500, 1500)) if quick else ((5_000, 20_000), (10_000, 40_000))
-    found: dict[str, Any] = {"online": [], "ledger": {}}
-    for width in WIDTHS:
-        each = cells.of(f"online-{width}", partial(_online, width, online))
-        found["online"].append({"width": width, "bytes": each})
-        print(f"online store, embedding of {width}: {each:,.0f} bytes per account")
-    for kind in ("redis", "sqlite"):
-        found["ledger"][kind] = cells.of(kind, partial(_ledger, kind, ledger))
-        told = (f"{value:,.0f} bytes per {name}" for name, value in found["ledger"][kind].items())
-        print(f"ledger in {kind}:", ", ".join(told))
-    return found
+    return {
+        "online": [
+            {"width": width, "bytes": cells.of(f"online-{width}", partial(_online, width, online))} for width in WIDTHS
+        ],
+        "ledger": {kind: cells.of(kind, partial(_ledger, kind, ledger)) for kind in ("redis", "sqlite")},
+    }
 
 
 def _online(width: int, sizes: tuple[int, int]) -> float:
-    """Bytes of Redis per account."""
     # Feast must not be imported before KServe is, which the deployment's parts do in their own processes.
     from feature_repo.columns import FeatureColumns
     from feature_repo.online import publish_embeddings
@@ -93,55 +89,56 @@ def _frame(accounts: int, width: int) -> pd.DataFrame:
 
 def _ledger(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
     """Bytes per decision, and per outcome besides."""
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "ledger.db"
-        server = RedisServer(Path(scratch) / "redis") if kind == "redis" else None
-        if server:
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as ending:
+        file, server = Path(scratch) / "ledger.db", None
+        if kind == "redis":
+            server = RedisServer(Path(scratch) / "redis")
             server.start()
-        try:
-            store = open_store(CAMPAIGN, file, server.url if server else "")
-            try:
-                used = []
-                for start, end in ((0, sizes[0]), (sizes[0], sizes[1])):
-                    for first in range(start, end, BATCH):
-                        _authorize(store, range(first, min(first + BATCH, end)))
-                    used.append(_used(server) if server else size_of(file))
-                for first in range(0, sizes[1], BATCH):
-                    _settle(store, range(first, min(first + BATCH, sizes[1])))
-                used.append(_used(server) if server else size_of(file))
-            finally:
-                store.close()
-        finally:
-            if server:
-                server.stop()
+            ending.callback(server.stop)
+        store = open_store(CAMPAIGN, file, server.url if server else "")
+        ending.callback(store.close)
+        used = []
+        for start, end in ((0, sizes[0]), sizes):
+            for first in range(start, end, BATCH):
+                names = [_request(number) for number in range(first, min(first + BATCH, end))]
+                authorize(store, decisions(names, [f"account-{name[-10:]}" for name in names], 3, LEVELS))
+            used.append(_used(server) if server else size_of(file))
+        for first in range(0, sizes[1], BATCH):
+            names = [_request(number) for number in range(first, min(first + BATCH, sizes[1]))]
+            settle(store, [(name, name, LEVELS[3], _content(name, LEVELS[3])) for name in names])
+        used.append(_used(server) if server else size_of(file))
     return {"decision": (used[1] - used[0]) / (sizes[1] - sizes[0]), "outcome": (used[2] - used[1]) / sizes[1]}
 
 
-def _authorize(store: Store, numbers: range) -> None:
-    accounts = [f"account-{number:010d}" for number in numbers]
-    items = Items(**decisions([_request(number) for number in numbers], accounts, 3, LEVELS))
+def authorize(store: Store, columns: Mapping[str, list[Any]]) -> None:
+    """Authorize the rows of a message."""
+    now, items = datetime.now(UTC), Items(**columns)
     asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
-    now = datetime.now(UTC)
-    store.authorize([entries(CAMPAIGN, asked, now)], Ceiling(10**12), microseconds(now)).result()
+    store.authorize([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()
 
 
-def _settle(store: Store, numbers: range) -> None:
-    now = datetime.now(UTC)
+def settle(store: Store, redeemed: Iterable[tuple[str, str, int, str]]) -> None:
+    """Report redemptions: event, request, cost and content of each."""
+    now = microseconds(datetime.now(UTC))
     outcomes = [
         ReportedOutcome(
-            where=f"[{place}]",
+            where="",
             source="shop",
-            event_id=_request(number),
-            request_id=_request(number),
+            event_id=event_id,
+            request_id=name,
             side="customer",
             response=1.0,
-            cost=LEVELS[3],
-            observed_at=microseconds(now),
-            content=json.dumps({"request_id": _request(number), "redeemed": True, "cost": LEVELS[3]}),
+            cost=cost,
+            observed_at=now,
+            content=content,
         )
-        for place, number in enumerate(numbers)
+        for event_id, name, cost, content in redeemed
     ]
-    store.settle(outcomes, Ceiling(10**12), microseconds(now)).result()
+    store.settle(outcomes, CEILING, now).result()
+
+
+def _content(name: str, cost: int) -> str:
+    return json.dumps({"request_id": name, "redeemed": True, "cost": cost})
 
 
 def _request(number: int) -> str:

@@ -2,20 +2,22 @@
 
 import json
 import os
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.faults.redis_server import redis_binary
+from benchmarks.child import processor_seconds
+from benchmarks.faults.redis_server import RedisServer
+from benchmarks.service.load import generate
 from serving.local.launch import Deployment, Service, free_port, start_console, start_ledger, start_predictor
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.graphs.scaling import Scaling
@@ -59,10 +61,10 @@ def environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
+def prepare(folder: Path, accounts: int, context: bool = False, rules: tuple[Rule, ...] = ()) -> Deployment:
     """Campaign, model, features of ``accounts`` customers in the online store of the environment, and a price.
 
-    With ``context`` the model has a request tower, which reads a basket and a channel, and a rule reads the basket.
+    With ``context`` the model has a request tower, which reads a basket and a channel.
     """
     from feature_repo.columns import FeatureColumns
     from feature_repo.online import publish_embeddings
@@ -74,7 +76,7 @@ def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
         sides={"customer": Terms(levels=LEVELS)},
         budget=Budget(form="total", limit=10**14),
         starts_at=datetime(2024, 5, 1, tzinfo=UTC),
-        rules=(Rule(name="basket", expression="context.x_basket * 2.0 > 1000.0"),) if context else (),
+        rules=rules,
     )
     (folder / "campaign.json").write_text(json.dumps(campaign.to_dict()))
     deployment = Deployment.of_run(folder, folder / "campaign.json")
@@ -139,14 +141,16 @@ def serving(
     with_trivial: bool = True,
     with_console: bool = False,
     context: bool = False,
+    rules: tuple[Rule, ...] = (),
 ) -> Iterator[Running]:
     """Start all services, with Redis as the online store, and stop them when the context ends."""
     with ExitStack() as stack:
-        port = free_port()
-        stack.callback(_stop, _redis(port, folder))
-        address = {REDIS: f"127.0.0.1:{port}", "SHADOWPRICE_FEATURE_READER": "packed"}
+        server = RedisServer(folder / "redis", "--appendonly", "no")
+        server.start()
+        stack.callback(server.stop)
+        address = {REDIS: f"127.0.0.1:{server.port}", "SHADOWPRICE_FEATURE_READER": "packed"}
         stack.enter_context(environment(**{**address, **(settings or {})}))
-        deployment = prepare(folder, accounts, context)
+        deployment = prepare(folder, accounts, context, rules)
         ledger = start_ledger(deployment, free_port())
         stack.callback(ledger.stop)
         ledger.wait_ready(60.0)
@@ -189,41 +193,27 @@ def _tower(draw: Callable[..., NDArray[np.float32]]) -> ServedTower:
 
 
 def cpu_seconds(service: Service) -> float:
-    """Processor time a service has used so far."""
-    fields = Path(f"/proc/{service.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return processor_seconds(service.process.pid)
+
+
+def load(service: Service, others: Mapping[str, Service] = MappingProxyType({}), **arguments: Any) -> dict[str, Any]:
+    """Load a service by :func:`benchmarks.service.load.generate`.
+
+    ``cpu_us``, and the name of each of ``others``, are processor microseconds per decision.
+    """
+    watched = {"cpu_us": service, **others}
+    before = {name: cpu_seconds(each) for name, each in watched.items()}
+    found = generate(**({"port": port_of(service)} | arguments))
+    if found["refused"]:
+        raise SystemExit(f"{service.name} refused {found['refused']} of {found['calls']} calls:\n{service.tail()}")
+    decisions = found["calls"] * arguments["batch"]
+    return found | {name: 1e6 * (cpu_seconds(each) - before[name]) / decisions for name, each in watched.items()}
 
 
 def resident_mb(service: Service) -> float:
-    """Resident memory of a service's process."""
     pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def port_of(service: Service) -> int:
-    """The port in a service's address."""
     return int(service.url.rsplit(":", 1)[1])
-
-
-def _redis(port: int, folder: Path) -> subprocess.Popen[bytes]:
-    binary = redis_binary()
-    if binary is None:
-        raise SystemExit("redis-server is not installed")
-    process = subprocess.Popen(
-        [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
-        stdout=subprocess.DEVNULL,
-    )
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return process
-    _stop(process)
-    raise SystemExit("redis-server does not start")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait()

@@ -6,27 +6,24 @@ redeemed, and the other authorizations are released. Other load on the machine d
 
 import sys
 import tempfile
+import time
 import uuid
 from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from benchmarks.service.capacity import BATCH, CAMPAIGN, LEVELS, size_of
-from serving.ledger.api.authorize import entries
-from serving.ledger.api.items import Items
-from serving.ledger.api.messages import Authorizations
+from benchmarks.service.capacity import BATCH, CAMPAIGN, LEVELS, authorize, settle, size_of
 from serving.ledger.clock import microseconds
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
-from serving.ledger.records import Ceiling, ReportedOutcome
 from serving.ledger.store import Store
 from shadowprice.command.options import main_of
 
 DECISIONS = 200_000
 REDEEMED = 0.25
 YEAR = 100_000_000
-CEILING = Ceiling(10**12)
 
 
 def measure(decisions: int = DECISIONS, seed: int = 0) -> dict[str, float]:
@@ -50,45 +47,33 @@ def measure(decisions: int = DECISIONS, seed: int = 0) -> dict[str, float]:
 
 
 def _serve(store: Store, random: Random) -> None:
-    now = datetime.now(UTC)
-    names = [str(uuid.UUID(int=random.getrandbits(128), version=4)) for _ in range(BATCH)]
+    now, names = time.time(), [_uuid(random) for _ in range(BATCH)]
     level = [random.randrange(1, len(LEVELS)) for _ in names]
     response = [random.random() for _ in names]
-    items = Items(
-        request_id=names,
-        account_id=[f"account-{random.randrange(10**7):010d}" for _ in names],
-        side=["customer"] * BATCH,
-        level=level,
-        incentive=[LEVELS[each] for each in level],
-        response=response,
-        expected_cost=[LEVELS[each] * share for each, share in zip(level, response, strict=True)],
-        propensity=[1.0] * BATCH,
-        propensities=[[float(other == each) for other in range(len(LEVELS))] for each in level],
-        reason=["optimal"] * BATCH,
-        features_at=[now.timestamp() - random.randrange(86_400) for _ in names],
+    columns: dict[str, list[Any]] = {
+        "request_id": names,
+        "account_id": [f"account-{random.randrange(10**7):010d}" for _ in names],
+        "side": ["customer"] * BATCH,
+        "level": level,
+        "incentive": [LEVELS[each] for each in level],
+        "response": response,
+        "expected_cost": [LEVELS[each] * share for each, share in zip(level, response, strict=True)],
+        "propensity": [1.0] * BATCH,
+        "propensities": [[float(other == each) for other in range(len(LEVELS))] for each in level],
+        "reason": ["optimal"] * BATCH,
+        "features_at": [now - random.randrange(86_400) for _ in names],
         # As long as that of ten levels and one budget.
-        basis=[b64encode(random.randbytes(66)).decode() for _ in names],
-    )
-    asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
-    store.authorize([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()
-    redeemed = [(name, each) for name, each in zip(names, level, strict=True) if random.random() < REDEEMED]
-    outcomes = [
-        ReportedOutcome(
-            where="",
-            source="shop",
-            event_id=str(uuid.UUID(int=random.getrandbits(128), version=4)),
-            request_id=name,
-            side="customer",
-            response=1.0,
-            cost=LEVELS[each],
-            observed_at=microseconds(now),
-            content=f'{{"request_id":"{name}","redeemed":true,"cost":{LEVELS[each]}}}',
-        )
-        for name, each in redeemed
-    ]
-    store.settle(outcomes, CEILING, microseconds(now)).result()
-    kept = {name for name, _ in redeemed}
-    store.release([name for name in names if name not in kept], microseconds(now)).result()
+        "basis": [b64encode(random.randbytes(66)).decode() for _ in names],
+    }
+    authorize(store, columns)
+    kept = {name: LEVELS[each] for name, each in zip(names, level, strict=True) if random.random() < REDEEMED}
+    content = '{{"request_id":"{}","redeemed":true,"cost":{}}}'
+    settle(store, [(_uuid(random), name, cost, content.format(name, cost)) for name, cost in kept.items()])
+    store.release([name for name in names if name not in kept], microseconds(datetime.now(UTC))).result()
+
+
+def _uuid(random: Random) -> str:
+    return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
 
 def growth(decisions: int = DECISIONS) -> None:

@@ -19,7 +19,6 @@ METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
 
 def message(batch: int, serial: int, accounts: int) -> bytes:
-    """One call for ``batch`` accounts."""
     request = messages.ModelInferRequest(model_name="spring")
     ids, account_ids = names(batch, serial, accounts)
     for name, values in (("request_id", ids), ("account_id", account_ids), ("side", ["customer"] * batch)):
@@ -28,16 +27,8 @@ def message(batch: int, serial: int, accounts: int) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def drive(
-    port: int, protocol: str, batch: int, connections: int, seconds: float, serial: int, accounts: int
-) -> dict[str, Any]:
+async def drive(port: int, batch: int, connections: int, seconds: float, serial: int, accounts: int) -> dict[str, Any]:
     """Load one service for ``seconds``; arguments and result are those of :func:`benchmarks.service.load.drive`."""
-    if protocol != "grpc":
-        raise ValueError(f"protocol {protocol!r} is not 'grpc'")
-    return asyncio.run(_drive(port, batch, connections, seconds, serial, accounts))
-
-
-async def _drive(port: int, batch: int, connections: int, seconds: float, serial: int, accounts: int) -> dict[str, Any]:
     times: list[float] = []
     refused = 0
 
@@ -65,4 +56,6 @@ async def _drive(port: int, batch: int, connections: int, seconds: float, serial
 
 
 if __name__ == "__main__":
-    print(json.dumps(drive(**json.loads(sys.argv[1]))))
+    arguments = json.loads(sys.argv[1])
+    assert arguments.pop("protocol") == "grpc"
+    print(json.dumps(asyncio.run(drive(**arguments))))

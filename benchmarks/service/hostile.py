@@ -32,6 +32,7 @@ from benchmarks.faults.moves import attack_moves
 from benchmarks.service.deployment import Running, cpu_seconds, port_of, resident_mb, serving
 from benchmarks.service.load import generate
 from serving.local.launch import Service, free_port
+from shadowprice.limits import Rule
 
 ACCOUNTS = 2000
 CONNECTIONS = {"predictor": 8, "ledger": 8, "console": 2}
@@ -41,6 +42,7 @@ ROUND_SECONDS = 3.0
 SHARE, SLOWER, PROBE_SECONDS = 0.8, 3.0, 0.3
 """Goals: share of the throughput that is kept at least, times of p99, and the longest answer of a probe."""
 TOKEN = "a-token-of-the-benchmark"
+RULES = (Rule(name="basket", expression="context.x_basket * 2.0 > 1000.0"),)
 CHART = Path(__file__).parents[2] / "helm/shadowprice/values.yaml"
 FRAMING = [name for name in WITHOUT_TOKEN if name != "gRPC messages"]
 ATTACKS = [
@@ -89,7 +91,8 @@ def measured(seconds: float, turns: int, wanted: str = "") -> dict[str, Any]:
         (folder / "token").write_text(TOKEN)
         variables = (TOKEN_FILE, "SHADOWPRICE_LEDGER_TOKEN_FILE", "SHADOWPRICE_CONSOLE_TOKEN_FILE")
         settings = dict.fromkeys(variables, str(folder / "token"))
-        with serving(folder, ACCOUNTS, settings, with_trivial=False, with_console=True, context=True) as running:
+        asked = partial(serving, folder, ACCOUNTS, settings, with_trivial=False, with_console=True)
+        with asked(context=True, rules=RULES) as running:
 
             def honest(service: str, attacked: AbstractContextManager[Any] | None = None) -> dict[str, Any]:
                 nonlocal serial
@@ -211,7 +214,6 @@ class Watched:
 
 
 def services(running: Running) -> dict[str, Service]:
-    """Return the services that are attacked, by name."""
     assert running.console is not None
     return {"predictor": running.predictor, "ledger": running.ledger, "console": running.console}
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cells import Cells
-from benchmarks.service.deployment import cpu_seconds, port_of, serving
-from benchmarks.service.load import V1, body, generate
+from benchmarks.service.deployment import load, port_of, serving
+from benchmarks.service.load import V1, body
 from serving.ledger.groups import Group, Groups
-from serving.local.launch import Service
 
 ACCOUNTS = 2000
 CONNECTIONS = (1, 32)
@@ -47,11 +46,13 @@ def _measured(name: str, cache: str, seconds: float, rounds: int, calls: int) ->
         tempfile.TemporaryDirectory() as folder,
         serving(Path(folder), ACCOUNTS, settings, with_trivial=False, context=True) as running,
     ):
-        serial = _load(running.predictor, False, 8, 1.0, 0)["serial"]
+        ask = partial(load, running.predictor, protocol="v1", batch=1, accounts=ACCOUNTS)
+        serial = ask(connections=8, seconds=1.0, serial=0)["serial"]
         for _ in range(rounds):
             for connections in CONNECTIONS:
                 for kind in ("stored vector", "live context"):
-                    each = _load(running.predictor, kind == "live context", connections, seconds, serial)
+                    context = kind == "live context"
+                    each = ask(connections=connections, seconds=seconds, serial=serial, context=context)
                     serial = each["serial"]
                     best = found.setdefault((kind, connections), each)
                     if each["p50_ms"] < best["p50_ms"]:
@@ -64,23 +65,6 @@ def _measured(name: str, cache: str, seconds: float, rounds: int, calls: int) ->
     ]
     caller = {"kept connection": kept, "new connection": new}
     return [*rows, *({"cache": name, "kind": kind, "p50_ms": middle} for kind, middle in caller.items())]
-
-
-def _load(predictor: Service, context: bool, connections: int, seconds: float, serial: int) -> dict[str, Any]:
-    before = cpu_seconds(predictor)
-    found = generate(
-        protocol="v1",
-        port=port_of(predictor),
-        batch=1,
-        connections=connections,
-        seconds=seconds,
-        serial=serial,
-        accounts=ACCOUNTS,
-        context=context,
-    )
-    if found["refused"]:
-        raise SystemExit(f"the predictor refused {found['refused']} of {found['calls']} calls:\n{predictor.tail()}")
-    return found | {"cpu_us": 1e6 * (cpu_seconds(predictor) - before) / found["calls"]}
 
 
 def _connections(port: int, serial: int, calls: int) -> tuple[float, float]:

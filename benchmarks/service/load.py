@@ -9,16 +9,16 @@ import json
 import resource
 import select
 import socket
-import subprocess
 import sys
 import time
 from typing import Any
+
+from benchmarks.child import answer
 
 V1, V2, PAGE = "/v1/models/spring:predict", "/v2/models/spring/infer", "/campaigns/spring"
 
 
 def names(batch: int, serial: int, accounts: int) -> tuple[list[str], list[str]]:
-    """Request ids and accounts of one call."""
     ids = [f"{serial}-{row}" for row in range(batch)]
     return ids, [f"c{(serial * 7919 + row * 104_729) % accounts}" for row in range(batch)]
 
@@ -99,18 +99,17 @@ def drive(
                 sockets.pop(number).close()
                 send(connect())
                 continue
-            answer = waiting[number] + part
-            waiting[number] = answer
-            end = answer.find(b"\r\n\r\n")
+            waiting[number] = told = waiting[number] + part
+            end = told.find(b"\r\n\r\n")
             if end < 0:
                 continue
-            at = answer.lower().index(b"content-length:", 0, end) + 15
-            length = int(answer[at : answer.index(b"\r\n", at)])
-            if len(answer) < end + 4 + length:
+            at = told.lower().index(b"content-length:", 0, end) + 15
+            length = int(told[at : told.index(b"\r\n", at)])
+            if len(told) < end + 4 + length:
                 continue
             if time.perf_counter() >= started:
                 times.append(time.perf_counter() - sent[number])
-            refused += not answer.startswith(b"HTTP/1.1 200") or b'"ineligible"' in answer
+            refused += not told.startswith(b"HTTP/1.1 200") or b'"ineligible"' in told
             send(number)
     elapsed = now - started
     for connection in sockets.values():
@@ -137,9 +136,7 @@ def found(
 def generate(protocol: str, **arguments: Any) -> dict[str, Any]:
     """Run :func:`drive`, or that of :mod:`benchmarks.service.grpc_load`, in a process of its own."""
     module = "benchmarks.service.grpc_load" if protocol == "grpc" else "benchmarks.service.load"
-    command = [sys.executable, "-m", module, json.dumps({"protocol": protocol, **arguments})]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return found
+    return dict(answer(module, json.dumps({"protocol": protocol, **arguments})))
 
 
 if __name__ == "__main__":

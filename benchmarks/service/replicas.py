@@ -7,11 +7,12 @@ the last is answered. A ratio is to one ledger, in the same round.
 
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,28 +20,32 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cells import Cells
+from benchmarks.child import answer
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.decisions import decisions
 from benchmarks.service.deployment import cpu_seconds
-from benchmarks.service.ledger import CAMPAIGN
 from serving.local.launch import Service, free_port
 from serving.predictor.ledger.client import Authorizer
 from serving.predictor.ledger.columns import Proposals
+from shadowprice.campaign import Budget, Campaign, Terms
 
 REPLICAS = (1, 2, 4)
 KINDS = ((1, 32), (16, 16))
 """Decisions of a message, and connections."""
 GENERATORS = 2
+CAMPAIGN = Campaign(
+    name="bench",
+    sides={"customer": Terms(levels=(0, 50, 130))},
+    budget=Budget(limit=10**12),
+    starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+)
 ROUNDS = 3
 
 
 def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
     """Every number of replicas and kind of message, in turns; the median of three rounds."""
     seconds, rounds = (1.0, 1) if quick else (5.0, ROUNDS)
-    rows = cells.of("all", partial(_measured, seconds, rounds))
-    for row in rows:
-        print("  ".join(f"{name} {value:,.2f}" for name, value in row.items()))
-    return {"rows": rows}
+    return {"rows": cells.of("all", partial(_measured, seconds, rounds))}
 
 
 def _measured(seconds: float, rounds: int) -> list[dict[str, float]]:
@@ -79,41 +84,22 @@ def _one(folder: Path, replicas: int, seconds: float) -> dict[int, dict[str, flo
 
 
 def _load(ledgers: list[Service], batch: int, connections: int, seconds: float) -> dict[str, float]:
-    before = sum(map(cpu_seconds, ledgers))
-    started = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "benchmarks.service.replicas"),
-                json.dumps(
-                    {
-                        "urls": [ledger.url for ledger in ledgers],
-                        "batch": batch,
-                        "connections": connections // GENERATORS,
-                        "seconds": seconds,
-                        "prefix": f"{batch}-{number}",
-                    }
-                ),
-            ],
-            stdout=subprocess.PIPE,
-        )
-        for number in range(GENERATORS)
-    ]
-    told = [json.loads(each.communicate()[0]) for each in started]
-    decisions = sum(each["calls"] for each in told) * batch
+    before, urls = sum(map(cpu_seconds, ledgers)), [ledger.url for ledger in ledgers]
+    each = {"urls": urls, "batch": batch, "connections": connections // GENERATORS, "seconds": seconds}
+    asked = [json.dumps(each | {"prefix": f"{batch}-{number}"}) for number in range(GENERATORS)]
+    with ThreadPoolExecutor(GENERATORS) as pool:
+        told = list(pool.map(partial(answer, "benchmarks.service.replicas"), asked))
+    decisions = sum(own["calls"] for own in told) * batch
     return {
-        "per_second": sum(each["calls"] * batch / each["seconds"] for each in told),
-        "p50_ms": float(np.median([each["p50_ms"] for each in told])),
-        "p99_ms": max(each["p99_ms"] for each in told),
+        "per_second": sum(own["calls"] * batch / own["seconds"] for own in told),
+        "p50_ms": float(np.median([own["p50_ms"] for own in told])),
+        "p99_ms": max(own["p99_ms"] for own in told),
         "ledger_us": 1e6 * (sum(map(cpu_seconds, ledgers)) - before) / decisions,
     }
 
 
-def drive(urls: list[str], batch: int, connections: int, seconds: float, prefix: str) -> dict[str, float]:
+async def drive(urls: list[str], batch: int, connections: int, seconds: float, prefix: str) -> dict[str, float]:
     """Load the ledgers at ``urls`` for ``seconds``, each connection one of them; calls, and percentiles in ms."""
-    return asyncio.run(_drive(urls, batch, connections, seconds, prefix))
-
-
-async def _drive(urls: list[str], batch: int, connections: int, seconds: float, prefix: str) -> dict[str, float]:
     times: list[float] = []
     started = time.perf_counter()
 
@@ -139,4 +125,4 @@ def _proposals(names: list[str]) -> Proposals:
 
 
 if __name__ == "__main__":
-    print(json.dumps(drive(**json.loads(sys.argv[1]))))
+    print(json.dumps(asyncio.run(drive(**json.loads(sys.argv[1])))))

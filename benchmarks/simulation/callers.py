@@ -47,7 +47,6 @@ class Connection:
         self._process = self.world.processes[place]
 
     async def exchange(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request into the simulation."""
         body = request.split(b"\r\n\r\n", 1)[1]
 
         async def call(ledger: Ledger) -> tuple[int, bytes]:
@@ -63,7 +62,6 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Hang up."""
         self.open = False
 
 

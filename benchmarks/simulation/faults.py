@@ -23,7 +23,6 @@ class Faults:
         self._copied: tuple[int, ...] | None = None
 
     async def go_on(self) -> None:
-        """Inject until the story ends."""
         faults = {self.kill: 4, self.stop: 1, self.set_clock: 4, self.fill: 2, self.rage: 2}
         if self._redis is not None:
             faults |= {self.set_server_clock: 3, self.copy: 4, self.promote: 4, self.kill_redis: 1}
@@ -35,7 +34,6 @@ class Faults:
             await self.start_all()
 
     async def start_all(self) -> None:
-        """Start the ledgers that do not run."""
         for process in self.world.processes:
             while not process.runs:
                 await asyncio.sleep(self.world.dice.choice((0.5, 30.0, 600.0)))
@@ -63,28 +61,23 @@ class Faults:
         await self.start_all()
 
     async def kill(self) -> None:
-        """Kill a ledger."""
         self._any().kill()
 
     async def stop(self) -> None:
-        """End a ledger in order."""
         calm, self.world.calm = self.world.calm, True
         self._any().stop()
         self.world.calm = calm
 
     async def set_clock(self) -> None:
-        """Set the wall clock of a ledger wrong, or right."""
         # Where both it and Redis are ahead, nothing tells a ledger that starts so.
         ahead = () if self.world.server_wrong > 0 else (1, 96)
         self.world.wrong[self._any().machine] = self.world.dice.choice((-96, -1, 0, *ahead)) * HOUR
 
     async def set_server_clock(self) -> None:
-        """Set the clock of Redis wrong, or right."""
         ahead = () if max(self.world.wrong) > 0 else (96,)
         self.world.server_wrong = self.world.dice.choice((-96, 0, 0, *ahead)) * HOUR
 
     async def fill(self) -> None:
-        """Let the disk be full for a while."""
         for full in (True, False):
             if self.world.server is not None:
                 self.world.server.fill(full)
@@ -105,7 +98,6 @@ class Faults:
         self._redis.start()
 
     async def copy(self) -> None:
-        """Bring the standby up to date."""
         assert self.world.server is not None
         self.world.server.copy()
         self._copied = self.world.server.records()

@@ -13,12 +13,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector: Any = self
 
     def time(self) -> float:
-        """Seconds since the loop was made."""
         return self._now
 
     @property
     def microseconds(self) -> int:
-        """Microseconds since the loop was made."""
         return round(self._now * 1e6)
 
     def select(self, timeout: float | None) -> list[Any]:

@@ -73,7 +73,6 @@ class Ledgers:
             self.open(name)
 
     def open(self, name: str) -> None:
-        """Open a ledger anew."""
         if name in self.stores:
             self.stores.pop(name).close()
         campaign, wall = self.campaigns[name], lambda: self.now + self.wrong[name]
@@ -81,7 +80,6 @@ class Ledgers:
         self.stores[name] = open_store(campaign, db, self.url, clock=lambda: self.now, wall=wall)
 
     def copy(self) -> None:
-        """Back a ledger up."""
         name = self.dice.choice(NAMES)
         copy = self.folder / f"{name}.copy"
         copy.unlink(missing_ok=True)
@@ -119,7 +117,6 @@ class Ledgers:
         self.check()
 
     def limit(self, name: str) -> int:
-        """Limit as moves have left it."""
         return LIMIT + self.stores[name].totals().moved
 
     def used(self, name: str) -> int:
@@ -128,12 +125,10 @@ class Ledgers:
         return sum(totals.outstanding.values()) + totals.net_spent
 
     def close(self) -> None:
-        """Close all."""
         for store in self.stores.values():
             store.close()
 
     def chance(self, of: str) -> bool:
-        """Return whether a fault happens now."""
         if self.calm or self.dice.random() >= CHANCES[of]:
             return False
         self.counts[of] += 1
@@ -244,12 +239,10 @@ class _Ledger:
     name: str
 
     def move(self, campaign: str, step: Step, move: Move, end: State | None = None) -> State:
-        """Take a step."""
         assert campaign == self.name
         return self.ledgers.call(self.name, step, move, end)
 
     def moves(self) -> list[MoveRow]:
-        """Moves of the ledger."""
         return self.ledgers.stores[self.name].moves()
 
     def totals(self) -> dict[str, Any]:

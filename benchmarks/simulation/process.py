@@ -53,11 +53,9 @@ class Process:
 
     @property
     def runs(self) -> bool:
-        """Return whether it answers."""
         return self._ledger is not None
 
     def start(self) -> None:
-        """Open the store; raises as that."""
         world = self._world
         self.store = open_store(
             world.campaign,

@@ -120,7 +120,6 @@ class Reference:
         return self._all_or_none(outcomes, lambda place: self._capture(outcomes[place], now))
 
     def correct(self, corrections: Sequence[Correction], now: int) -> tuple[int, int]:
-        """Return how many were new and how many were repeats."""
         made = [correction.outcome for correction in corrections]
         return self._all_or_none(made, lambda place: self._change(corrections[place], now))
 
@@ -175,7 +174,6 @@ class Reference:
 
     @property
     def limit(self) -> int | None:
-        """Limit as moves have left it."""
         return None if self.own is None else self.own + self.sums["received"] - self.sums["given"]
 
     @property

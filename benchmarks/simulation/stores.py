@@ -92,28 +92,22 @@ class Watched:
         return getattr(self._store, name)
 
     def authorize(self, calls: Any, ceiling: Any, at: int) -> Future[Any]:
-        """Call of the store, as are the next."""
         return self._noted("authorize", calls, at, lambda: self._store.authorize(calls, ceiling, at))
 
     def settle(self, outcomes: Any, ceiling: Any, at: int) -> Future[Any]:
-        """Capture."""
         return self._noted("settle", outcomes, at, lambda: self._store.settle(outcomes, ceiling, at))
 
     def correct(self, corrections: Any, ceiling: Any, at: int) -> Future[Any]:
-        """Correct."""
         return self._noted("correct", corrections, at, lambda: self._store.correct(corrections, ceiling, at))
 
     def release(self, request_ids: Any, at: int) -> Future[Any]:
-        """Return."""
         return self._noted("release", request_ids, at, lambda: self._store.release(request_ids, at))
 
     def move(self, step: Any, move: Any, allowance: Any, end: Any, at: int) -> Future[Any]:
-        """Take a step of a move."""
         asked = step, move, allowance, end
         return self._noted("move", asked, at, lambda: self._store.move(*asked, at))
 
     def expire(self, at: int) -> Future[Any]:
-        """Sweep."""
         return self._noted("expire", None, at, lambda: self._store.expire(at))
 
     def _noted(self, kind: str, asked: Any, at: int, call: Callable[[], Future[Any]]) -> Future[Any]:
@@ -199,7 +193,6 @@ class Statements:
         return getattr(self._database, name)
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-        """Run a statement."""
         if sql == "BEGIN IMMEDIATE":
             self._left = self._world.upto(100) if self._world.chance("killed while it writes") else None
         self._step()
@@ -211,7 +204,6 @@ class Statements:
         return done
 
     def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
-        """Run a statement for many rows."""
         self._step()
         return self._database.executemany(sql, *values)
 
@@ -310,7 +302,6 @@ class Server:
         self.set_clock()
 
     def close(self) -> None:
-        """Hang up."""
         self.fill(False)
         self._client.close()
         self._standby.close()

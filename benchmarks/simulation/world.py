@@ -83,36 +83,29 @@ class World:
 
     @property
     def microseconds(self) -> int:
-        """True time since the start."""
         return self.loop.microseconds
 
     @property
     def server_time(self) -> int:
-        """Time that the clock of Redis shows."""
         return START + self.microseconds + self.server_wrong
 
     def wall(self, machine: int) -> int:
-        """Time that the clock of a machine shows."""
         return START + self.microseconds + self.wrong[machine]
 
     @property
     def now(self) -> datetime:
-        """True date."""
         return time_of(START + self.microseconds)
 
     def soon(self, step: Callable[[], None]) -> None:
-        """Take a step a little later."""
         self.loop.call_later(self.dice.choice((0.0002, 0.002, 0.02)), step)
 
     def chance(self, of: str) -> bool:
-        """Return whether a fault happens now."""
         if self.calm or self.dice.random() >= RATES[of] * self.storm:
             return False
         self.note(of)
         return True
 
     def upto(self, most: int) -> int:
-        """Return a number from 0 to ``most``."""
         return self.dice.randint(0, most)
 
     async def travel(self) -> None:

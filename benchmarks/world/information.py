@@ -38,7 +38,6 @@ class Belief:
     covariance: NDArray[np.float64]
 
     def take(self, nodes: NDArray[np.intp]) -> Belief:
-        """The law of some accounts."""
         return Belief(self.mean[nodes], self.covariance[nodes])
 
     def response(self, options: WorldOptions) -> NDArray[np.float64]:

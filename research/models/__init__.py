@@ -9,9 +9,7 @@ from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.inputs import Inputs
 
 MODELS: Mapping[str, str] = {
-    "cfrnet": "uplift.cfrnet:CfrNetModel",
     "dragonnet": "uplift.dragonnet:DragonNetModel",
-    "direct_ranking": "uplift.direct_ranking:DirectRankingModel",
     "dipn_started": "dipn:StartedDipnModel",
     "dmbgn_avg_pooling": "dmbgn:DmbgnAveragePoolingModel",
     "dmbgn_before_only": "dmbgn:DmbgnBeforeOnlyModel",

@@ -31,7 +31,6 @@ class StartedDipnModel(DipnModel):
         self._start: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
-        """Train on ``frame``."""
         if START in frame:
             start, held = torch.from_numpy(frame[START].to_numpy(dtype="float32")), self._held_out(frame)
             self._start = start[~torch.from_numpy(held)], start[torch.from_numpy(held)]

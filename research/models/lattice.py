@@ -121,5 +121,4 @@ class LatticeModel(TabularNetwork[LatticeEnsemble]):
         self.lattices, self.rank = lattices, rank
 
     def build(self, inputs: TabularInputs) -> LatticeEnsemble:
-        """The untrained ensemble."""
         return LatticeEnsemble(inputs, self.levels, self.lattices, self.rank, np.random.default_rng(self.seed))

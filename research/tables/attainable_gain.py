@@ -10,8 +10,8 @@ from benchmarks.world.day import decided_by, value_at_budget, world_day
 from benchmarks.world.information import full_information
 from benchmarks.world.posterior import posterior_curves
 from benchmarks.world.training_set import training_set
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
+from research.trained import config, trained
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
@@ -19,12 +19,9 @@ from shadowprice.datasets.truth import true_curves
 from shadowprice.datasets.world import WorldOptions, generator
 from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.learning.calibrate import calibrate
-from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer, value_within_budget
-from shadowprice.responses.training import TrainingConfig
 
 GCN, SGC = "joint_gcn2", "joint_sgc2"
 SERVED, SPEND, CALIBRATED = "prices as served", "exact spend", "exact spend, curves calibrated on the truth"
@@ -35,20 +32,18 @@ QUICK: dict[str, Any] = {"customers": 600, "merchants": 200, "both": 20, "day_re
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every row of the error budget on one world and one day."""
     options = QUICK if quick else {}
     dataset, data = training_set("world", seed, **options)
     setting = world_day(dataset, data, seed)
     judged = attainable(setting)
-    config = TrainingConfig(seed=seed, epochs=40 if quick else 400)
     rows: dict[str, dict[str, float]] = {}
     for recipe in (GCN, SGC):
-        curves = learned(data, recipe, config)
+        curves = learned(data, recipe, seed, quick)
         mine = decided_by(setting, curves)
         rows[f"{recipe}: {SERVED}"] = found(judged, served(mine))
         rows[f"{recipe}: {SPEND}"] = found(judged, value_at_budget(mine))
         rows[f"{recipe}: {CALIBRATED}"] = found(judged, value_at_budget(decided_by(mine, on_truth(mine, curves))))
-    exact = learned(without_noise(dataset, data), SGC, config)
+    exact = learned(without_noise(dataset, data), SGC, seed, quick)
     rows[f"{SGC}: {NOISELESS}"] = found(judged, value_at_budget(decided_by(setting, exact)))
     world = WorldOptions(**options)
     graph = draw_graph(world, generator(seed))
@@ -60,15 +55,12 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def found(judged: Attainable, value: float) -> dict[str, float]:
-    """Columns of a row."""
     return {SHARE: 100 * judged.share(value), OPTIMUM: 100 * value / judged.best, ABOVE: judged.incremental(value)}
 
 
-def learned(data: TrainingSet, recipe: str, config: TrainingConfig) -> Mapping[Side, Curves]:
+def learned(data: TrainingSet, recipe: str, seed: int, quick: bool) -> Mapping[Side, Curves]:
     """Curves of all accounts that are served, as the training step makes them."""
-    model, _ = train(data, recipe, config, report=_quiet)
-    calibrate(model, data)
-    return model.curves(data.inputs, data.serving)
+    return trained(data, recipe, config(seed, quick), calibrated=True).curves(data.inputs, data.serving)
 
 
 def served(setting: Setting) -> float:
@@ -100,12 +92,7 @@ def _isotonic(predicted: Any, truth: Any) -> Any:
     return IsotonicRegression().fit(predicted, truth).predict(predicted)
 
 
-def _quiet(_epoch: dict[str, float]) -> None:
-    """The worker shows the progress."""
-
-
 def reading(found: Summary) -> str:
-    """Distance to the bound, and the two parts that need no measurement."""
     bound = found.finding(SHARE, KNOWN, f"{SGC}: {SPEND}")
     return (
         f"The bound of this world: {bound}. "

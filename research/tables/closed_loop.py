@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.arms import CANARY
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
@@ -90,18 +89,15 @@ class Town:
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> Town:
-        """Draw the customers."""
         strength = rng.normal(size=(ACCOUNTS, 2))
         names = np.array([f"c{each}" for each in range(ACCOUNTS)])
         seen = strength + rng.normal(0, 0.5, strength.shape)
         return cls(names, strength, pd.DataFrame({"account_id": names, "x_0": seen[:, 0], "x_1": seen[:, 1]}))
 
     def population(self, response: np.ndarray) -> dict[Side, NamedCurves]:
-        """Curves of all customers."""
         return {"customer": NamedCurves(self.names, Curves(np.array(CUSTOMER_LEVELS), response.astype(np.float32)))}
 
     def rows(self, account: np.ndarray, level: np.ndarray, response: np.ndarray, **more: Any) -> pd.DataFrame:
-        """Labeled requests."""
         frame = self.features.iloc[account].reset_index(drop=True)
         return frame.assign(level=level, response=response, **more)
 
@@ -114,12 +110,10 @@ class Judged:
     personal: bool = True
 
     def curves(self, _: object, rows: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
-        """Curves of the rows."""
         return {side: self.model.curve(frame) for side, frame in rows.items()}
 
 
 def fitted(rows: pd.DataFrame, seed: int) -> ResponseModel:
-    """Train on labeled requests."""
     names = ["account_id", "x_0", "x_1", "level", "response"]
     return make("isotonic_lr", levels=list(CUSTOMER_LEVELS), seed=seed).fit(rows[names])
 
@@ -292,7 +286,6 @@ def measured(scenario: Scenario, seed: int, ways: tuple[str, ...] = WAYS) -> Row
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Serve the days of every scenario."""
     found: dict[str, Mapping[str, float]] = {}
     for scenario in SCENARIOS:
         days = 2 if quick else scenario.days
@@ -301,7 +294,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     pays = [scenario.name for scenario in SCENARIOS if found.cell(f"{scenario.name}: {GATED}", GAIN).low > 0]
     known = [found.cell(f"{scenario.name}: {ORACLE}", GAIN).value for scenario in SCENARIOS]
     return (

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.context import learned, requests
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, generator
 from shadowprice.datasets.world.context import draw_context
@@ -35,7 +34,6 @@ def _column(share: float) -> str:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Regret on requests of new customers, for each share of new ones."""
     options = {"context": 1.0, **(QUICK if quick else {"both": 0})}
     _, data = training_set("world", seed, **options)
     world = WorldOptions(**options)
@@ -118,7 +116,6 @@ def at_mean(model: JointModel, data: TrainingSet, asked: pd.DataFrame, *, contex
 
 
 def reading(found: Summary) -> str:
-    """State the gain from each piece of information about a new customer."""
     column = _column(NEW[1])
     return (
         f"The request's context: {found.finding(column, CONTEXT, MEAN)}. The customer's own features: "

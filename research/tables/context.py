@@ -8,16 +8,13 @@ import pandas as pd
 
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
+from research.trained import config, trained
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions, generator
 from shadowprice.datasets.world.context import CHANNELS, RequestContext, draw_context
 from shadowprice.datasets.world.graph import WorldGraph, draw_graph
-from shadowprice.learning.calibrate import calibrate
-from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.sided import SidedModel
-from shadowprice.responses.training import TrainingConfig
 
 LIVE, STORED = "the request's merchant and context", "the account's last request, stored"
 WITHOUT_PARTNER, BLIND = "the request's context, merchant unknown", "trained without requests"
@@ -28,7 +25,6 @@ QUICK: dict[str, Any] = {"customers": 800, "merchants": 200, "both": 20}
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every row on one world and fresh requests of its customers."""
     options = {"context": EFFECT, **(QUICK if quick else {})}
     _, data = training_set("world", seed, **options)
     world = WorldOptions(**options)
@@ -63,10 +59,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def learned(data: TrainingSet, seed: int, quick: bool) -> SidedModel:
-    """Return the model as the training step makes it."""
-    model, _ = train(data, RECIPE, TrainingConfig(seed=seed, epochs=40 if quick else 400), report=_quiet)
-    calibrate(model, data)
-    return model
+    return trained(data, RECIPE, config(seed, quick), calibrated=True)
 
 
 def without_requests(data: TrainingSet) -> dict[Any, pd.DataFrame]:
@@ -89,12 +82,7 @@ def requests(graph: WorldGraph, customer: Any, context: RequestContext) -> pd.Da
     return pd.DataFrame(columns | {"c_channel": channel})
 
 
-def _quiet(_epoch: dict[str, float]) -> None:
-    """The worker shows the progress."""
-
-
 def reading(found: Summary) -> str:
-    """State the gain from the merchant over the rest of the context."""
     return (
         f"The merchant: {found.finding(SHARE, LIVE, WITHOUT_PARTNER)}. A stored vector of another request is "
         f"compared with no knowledge of requests: {found.finding(SHARE, STORED, BLIND)}."

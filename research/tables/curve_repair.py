@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
 from shadowprice.evaluation import metrics
@@ -69,7 +68,6 @@ def spent(response: np.ndarray, truth: np.ndarray) -> float:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Trees on a randomized and on a confounded log, each with every repair."""
     size = 3_000 if quick else 8_000
     rows: dict[str, dict[str, float]] = {}
     for design in ("randomized", "confounded"):
@@ -102,7 +100,6 @@ def judge(curves: Curves, frame: pd.DataFrame, truth: np.ndarray) -> dict[str, f
 
 
 def reading(found: Summary) -> str:
-    """Return shares of the attainable gain, and the change of the curves by each step."""
     free = "randomized, free + none"
     worse = "confounded, monotone + none"
     best = "confounded, monotone + effect+monotone"

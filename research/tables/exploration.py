@@ -8,8 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from research.measures.truth import true_value_at_spend
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response
 from shadowprice.datasets.world.responses import own_change_point_response
 from shadowprice.decision import best_levels
@@ -49,7 +48,6 @@ class Town:
     seen: Reals
 
     def rows(self, account: NDArray[np.intp], level: NDArray[np.integer], response: Reals) -> pd.DataFrame:
-        """Labeled requests."""
         names = np.char.add("c", account.astype(str))
         seen = self.seen[account]
         return pd.DataFrame(
@@ -104,7 +102,6 @@ def laws(scores: Reals) -> dict[str, tuple[Reals, Reals]]:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Mean over the draws of town, trial and served round."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in (NONE, *METHODS)}
     for world in WORLDS:
         for draw in range(1 if quick else DRAWS):
@@ -178,7 +175,6 @@ def _price(curves: Reals, budget: float) -> float:
 
 
 def reading(found: Summary) -> str:
-    """State what exploring near the decision buys by world and model, what it costs, and what it tells of a log."""
     gains = [found.finding(GAIN[world], NEAR, UNIFORM) for world in (OWN, LOCAL)]
     explored, lost, cover, near, far = (
         [f"{found.cell(row, column).value:.{digits}f}" for row in (NEAR, UNIFORM)]

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.datasets import load
@@ -56,7 +55,6 @@ def a_day(seed: int, exploration: float = 0.0) -> Setting:
 
 
 def run(seed: int, quick: bool) -> Rows:  # noqa: ARG001 - a day takes a tenth of a second
-    """Figures of the headline of one day against the truth."""
     setting = a_day(seed)
     played = run_pacer(setting, make_pacer("static")).outcomes
     found, judged = gains(setting, played), attainable(setting)
@@ -112,7 +110,6 @@ def _judged(found: Estimate, right: float) -> dict[str, float]:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     shares = {row: found.cell(row, COVERED) for row in found.rows}
     own = [row for row in found.rows if row not in (CORRECTED, ALONE)]
     held = [row for row in own if shares[row].low <= 95 <= shares[row].high]

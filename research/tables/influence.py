@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.datasets.world import (
@@ -123,7 +122,6 @@ class Market:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Value of each price at the spend of the first, over trials that estimate the influence."""
     rows: dict[str, dict[str, float]] = {}
     for world in (LINEAR, CURVED, NONE):
         market = Market.of(seed, world, quick)
@@ -198,7 +196,6 @@ def _at(curve: NDArray[np.floating], level: NDArray[np.integer]) -> Reals:
 
 
 def reading(found: Summary) -> str:
-    """State the gain where there is influence, and the loss where there is none."""
     line, curve, none = (
         found.finding(VALUE, f"{world}: {COUNTED}", f"{world}: {OWN}") for world in (LINEAR, CURVED, NONE)
     )

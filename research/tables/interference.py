@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.datasets.world import (
     CUSTOMER_LEVELS,
     HOURLY_SHAPE,
@@ -87,12 +86,10 @@ class Market:
 
     @property
     def customers(self) -> int:
-        """Number of customers, the first nodes."""
         return int(self.graph.customers.size)
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Bias, coverage and error of every design over draws of the assignment."""
     rows: dict[str, dict[str, float]] = {}
     for world, count in WORLDS.items():
         market, random = Market.of(seed, count, quick), np.random.default_rng([seed, count])
@@ -194,7 +191,6 @@ def _mapped(market: Market, arm: Bools, y: Reals, unit: NDArray[Any]) -> Effect:
 
 
 def reading(found: Summary) -> str:
-    """State the bias of groups against accounts, with communities and without."""
     near, far = WORLDS
     return (
         f"{found.finding(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}; "

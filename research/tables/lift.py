@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.arms import Arm, Experiment, treatment
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response
 from shadowprice.experiments import assign, lift
@@ -36,7 +35,6 @@ Found = Iterator[tuple[str, Effect, float]]
 
 
 def arms(holdout: int, policy: int, salt: str) -> Experiment:
-    """Holdout and policy with their shares."""
     shares = (Arm(name="holdout", kind="holdout", share=holdout), Arm(name="policy", kind="policy", share=policy))
     return Experiment(arms=shares, salt=salt)
 
@@ -218,7 +216,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     coverage = {row: found.cell(row, COVERAGE).value for row in found.rows}
     sound = [LISTED, COVARIATE, MONEY, RAISED, RAISED_REQUEST, VISITS, CLUSTERS, FEW_COVARIATES]
     lowest, highest = min(coverage[row] for row in sound), max(coverage[row] for row in sound)

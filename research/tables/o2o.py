@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
-from research.summary import Summary
-from research.table import Primary, Rows, Table, data_folder, needs_file
+from research.table import Primary, Rows, Summary, Table, data_folder, needs_file
 from shadowprice.datasets import load
 from shadowprice.datasets.o2o import LABEL_DELAY_DAYS, LABELED_FILE
 from shadowprice.datasets.package import save_dataset
@@ -119,7 +118,6 @@ def beside(model: SidedModel, plain: SidedModel, data: TrainingSet) -> dict[str,
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Compare, at every cut, unconstrained trees, the data set's default, and calibration on the last week."""
     data, own, config = training_set(quick), DEFAULTS["o2o"], TrainingConfig(seed=seed)
     rows: dict[str, dict[str, float]] = {}
     for name, origin in list(CUTS.items())[-2 if quick else 0 :]:
@@ -137,7 +135,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State whether the default keeps its goals at every cut."""
     cuts = [row.split(":")[0] for row in found.rows if row.endswith(f": {PLAIN}")]
 
     def at_cuts(name: str, column: str) -> list[float]:

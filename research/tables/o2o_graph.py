@@ -1,22 +1,18 @@
 """The joint graph network on the same coupons, features and weeks as boosted trees."""
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table, needs_file
+from research.table import Primary, Rows, Summary, Table, needs_file
 from research.tables.o2o import figures, training_set
+from research.trained import config, trained
 from shadowprice.datasets.o2o import LABELED_FILE
 from shadowprice.learning.calibrate import calibrate
-from shadowprice.learning.train import train
 from shadowprice.responses.separate import SeparateModels
-from shadowprice.responses.training import TrainingConfig
 
 GRAPH, TREES = "joint_gnn", "gbdt"
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Each as trained, and calibrated on the validation week."""
     data = training_set(quick)
-    config = TrainingConfig(seed=seed, epochs=20 if quick else 400)
-    graph, _ = train(data, GRAPH, config, report=lambda row: None)  # noqa: ARG005
+    graph = trained(data, GRAPH, config(seed, quick, 20))
     trees = SeparateModels.prepare({"customer": TREES}, data.levels, seed=seed)
     trees.fit(data.inputs, data.part("train"))
     rows: dict[str, dict[str, float]] = {}
@@ -28,7 +24,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """Compare ranking and calibration at one seed."""
     graph, trees = (found.cell(name, "AUC").value for name in (GRAPH, TREES))
     off = {name: found.cell(f"{name}, calibrated", "mean p − mean y, points").value for name in (GRAPH, TREES)}
     better = "trees rank better" if trees > graph else "the graph network ranks better"

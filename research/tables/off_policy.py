@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.evaluation import Interval, metrics
 
 LEVELS = np.array([0.0, 1.0, 2.0, 4.0])
@@ -76,7 +75,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     coverage = {row: found.cell(row, "coverage of 95 %").value for row in found.rows}
     good = [row for row, share in coverage.items() if 0.93 <= share <= 0.97]
     bad = [row for row in coverage if row not in good]

@@ -9,14 +9,12 @@ from benchmarks.world.equal_cost import Choices, value_at_cost
 from benchmarks.world.training_set import training_set
 from research.data.misspecified import World
 from research.models import make
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s4.end_to_end import HIDDEN, TRAINING, uniform_value, value_at_spend
+from research.trained import trained
 from shadowprice.datasets.truth import true_curves
-from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.fit import posteriors
 from shadowprice.learning.recipes import Training
-from shadowprice.learning.train import train
 from shadowprice.pacing.questions import Change
 from shadowprice.pacing.what_if import WhatIf
 from shadowprice.responses.training import TrainingConfig
@@ -54,7 +52,6 @@ BEST, ALIKE = "best possible", "same mix for all"
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Coverage on generated worlds, and true value of one network and of several on simulated trials."""
     rows = {name: covered(seed + FRESH, options) for name, options in WORLDS.items()}
     rows |= {name: {} for name in (BEST, ALIKE, *METHODS)}
     for column, (size, nuisance) in TRIALS.items():
@@ -76,8 +73,7 @@ def covered(seed: int, options: dict[str, Any]) -> dict[str, float]:
     Every account asks once. The truth is that of the decisions that the fitted curves make.
     """
     dataset, data = training_set("world", seed, **options)
-    model, _ = train(data, RECIPE, TrainingConfig(seed=seed), report=_quiet)
-    calibrate(model, data)
+    model = trained(data, RECIPE, TrainingConfig(seed=seed), calibrated=True)
     curves = model.curves(data.inputs, data.serving)
     ahead = {side: float(mine.accounts) for side, mine in curves.items()}
     campaign = campaign_from_tables(dataset.tables)
@@ -111,12 +107,7 @@ def covered(seed: int, options: dict[str, Any]) -> dict[str, float]:
     return {name: float(np.mean([each[name] for each in figures])) for name in figures[0]}
 
 
-def _quiet(_epoch: dict[str, float]) -> None:
-    """The worker shows the progress."""
-
-
 def reading(found: Summary) -> str:
-    """Return coverage, the correction of the curves' optimism, and the verdicts on the mean of several networks."""
     few, many = ([f"{found.cell(world, column).value:.0f} %" for column in (VALUE, PRICE)] for world in WORLDS)
     shares = ", ".join(f"{row} {found.share(WRONG, row, ALIKE, BEST):.0%}" for row in METHODS)
     return (

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.arms import CANARY
 from shadowprice.datasets.world import MERCHANT_LEVELS, merchant_response
@@ -111,7 +110,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     promoted = {row: found.cell(row, PROMOTED) for row in found.rows}
     spent = max(found.cell(row, SPENT).value for row in found.rows)
     worse = found.cell("worse by 2 %", "found worse").value

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.pacing.market import market, market_day
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer
@@ -41,7 +40,6 @@ class Blind(Pacer):
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Both ways on one stationary day."""
     setting = limited(market_day(seed, QUICK_REQUESTS if quick else REQUESTS), seed)
     best = solve_day(setting)
     limits = {budget.name: budget.limit for budget in setting.campaign.limits.budgets}
@@ -106,7 +104,6 @@ def groups(setting: Setting) -> dict[str, np.ndarray]:
 
 
 def reading(found: Summary) -> str:
-    """State how near each way comes to its limits."""
     return f"Prices also come nearer to the limits: {found.finding(OFF, PRICED, STOPPED)}."
 
 

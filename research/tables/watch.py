@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import CHECKS
 
@@ -73,7 +72,6 @@ def daily_test(rows: pd.DataFrame, reference: Reference) -> int:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Measure shares of false alarms and the mean delay in days of each check."""
     null, drifted = (20, 10) if quick else (100, 30)
     rng = np.random.default_rng(seed)
     predicted = special.expit(BASE[:, None] + rng.normal(0, 0.5, 4000))
@@ -106,7 +104,6 @@ def _delay(day: pd.Series[int]) -> float:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     edge = {row: found.cell(row, "false alarms, error at the tolerance").value for row in found.rows}
     delay = found.cell("calibration", "delay in days: rise").value
     return (

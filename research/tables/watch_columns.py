@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.watch.feature_drift import describe_columns, feature_drift
 
 ACCOUNTS, DAYS, DAILY, SINCE, RATE = 4000, 20, 300, 8, 0.05
@@ -71,7 +70,6 @@ def tested(asked: pd.DataFrame, reference: pd.DataFrame) -> bool:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Measure shares of false alarms and the mean delay in days."""
     null, drifted = (10, 5) if quick else (40, 20)
     rng = np.random.default_rng(seed)
     rows: dict[str, dict[str, float]] = {INDEX: {}, TESTS: {}}
@@ -92,7 +90,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     small = {way: found.cell(way, "false alarms, a move of 0.2").value for way in (INDEX, TESTS)}
     delay = found.cell(INDEX, "delay in days: other callers").value
     return (

@@ -8,8 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.trials import Shape, TrialFiles, draw
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.campaign import Side
 from shadowprice.evaluation import Estimate
@@ -139,7 +138,6 @@ def _inside(found: Estimate, truth: float) -> bool:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Draws of each shape, of full size, with its effect and without."""
     ways = {SEQUENCE: in_sequence, FOLDS: in_folds}
     found: dict[str, dict[str, list[bool]]] = {}
     for shape in SHAPES:
@@ -172,7 +170,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """State the outcome in words, computed from the summary."""
     told = {
         way: [found.cell(f"{shape}, {way}", name).value for shape in SHAPES for name in (VALUE, LOWEST, FLAT, AREA)]
         for way in (SEQUENCE, FOLDS)

@@ -141,7 +141,6 @@ class Dense:
         return max((excess(each.sense, own, top + each.limit * of) for each, own, top, of in rows), default=0.0)
 
     def violation_of(self, level: Levels) -> float:
-        """Return the violation of a choice of levels."""
         return self.violation(*(np.array([pick(each, level).sum() for each in part]) for part in self._parts))
 
     @property

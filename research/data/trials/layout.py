@@ -31,7 +31,6 @@ class Layout:
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """f0, f1, …"""
     return tuple(f"f{k}" for k in range(count))
 
 

@@ -9,19 +9,31 @@ from torch import Tensor, nn
 from shadowprice.checks import require
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.processes import this_process
-from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
+from shadowprice.responses.uplift.networks import ArmLinear, OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabeledRows, TwoOutcomeModel, columns_of
 
 LEAST_PROPENSITY = 0.02
 
 
-class DragonTrunk(SharedTrunk):
-    """A shared trunk with a propensity head and one perturbation ε per outcome and level."""
+class DragonTrunk(OutcomeNetwork):
+    """A shared representation (n, H) with heads for outcomes and propensity, and an ε per outcome and level."""
 
     def __init__(self, inputs: int, levels: int, outcomes: int, hidden: int) -> None:
-        super().__init__(inputs, levels, outcomes, hidden)
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        self.head = ArmLinear(levels, hidden, hidden)
+        self.out = ArmLinear(levels, hidden, outcomes)
         self.propensity = nn.Linear(hidden, levels)
         self.epsilon = nn.Parameter(torch.zeros(outcomes, levels))
+
+    def outcomes(self, representation: Tensor) -> Tensor:
+        """(n, K, J)."""
+        h = torch.relu(self.head(representation[:, None, :].expand(-1, self.head.levels, -1)))
+        out: Tensor = self.out(h).transpose(1, 2)
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outcomes(self.trunk(x))
 
 
 class DragonNetModel(TwoOutcomeModel):
@@ -50,9 +62,8 @@ class DragonNetModel(TwoOutcomeModel):
         return DragonTrunk(columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
 
     def loss(self, network: OutcomeNetwork, rows: LabeledRows, _epoch: int) -> Tensor:
-        """Sum of the three."""
         assert isinstance(network, DragonTrunk)
-        representation = network.representation(rows.x)
+        representation = network.trunk(rows.x)
         raw, logits = network.outcomes(representation), network.propensity(representation)
         weight = rows.weight / this_process().share(rows.weight.sum())
         assignment = (nn.functional.cross_entropy(logits, rows.level, reduction="none") * weight).sum()

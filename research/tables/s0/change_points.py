@@ -4,9 +4,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import BUDGET, ERROR, OURS, WORLD, decisions, measure, relative
+from research.table import Primary, Rows, Summary, Table
+from research.tables.s0.comparison import BUDGET, ERROR, FEWER, OURS, WORLD, decisions, measure, relative
 from shadowprice.datasets.world import CUSTOMER_LEVELS
 
 METHODS = {OURS: "joint_gnn", "Cox": "joint_cox", "SBBM": "joint_sbbm", "DSSM-c": "joint_dssm_c"}
@@ -17,7 +16,6 @@ COLUMNS = ("AUC_c", "MSE_c", ERROR, BOUGHT)
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """The methods on one world, the error that proportional curves cannot avoid, and what the truth would buy."""
     found, held_out = measure(METHODS, seed, quick, own_change_point=True)
     truth = held_out.truth
     found[PROPORTIONAL] = {ERROR: proportional_error(truth)}
@@ -46,7 +44,6 @@ def proportional_error(truth: NDArray[np.float64]) -> float:
 
 
 def reading(found: Summary) -> str:
-    """Return the verdicts, and the distance from the truth beside the least distance of proportional curves."""
     verdicts = found.tally([(column, OURS, other) for column in COLUMNS for other in OTHERS])
     return (
         f"Ours is {verdicts} on {', '.join(COLUMNS)}. Proportional curves cannot come nearer than "
@@ -68,6 +65,6 @@ TABLE = Table(
     published={method: {"AUC_c": value} for method, value in PUBLISHED.items()},
     primary=Primary(*PRIMARY, effect=0.004, spread=0.003),
     compare=[(column, OURS, method) for column in COLUMNS for method in OTHERS if (column, OURS, method) != PRIMARY],
-    fewer_is_better=["MAE_c", "MSE_c", "MAE_m", "MSE_m", ERROR, "overspend, %"],
+    fewer_is_better=FEWER,
     reading=reading,
 )

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
+from research.trained import config, trained
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.datasets.truth import true_curves
 from shadowprice.evaluation import metrics
-from shadowprice.learning.train import train
-from shadowprice.responses.training import TrainingConfig
 
 OURS, EQUATION_1 = "hazard on sgc2 (ours)", "hazard on gcn2 (equation 1)"
 WORLD = "[world of S0](README.md#the-world-of-s0)"
@@ -21,6 +20,8 @@ WORLD = "[world of S0](README.md#the-world-of-s0)"
 SIZE: dict[str, Any] = {"customers": 2000, "merchants": 500, "both": 50}
 QUICK_SIZE: dict[str, Any] = {"customers": 600, "merchants": 200, "both": 20, "trials": 4}
 ERROR = "curve error"
+FEWER = ["MAE_c", "MSE_c", "MAE_m", "MSE_m", ERROR, "overspend, %"]
+"""Columns of :func:`measure` in which less is better."""
 PAYMENTS, SHARE = "payments", "attainable gain, %"
 BUDGET = 30
 """Minor units per account of the test split."""
@@ -53,14 +54,13 @@ def measure(
     """
     dataset, data = training_set("world", seed, **{**size(quick), **options})
     assert dataset.truth is not None
-    config = TrainingConfig(seed=seed, epochs=40 if quick else 400)
     test = data.part("test")
     accounts = test["customer"].drop_duplicates("account_id").reset_index(drop=True)
     levels = np.asarray(data.levels["customer"])
     truth = true_curves(dataset.truth, "customer", accounts["account_id"], levels.size)
     found: dict[str, dict[str, float]] = {}
     for method, name in methods.items():
-        model, _ = train(data, name, config, report=quiet)
+        model = trained(data, name, config(seed, quick))
         curves = model.curves(data.inputs, test)
         row: dict[str, float] = {}
         for side, frame in test.items():
@@ -78,10 +78,6 @@ def measure(
         row["overspend, %"] = 100 * abs(spent / budget - 1)
         found[method] = row
     return found, HeldOut(accounts["account_id"].to_numpy(dtype=np.str_), truth)
-
-
-def quiet(_epoch: dict[str, float]) -> None:
-    """The worker shows the progress."""
 
 
 def by_response(believed: NDArray[np.floating[Any]], truth: NDArray[np.float64], levels: NDArray[np.int64]) -> Choices:

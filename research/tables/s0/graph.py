@@ -3,9 +3,8 @@
 import numpy as np
 
 from benchmarks.world.information import FULL, MEANS, TRUTH, curves_by_information
-from research.summary import Summary
-from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import EQUATION_1, ERROR, OURS, WORLD, decisions, measure, relative, size
+from research.table import Primary, Rows, Summary, Table
+from research.tables.s0.comparison import EQUATION_1, ERROR, FEWER, OURS, WORLD, decisions, measure, relative, size
 from research.tables.s0.information import CHOSEN, LEVELS, WORLDS
 from shadowprice.datasets.world import WorldOptions
 
@@ -17,7 +16,6 @@ BOUND = {MEANS: "best curves on partners' means", FULL: "best curves on the grap
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Both encoders and the methods without a graph, and the best curves of their information where it is linear."""
     budget, options = WORLDS[CHOSEN]
     found, held_out = measure(METHODS, seed, quick, budget=budget, **options)
     graph, curves = curves_by_information(WorldOptions(**{**size(quick), **options}), seed)
@@ -34,7 +32,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """Return the verdicts of the encoder of equation 1 and those of the world with a threshold."""
     equation, ours, there = (
         found.finding(BOUGHT, *pair)
         for pair in (
@@ -64,6 +61,6 @@ TABLE = Table(
         (BOUGHT, BOUND[FULL], BOUND[MEANS]),
         *((column, row, "DNN-H") for column in ("AUC_c", ERROR) for row in (OURS, EQUATION_1)),
     ],
-    fewer_is_better=["MAE_c", "MSE_c", "MAE_m", "MSE_m", ERROR, "overspend, %"],
+    fewer_is_better=FEWER,
     reading=reading,
 )

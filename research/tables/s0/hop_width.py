@@ -4,13 +4,11 @@ from benchmarks.world.day import decided_by, value_at_budget, world_day
 from benchmarks.world.parametric import fitted_curves
 from benchmarks.world.training_set import training_set
 from research.models.hops import register
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.attainable_gain import QUICK, learned
 from shadowprice.datasets.world import WorldOptions, generator
 from shadowprice.datasets.world.graph import draw_graph
 from shadowprice.pacing.replay.compare import attainable
-from shadowprice.responses.training import TrainingConfig
 
 BEFORE, NOW = "joint_sgc2: hops of 16 numbers", "joint_sgc2_narrow: hops of 2 numbers"
 BOUND = "the generator's form, fitted to the same rows"
@@ -20,16 +18,14 @@ GOAL = 86.0
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Return the share of each encoder and of the bound at exact spend, on both worlds."""
     recipes = {BEFORE: "joint_sgc2", NOW: register()}
-    config = TrainingConfig(seed=seed, epochs=40 if quick else 400)
     rows: dict[str, dict[str, float]] = {name: {} for name in (BEFORE, NOW, BOUND)}
     for column, threshold in WORLDS.items():
         options = {"threshold": threshold, **(QUICK if quick else {})}
         dataset, data = training_set("world", seed, **options)
         setting, world = world_day(dataset, data, seed), WorldOptions(**options)
         judged = attainable(setting)
-        curves = {name: learned(data, recipe, config) for name, recipe in recipes.items()}
+        curves = {name: learned(data, recipe, seed, quick) for name, recipe in recipes.items()}
         graph = draw_graph(world, generator(seed))
         curves[BOUND] = fitted_curves(graph, data, dataset.tables, threshold=threshold, noise=world.noise)
         for name, each in curves.items():
@@ -38,7 +34,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """Return the verdict on the other world, and the distance to goal and bound on the default one."""
     other, bound = found.finding(THRESHOLD, NOW, BEFORE), found.finding(LINEAR, BOUND, NOW)
     reached = found.cell(NOW, LINEAR).value
     return (

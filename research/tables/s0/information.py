@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.world.equal_cost import attainable, value_at_cost
 from benchmarks.world.information import FULL, MEANS, NEAR, OWN, TRUTH, curves_by_information
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s0.comparison import WORLD, by_response, size
 from shadowprice.datasets.world import CUSTOMER_LEVELS, WorldOptions
 from shadowprice.evaluation import metrics
@@ -39,7 +38,6 @@ ROWS_PER_CUSTOMER = 8
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Payments at equal cost and AUC of the best curves, for every world and information."""
     return {
         name: of_world(
             WorldOptions(**({**options, **size(True)} if quick else {**size(False), **options})), seed, budget
@@ -86,7 +84,6 @@ def expected_auc(curves: NDArray[np.float64], truth: NDArray[np.float64], seed: 
 
 
 def reading(found: Summary) -> str:
-    """Explain why the graph improves AUC but hardly any payments on the default world, and which worlds differ."""
     return (
         f"On the default world the graph's information is worth {found.cell(DEFAULT, GAIN).value:.2g} % of payments "
         f"over that of DNN-H, and complete knowledge {found.cell(DEFAULT, MOST).value:.2g} %. One factor per customer "

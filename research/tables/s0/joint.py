@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 
 from benchmarks.world.equal_cost import Choices, attainable, best_split, value_at_cost
 from benchmarks.world.training_set import training_set
-from research.summary import Summary
-from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import WORLD, quiet, size
+from research.table import Primary, Rows, Summary, Table
+from research.tables.s0.comparison import WORLD, size
+from research.trained import config, trained
 from shadowprice.campaign import SIDES, CostBasis, Side, Terms
 from shadowprice.datasets.truth import true_curves
-from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.training import TrainingConfig
 
 Curves = Mapping[Side, NDArray[np.float64]]
 """Side → (J, N), the response of every held-out account at each level."""
@@ -44,10 +42,8 @@ MAIN = loss("on_grant", 24)
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Both trainings and the true curves, each with one budget and with budgets of its own."""
     dataset, data = training_set("world", seed, **size(quick))
     assert dataset.truth is not None
-    config = TrainingConfig(seed=seed, epochs=40 if quick else 400)
     held_out = {
         side: rows.drop_duplicates("account_id").reset_index(drop=True) for side, rows in data.part("test").items()
     }
@@ -57,7 +53,7 @@ def run(seed: int, quick: bool) -> Rows:
     }
 
     def curves(part: TrainingSet) -> Curves:
-        model, _ = train(part, "joint_gnn", config, report=quiet)
+        model = trained(part, "joint_gnn", config(seed, quick))
         found = model.curves(part.inputs, {side: held_out[side] for side in part.rows})
         return {side: each.response.astype(np.float64) for side, each in found.items()}
 
@@ -133,7 +129,6 @@ def losses(
 
 
 def choices(believed: Curves, truth: Curves, offered: Mapping[Side, Terms]) -> list[Choices]:
-    """Decisions of both sides, customers first."""
     return [
         Choices(
             offered[side].value(believed[side]),
@@ -152,7 +147,6 @@ def split_value(sides: list[Choices], total: float, weight: Mapping[Side, float]
 
 
 def reading(found: Summary) -> str:
-    """Return what training and budget each add to the verdict."""
     training, budget = (found.finding(MAIN, *pair) for pair in (TRAINING, BUDGET))
     return f"The verdict is the sum of two steps. Training: {training}; budget: {budget}."
 

@@ -1,21 +1,19 @@
 """S0's figures 3b and 5: response and hazard rate by level beside the truth, and the change points found."""
 
 from benchmarks.world.training_set import training_set
-from research.summary import Summary, show
-from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import WORLD, quiet, size
+from research.summary import show
+from research.table import Primary, Rows, Summary, Table
+from research.tables.s0.comparison import WORLD, size
+from research.trained import config, trained
 from shadowprice.datasets.world import CHANGE_POINTS
 from shadowprice.learning.evaluate import Facts, evaluate
-from shadowprice.learning.train import train
-from shadowprice.responses.training import TrainingConfig
 
 EVERY = "change points"
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Mean curve and mean hazard of held-out customers; change points from all labeled rows."""
     dataset, data = training_set("world", seed, **size(quick))
-    model, _ = train(data, "joint_gnn", TrainingConfig(seed=seed, epochs=60 if quick else 400), report=quiet)
+    model = trained(data, "joint_gnn", config(seed, quick, 60))
     side = evaluate(model, data, facts=Facts(truth=dataset.truth), replications=2).sides["customer"]
     assert side.true_curve is not None
     assert side.true_hazard is not None
@@ -40,7 +38,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """Measure the distance of the model's mean curve from the truth, and the change points."""
     levels = [row for row in found.rows if row != EVERY]
     worst = max(abs(found.cell(row, "model, %").value - found.cell(row, "truth, %").value) for row in levels)
     jump = found.cell("100 cents", "model hazard").value / found.cell("80 cents", "model hazard").value

@@ -1,22 +1,19 @@
 """S0's graph network against DNN-H and DNN on the default world: errors, and the payments that each earns."""
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
-from research.tables.s0.comparison import ERROR, OURS, WORLD, measure, relative
+from research.table import Primary, Rows, Summary, Table
+from research.tables.s0.comparison import ERROR, FEWER, OURS, WORLD, measure, relative
 
 METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "DNN": "joint_dnn", "Cox": "joint_cox"}
 BOUGHT = "payments at equal cost, % over DNN-H"
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every method on one world: errors on held-out accounts, and true responses bought at one cost."""
     found, _ = measure(METHODS, seed, quick)
     relative(found, "DNN-H")
     return found
 
 
 def reading(found: Summary) -> str:
-    """Return the verdicts on errors and on payments."""
     columns = ("AUC_c", ERROR, BOUGHT)
     verdicts = found.tally([(column, OURS, other) for column in columns for other in METHODS if other != OURS])
     return (
@@ -54,7 +51,7 @@ TABLE = Table(
         for method in METHODS
         if method != OURS and (column, OURS, method) != PRIMARY
     ],
-    fewer_is_better=["MAE_c", "MSE_c", "MAE_m", "MSE_m", ERROR, "overspend, %"],
+    fewer_is_better=FEWER,
     reading=reading,
     also=("MSE_c",),
 )

@@ -7,14 +7,13 @@ import numpy as np
 
 from benchmarks.world.training_set import training_set
 from research.measures.sensitivity import uplift_by_sensitivity
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s0.comparison import WORLD, size
+from research.trained import config
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.heads import LogitHead
-from shadowprice.responses.training import TrainingConfig
 
 GRAPH, HISTORY, RANDOM = "sensitivity on the graph", "sensitivity on DNN-H", "sensitivity at random"
 FIFTHS = [f"uplift of fifth {number}, pp" for number in range(1, 6)]
@@ -22,9 +21,7 @@ STEEPNESS, SPREAD = "fifth 5 − fifth 1, pp", "sensitivity of fifth 5 − fifth
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """The gradient model of equation 21 on both encoders; uplift of held-out customers."""
     _, data = training_set("world", seed, **size(quick))
-    config = TrainingConfig(seed=seed, epochs=60 if quick else 400)
     customers = data.part("test")["customer"]
     train, seen = data.part("train"), data.seen_by("train", "validation").snapshots
     sensitivity: dict[str, np.ndarray] = {}
@@ -32,7 +29,7 @@ def run(seed: int, quick: bool) -> Rows:
         own = cast(JointSpec, recipe(base, data))
         spec = replace(own, layers={**own.layers, "customer": "gradient_logit"}, layer_options={})
         model = JointModel.prepare(spec, seen, train, seed)
-        model.fit(seen, train, data.part("validation"), config)
+        model.fit(seen, train, data.part("validation"), config(seed, quick, 60))
         embedding = model.embed(data.inputs, {"customer": customers})
         sensitivity[name] = cast(LogitHead, model.heads(embedding)["customer"]).sensitivity(embedding["customer"])
     account, row_of = np.unique(customers["account_id"].to_numpy(dtype=str), return_inverse=True)
@@ -55,7 +52,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """Measure whether sorting by sensitivity finds uplift, on either encoder."""
     return (
         "Uplift is the redemption at high incentives (100 to 200 cents) less that at low ones (20 to 80). "
         + "; ".join(found.finding(STEEPNESS, name, RANDOM) for name in (GRAPH, HISTORY))

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.world.information import FULL, MEANS, curves_by_information
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s0.comparison import BUDGET, ERROR, OURS, PAYMENTS, SHARE, WORLD, decisions, measure
 from research.tables.s0.information import LEVELS
 from shadowprice.datasets.world import WorldOptions
@@ -26,7 +25,6 @@ RANKED, SHARES = "graph over DNN-H, AUC_c", {OURS: "attainable gain, %: graph", 
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Both methods at both sizes, and what their information is worth."""
     return {name: of_size(seed, quick, options) for name, options in (QUICK_SIZES if quick else SIZES).items()}
 
 
@@ -47,7 +45,6 @@ def of_size(seed: int, quick: bool, options: dict[str, Any]) -> dict[str, float]
 
 
 def reading(found: Summary) -> str:
-    """Return what ten times the accounts change for either method."""
     graph, other = (
         f"from {found.cell(SMALL, column).value:.0f} to {found.cell(LARGE, column).value:.0f} %"
         for column in SHARES.values()

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from research.models.dipn import START
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s1.posterior import posterior_mean
 from research.tables.s1.promotion import LOWEST, MODELS, NETWORK, Model, bought, fit_all, flat_mixture
 from shadowprice.datasets.promotion import PromotionOptions, draw
@@ -68,7 +66,6 @@ STARTED: Model = ("dipn_started", {**_dipn()[1], "bias_training": replace(NETWOR
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Return the share of the attainable gain, and the errors, of every fit."""
     found: dict[str, dict[str, float]] = {}
     for suffix, options in WORLDS.items():
         drawn = draw(PromotionOptions(features=FEATURES, rows=6000 if quick else 20_000, **options), seed)
@@ -90,7 +87,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(summary: Summary) -> str:
-    """Return the shares with the true start, with the best one, and of all changes."""
     share = {row: summary.cell(row, SHARE).value for row in summary.rows}
     return (
         f"With the true start DIPN reaches {share[TRUE_START]:.0f}% of the gain, the DNN {share[DNN]:.0f}%; with the "

@@ -10,8 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s1.promotion import LOWEST, NETWORK, Model, bought, fit_all
 from shadowprice.datasets.promotion import LEVELS, PromotionOptions, draw
 
@@ -56,7 +55,6 @@ def fits(seed: int, quick: bool) -> Fits:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Return the errors of every fit against the true curves, and its distance from the fit to the random trial."""
     found = fits(seed, quick)
     rise = found.truth[-1] - found.truth[0]
     return {
@@ -72,7 +70,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def figures(seed: int, quick: bool) -> dict[str, str]:
-    """Draw the mean curves of the judged accounts."""
     found = fits(seed, quick)
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "shadowprice", "font.size": 9}):
         drawn = Figure(figsize=(8.0, 3.8), layout="constrained")
@@ -95,7 +92,6 @@ def figures(seed: int, quick: bool) -> dict[str, str]:
 
 
 def reading(found: Summary) -> str:
-    """State the direction of the bias and what each correction changes."""
     rise = {
         row: found.cell(row, RISE).value for row in ("random: bias net", "biased: bias net", "biased, IPS: bias net")
     }

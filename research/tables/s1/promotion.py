@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from research.models import make
-from research.summary import Summary
-from research.table import Rows
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s1.posterior import posterior_mean
 from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.datasets.promotion import Promotion, PromotionOptions, draw
@@ -63,14 +63,7 @@ DATA = (
 )
 
 
-def published(**methods: tuple[float, ...]) -> dict[str, dict[str, float]]:
-    """Return the paper's figures of each method, given in the order of its columns."""
-    columns = ("logloss", "AUC", "RPR", "EPR", "MLSS", "future response", "future cost")
-    return {name: dict(zip(columns, figures, strict=True)) for name, figures in methods.items()}
-
-
 def run(features: Sequence[int], seed: int, quick: bool) -> Rows:
-    """Return the figures of every model on the promotion of one seed."""
     drawn = draw(PromotionOptions(features=features, rows=6000 if quick else 20_000), seed)
     judged, truth, curves = fit_all(drawn, MODELS, seed, quick)
     learned, levels = drawn.frame.iloc[: len(drawn.frame) // 2], drawn.levels
@@ -157,7 +150,6 @@ def spend(curves: NDArray[Any], levels: Sequence[int]) -> tuple[NDArray[np.int32
 
 
 def reading(summary: Summary) -> str:
-    """State the share of the attainable gain of each method, and why DIPN loses where it does."""
     response = {row: summary.cell(row, "future response").value for row in (LEAST, FLAT, TRUTH, *GAINS)}
     gain = Attainable(lowest=response[LEAST], flat=response[FLAT], best=response[TRUTH])
     shares = ", ".join(f"{row} {gain.share(response[row]):.0%}" for row in GAINS)
@@ -173,3 +165,22 @@ def reading(summary: Summary) -> str:
             f"{wrong[FROZEN]:.3f} from these rows and {wrong[ATTAINABLE]:.3f} from all rows."
         )
     return text
+
+
+def table(
+    number: int, features: tuple[int, ...], data: str, effect: float, spread: float, **published: tuple[float, ...]
+) -> Table:
+    """Return one of the paper's tables, whose figures of each method are ``published`` in the order of its columns."""
+    columns = ("logloss", "AUC", "RPR", "EPR", "MLSS", "future response", "future cost")
+    return Table(
+        title=f"Response models on a synthetic promotion, features of {features} values",
+        source=f"table {number} of S1",
+        data=data,
+        run=partial(run, features),
+        reading=reading,
+        published={name: dict(zip(columns, figures, strict=True)) for name, figures in published.items()},
+        primary=Primary("future response", "DIPN", "DNN", effect=effect, spread=spread),
+        compare=COMPARE,
+        fewer_is_better=FEWER,
+        also=("logloss", "RPR"),
+    )

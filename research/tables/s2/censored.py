@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from torch import Tensor
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s2.funds import (
     CHOICE,
     FEWER,
@@ -94,7 +92,6 @@ def best_of_their_kind(judged: Judged) -> dict[str, dict[str, float]]:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Judge every model on a censored delivery, by later deliveries of held-out users."""
     users = QUICK_USERS if quick else USERS
     options = FundOptions(users=users, merchants=users // 20, funds=FUNDS, deliveries=DELIVERIES, censored=True)
     drawn = draw(options, FIRST + OFFSET + seed)
@@ -107,7 +104,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(summary: Summary) -> str:
-    """The printed loss and that of a mass of 1 against ZILN, on choices."""
     printed, mass = (summary.finding(CHOICE, *pair) for pair in (("ESDPM", "MTL-ZILN"), (MASS_CLICK, PRINTED_CLICK)))
     return (
         f"The printed ESJ: {printed}. The loss of a mass of 1, which is this world's own law: {mass}. Rows \"given a "

@@ -4,9 +4,7 @@ import time
 
 import numpy as np
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s2.funds import FIRST
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import FundOptions, draw
@@ -41,7 +39,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(summary: Summary) -> str:
-    """Value and time of the heuristic at the largest size."""
     row = f"heuristic, {SIZES[-1]:,} users"
     share, ratio = summary.cell(row, "objective over exact").value, summary.cell(row, "time over exact").value
     printed = summary.cell(f"heuristic as printed, {SIZES[-1]:,} users", "seats wrong").value

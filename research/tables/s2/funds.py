@@ -70,7 +70,6 @@ ETV_NOTE = (
 
 
 def options(quick: bool, users: int = USERS, **more: Any) -> FundOptions:
-    """Size of a drawn delivery."""
     users = QUICK_USERS if quick else users
     return FundOptions(users=users, merchants=users // 10, **more)
 
@@ -149,7 +148,6 @@ class Judged:
         return self.figures(self.convert, self.value, self.log_value)
 
     def of(self, model: FundModel) -> dict[str, float]:
-        """The figures of a fitted model."""
         probability, value, log_value = self.said(model)
         return self.figures(probability if model.converts else None, value, log_value)
 

@@ -7,9 +7,7 @@ import torch
 from scipy.special import logit
 from torch import Tensor
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s2.funds import (
     CHOICE,
     FEWER,
@@ -125,7 +123,6 @@ def learnt(judged: Judged, loss: str, steps: int, *, given_click: bool = False) 
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every loss in every world."""
     found: dict[str, dict[str, float]] = {}
     for suffix, world in WORLDS.items():
         users = world.few if quick else world.users
@@ -144,7 +141,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(summary: Summary) -> str:
-    """Return the verdicts of ESJ and of a mass of 1 against ZILN, by number."""
     printed = summary.tally([(OVER_MONEY, "ESJ" + suffix, "ZILN" + suffix) for suffix in WORLDS])
     mass = summary.tally([(CHOICE, MASS + suffix, "ZILN" + suffix) for suffix in WORLDS])
     return (

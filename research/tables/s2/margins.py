@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from benchmarks.world.equal_cost import Choices, value_at_cost
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves, expected_amounts
 from shadowprice.graphs.snapshot import GraphSnapshot
@@ -80,7 +79,6 @@ def draw(seed: int, accounts: int) -> Trial:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Share of the attainable margin by each pair of curves."""
     trial = draw(seed, 800 if quick else 6000)
     spec = JointSpec(encoder="none", layers={SIDE: "hazard"}, levels={SIDE: LEVELS.tolist()}, amounts={SIDE: "ziln"})
     held = trial.account >= 0.85 * len(trial.x)
@@ -109,14 +107,12 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def curves(model: JointModel, trial: Trial) -> Curves:
-    """Curves of all accounts."""
     snapshot = trial.snapshot
     asked = pd.DataFrame({"account_id": snapshot.account_id})
     return model.curves(Inputs(snapshots=[snapshot]), {SIDE: asked})[SIDE]
 
 
 def amounts_of(found: Curves) -> Matrix:
-    """Mean amounts (J, n)."""
     assert found.amounts is not None
     return expected_amounts(found.amounts)
 
@@ -152,7 +148,6 @@ def by_form(trial: Trial) -> tuple[Matrix, Matrix]:
 
 
 def reading(found: Summary) -> str:
-    """State what refitting brings, what each curve still costs, and what the rows allow."""
     now, responses, amounts, form = (found.cell(name, SHARE).value for name in (REFITTED, RESPONSES, AMOUNTS, FORM))
     return (
         f"Refitted amounts earn {now:.0f} % of the margin that the truth earns above deciding by responses. Learned "

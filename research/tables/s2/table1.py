@@ -1,8 +1,6 @@
 """S2's offline table: errors of what each model predicts of conversions and amounts, and the value of its choices."""
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Table
+from research.table import Primary, Summary, Table
 from research.tables.s2.funds import (
     APART,
     CHOICE,
@@ -23,7 +21,6 @@ NCG, APART_ROWS = ("ESDPM", "ESDPM-NCG"), ("ESDPM" + APART, "ESDPM-NCG" + APART)
 
 
 def reading(summary: Summary) -> str:
-    """Return loss and graph in two sentences, and the measure that favors predictions that are too low."""
     text = f"Against conversions alone, {summary.finding(CHOICE, 'ESDPM', 'ESMM')}. "
     text += f"The graph: {summary.finding(OVER, *NCG)}; without wealth in it, {summary.finding(OVER, *APART_ROWS)}."
     low = summary.cell(TRUTH, "MSE, log of ETV").value

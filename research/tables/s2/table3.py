@@ -4,9 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s2.funds import FIRST, MODELS, NEW, OPEN, TRUTH, fit, options
 from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import UNIT, Funds, draw, mean_amount
@@ -73,7 +71,6 @@ def outcome(p: NDArray[np.float64], units: NDArray[np.float64], segment: NDArray
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Expected outcomes of every arm by the known truth, and of P1 where the generator has other effects."""
     drawn = draw(options(quick, USERS), FIRST + 100 + seed)
     value: dict[str, NDArray[np.float32]] = {TRUTH: drawn.value.astype(np.float32)}
     for row, new in (("ESMM", {}), ("ESDPM-NCG", {}), ("ESDPM", {}), ("ESDPM", OPEN)):
@@ -95,8 +92,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(summary: Summary) -> str:
-    """P1 against the paper's, with the reason for its sign."""
-
     def change(column: str, row: str, other: str) -> float:
         return summary.cell(row, column).value / summary.cell(other, column).value - 1
 

@@ -10,9 +10,7 @@ from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s3.vouchers import draw, fit, judge, respond
 from shadowprice.datasets.vouchers import VoucherData
 from shadowprice.graphs.sessions import SessionLog
@@ -37,7 +35,6 @@ def fits(seed: int, quick: bool) -> tuple[VoucherData, SessionLog, pd.DataFrame,
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Return the AUC of the models by length of the history, and how far session vectors stand apart."""
     data, log, test, models = fits(seed, quick)
     _, at = log.locate(test)
     length = (log.history(test["account_id"], at, 6) >= 0).sum(axis=1)
@@ -97,7 +94,6 @@ def _flat(vectors: np.ndarray, seed: int) -> np.ndarray:
 
 
 def reading(found: Summary) -> str:
-    """Return the outcome in words."""
     dmbgn = ", ".join(f"{found.cell(f'history of {n}', 'AUC, DMBGN').value:.3f}" for n in LENGTHS)
     fell = found.difference("AUC, DMBGN", LONG, ONE).value < 0
     apart, plane = found.cell(VECTORS, APART).value, found.cell(PLANE, APART).value

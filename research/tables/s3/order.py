@@ -13,9 +13,7 @@ in A; and against logistic regressions on counts, without and with the two terms
 
 import numpy as np
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s3.vouchers import (
     CROSSED,
     IN_ORDER,
@@ -71,7 +69,6 @@ def shuffled(seed: int, data: VoucherData) -> dict[str, float]:
 
 
 def reading(found: Summary) -> str:
-    """Return the verdicts against the mean of the items by region, what order is worth, and what DMBGN takes of it."""
     mean = found.tally([(f"AUC, {region}", "DMBGN", "AvgPooling") for region in SESSIONS])
     din = found.tally([(f"AUC, {region}", "DMBGN", "DIN") for region in SESSIONS])
     truth, counts = (found.cell(row, "AUC, A").value for row in (TRUTH, COUNTS))

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from research.primary import Primary
-from research.summary import Summary
-from research.table import Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s3.vouchers import (
     CROSSED,
     MODELS,
@@ -103,7 +101,6 @@ def improvement(auc: float, base: float) -> float:
 
 
 def published() -> dict[str, dict[str, float]]:
-    """Return the paper's figures in the columns of this table."""
     return {
         row: {
             column: value
@@ -126,7 +123,6 @@ def compared(region: Region) -> list[tuple[str, str, str]]:
 
 
 def reading(found: Summary) -> str:
-    """Return the comparisons with flat models, with the mean of the items, and without a past."""
     flat, average, past = (found.finding("AUC, A", "DMBGN", other) for other in (FLAT, "AvgPooling", NO_PAST))
     why = ""
     if found.verdict("AUC, A", "DMBGN", FLAT) == "worse":

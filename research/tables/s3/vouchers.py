@@ -74,7 +74,6 @@ def draw(
 
 
 def fit(row: str, log: SessionLog, train: pd.DataFrame, seed: int) -> ResponseModel:
-    """The model of a row of the table."""
     name, options = (MODELS | CONTROLS)[row]
     return make(name, levels=log.levels, seed=seed, inputs=Inputs(sessions=log), **options).fit(shown(row, log, train))
 
@@ -133,6 +132,5 @@ def crossed_order(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge(frame: pd.DataFrame, response: np.ndarray) -> dict[str, float]:
-    """AUC and log loss."""
     y, p = frame["response"].to_numpy(), response.astype(np.float64)
     return {"AUC": float(metrics.auc(y, p)), "logloss": float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)))}

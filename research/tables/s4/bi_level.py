@@ -5,8 +5,7 @@ from typing import Any
 import pandas as pd
 
 from research.data.misspecified import World
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from research.tables.s4.end_to_end import uniform_value, value_at_spend
 from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
@@ -41,7 +40,6 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every method on one world without a nuisance, and those of both sources on two with it."""
     rows: dict[str, dict[str, float]] = {name: {} for name in ("best possible", "same mix for all", *METHODS)}
     drawn, logged, judged_rows = SIZES[quick]
     for column, (nuisance, larger, hidden, methods) in REGIMES.items():
@@ -62,7 +60,6 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """Return shares of the attainable gain, and the verdicts of the other comparisons by regime."""
     shares = ", ".join(
         f"{row} {found.share(CONFOUNDED, row, 'same mix for all', 'best possible'):.0%}"
         for row in (BI_LEVEL, BOTH, TRIAL, LOGGED, DRAGON, END_TO_END)

@@ -8,8 +8,7 @@ import numpy as np
 from research.data.misspecified import SimulatedTrial, World
 from research.measures.truth import true_value_at_spend
 from research.models import make
-from research.summary import Summary
-from research.table import Primary, Rows, Table
+from research.table import Primary, Rows, Summary, Table
 from shadowprice.responses.training import TrainingConfig
 
 TWO_STAGE, END_TO_END, PLAIN = "two-stage (S-learner)", "end to end", "end to end, no baseline"
@@ -62,7 +61,6 @@ DFCL_RESIDUALS = tuple((f"{name}, residuals", RESIDUALS) for name in DFCL)
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every method on the misspecified world; two stages and end to end on the well specified one too."""
     rows: dict[str, dict[str, float]] = {name: {} for name in ("best possible", "same mix for all", *METHODS)}
     for column in NUISANCE:
         learnt, judged = trials(column, seed, quick)
@@ -115,7 +113,6 @@ def spends(judged: SimulatedTrial) -> Any:
 
 
 def reading(found: Summary) -> str:
-    """Return shares of the attainable gain, what residual outcomes and the goal each add, and the verdicts of DFCL."""
     told = (TWO_STAGE, RESIDUALS, R_LEARNER, END_TO_END, ON_TOP)
     shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in told)
     control, goal = (found.finding(WRONG, *pair) for pair in ((RESIDUALS, TWO_STAGE), (ON_TOP, RESIDUALS)))

@@ -63,34 +63,6 @@ class TLearner(OutcomeNetwork):
         return out
 
 
-class SharedTrunk(OutcomeNetwork):
-    """A shared representation with a head per level: the network of CFRNet and DragonNet.
-
-    ``representation`` (n, H) is what CFRNet balances and DragonNet reads the propensity from.
-    """
-
-    def __init__(self, inputs: int, levels: int, outcomes: int, hidden: int) -> None:
-        super().__init__()
-        self.trunk = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
-        self.head = ArmLinear(levels, hidden, hidden)
-        self.out = ArmLinear(levels, hidden, outcomes)
-
-    def representation(self, x: Tensor) -> Tensor:
-        """(n, H)."""
-        h: Tensor = self.trunk(x)
-        return h
-
-    def outcomes(self, representation: Tensor) -> Tensor:
-        """(n, K, J) from the representation."""
-        h = torch.relu(self.head(representation[:, None, :].expand(-1, self.head.levels, -1)))
-        out: Tensor = self.out(h).transpose(1, 2)
-        return out
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, K, J)."""
-        return self.outcomes(self.representation(x))
-
-
 class ArmLinear(nn.Module):
     """A linear layer per level: (n, J, I) → (n, J, O)."""
 
@@ -106,9 +78,8 @@ class ArmLinear(nn.Module):
         return torch.einsum("nji,jio->njo", x, self.weight) + self.bias
 
 
-NETWORKS: dict[str, type[SLearner] | type[TLearner] | type[SharedTrunk]] = {
+NETWORKS: dict[str, type[SLearner] | type[TLearner]] = {
     "s_learner": SLearner,
     "t_learner": TLearner,
-    "shared": SharedTrunk,
 }
 """Networks that a goal can be trained through, by name."""

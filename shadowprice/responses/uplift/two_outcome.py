@@ -79,7 +79,6 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
     network_name: ClassVar[str]
     ordered: ClassVar[bool] = False
     binary: ClassVar[bool] = False
-    by_row: ClassVar[bool] = True
     sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
 
     def __init__(self, levels: Sequence[int], seed: int = 0, *, hidden: int = 32, **options: Any) -> None:
@@ -133,16 +132,13 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
                 shuffled(len(train), config),
                 lambda index, epoch: model.loss(network, placed(train.take(index), config.device), epoch),
                 lambda: judged(placed(held_out, config.device)),
-                places=model.by_row,
+                places=True,
             ).run(config, progress=progress)
 
         def deal(rank: int, count: int) -> tuple[LabeledRows, LabeledRows]:
             return train.every(rank, count), held_out.every(rank, count)
 
-        if self.by_row:
-            share_out(fit, network, deal, min(len(train), len(held_out)), self.progress)
-        else:
-            fit(network, (train, held_out), self.progress)
+        share_out(fit, network, deal, min(len(train), len(held_out)), self.progress)
 
     def loss(self, network: OutcomeNetwork, rows: LabeledRows, _epoch: int) -> Tensor:
         """Return the loss of some rows that a gradient step minimizes."""
