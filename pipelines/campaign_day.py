@@ -46,13 +46,12 @@ from shadowprice.pacing.replay.partners import past_partners, with_partners
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import System, replay
 from shadowprice.pacing.spend import MetricsSpend
-from shadowprice.reports.campaign_day import CampaignDay
+from shadowprice.reports.campaign_day import CampaignDay, rush_hour
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.mix import mix_of, segments_of
 from shadowprice.reports.stored import store_report
 from shadowprice.storage import from_json
 
-NOON = 12
 TRAINING = ("shadowprice-train-", "shadowprice-vouchers-", "shadowprice-delivery-")
 """Begins of the folders of pipelines that train."""
 LEDGER = "replay-ledger"
@@ -123,8 +122,8 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         used = service.used()
     with run.timed("compare"):
         runs = {"service": played, **run_policies(setting, progress=True)}
-        noon_doubles = replace(setting, day=day({NOON: 2.0}))
-        shocked = run_policies(noon_doubles, progress=True)
+        busier = replace(setting, day=day({rush_hour(campaign.hours): 2.0}))
+        shocked = run_policies(busier, progress=True)
 
     prices, damaged = solver.prices.history(campaign.name)
     for reason in damaged:
@@ -137,7 +136,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         runs=runs,
         shocked=shocked,
         attainable=attainable(setting),
-        attainable_shocked=attainable(noon_doubles),
+        attainable_shocked=attainable(busier),
         gains=gains(setting, played.outcomes),
         mix=mix_of(campaign, played.outcomes, segments_of(dataset.tables.account, setting.model)),
         exploration=explored(setting, played),

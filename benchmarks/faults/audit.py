@@ -30,6 +30,7 @@ class Audit:
     limited: int
     overspent: int
     limits_exceeded: int
+    levels_miscounted: int
     decisions_lost: int
     answers_contradicted: int
     captures_lost: int
@@ -68,6 +69,7 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
         limited=sum(row.limited_by not in ("", campaign.budget.name) for row in decisions),
         overspent=max(0, max(highest, spent + outstanding) - int(campaign.budget.limit)),
         limits_exceeded=_exceeded(store, campaign, decisions, booked),
+        levels_miscounted=_miscounted(store, campaign, decisions),
         decisions_lost=sum(kept.get(name) != told for name, told in witness.answers.items()),
         answers_contradicted=len(witness.contradicted),
         captures_lost=sum(booked.get(name) != cost for name, cost in witness.captured.items()),
@@ -90,14 +92,39 @@ def _exceeded(store: Store, campaign: Campaign, decisions: Sequence[Decision], b
     uses: Counter[str] = Counter()
     sums: set[str] = set()
     for row in decisions:
-        asked = Asked(row.account_id, row.side, row.partner_id, row.arm, frozenset(row.groups.split(",")))
-        for each in campaign.limits.sums(asked, time_of(row.decided_at)) if row.reserved else ():
+        for each in campaign.limits.sums(_asked(row), time_of(row.decided_at)) if row.reserved else ():
             sums.add(each)
             captured[each] += booked.get(row.request_id, 0)
             uses[each] += row.request_id in booked
     bounds = {bound.name: bound for bound in campaign.bounds(time_of(decisions[-1].decided_at))} if decisions else {}
     kept = store.usage(sorted(sums))
     return sum(_is_wrong(bounds[name_of(each)], kept.get(each, Usage()), captured[each], uses[each]) for each in sums)
+
+
+def _miscounted(store: Store, campaign: Campaign, decisions: Sequence[Decision]) -> int:
+    """Number of decisions that the sums of second outcomes lack by level, or have too many."""
+    made: Counter[str] = Counter()
+    begins: set[str] = set()
+    for row in decisions:
+        at = time_of(row.decided_at)
+        begins |= {campaign.limits.begin_of(budget, at) for budget in campaign.limits.budgets if budget.by_level}
+        made.update(f"{each}{row.level}" for each in campaign.limits.sums_by_level(_asked(row), at))
+    kept = {begin + owner: usage for begin in begins for owner, usage in _owners(store, campaign.name, begin).items()}
+    wrong = (abs(kept.get(name, Usage()).uses - made[name]) for name in {*made, *kept})
+    return sum(wrong) + sum(usage.amount != 0 for usage in kept.values())
+
+
+def _owners(store: Store, campaign: str, begin: str) -> dict[str, Usage]:
+    page = store.owners(campaign, begin, "", PAGE)
+    found = dict(page.usage)
+    while page.next:
+        page = store.owners(campaign, begin, page.next, PAGE)
+        found |= page.usage
+    return found
+
+
+def _asked(row: Decision) -> Asked:
+    return Asked(row.account_id, row.side, row.partner_id, row.arm, frozenset(row.groups.split(",")))
 
 
 def _is_wrong(bound: Bound, kept: Usage, captured: int, uses: int) -> bool:

@@ -32,7 +32,10 @@ AHEAD_SECONDS = 4 * 86_400
 
 
 def limits_of(limit: int) -> Limits:
-    """Six budgets and three caps that overlap; some are used up before the main budget of ``limit`` is."""
+    """Six budgets and three caps that overlap; some are used up before the main budget of ``limit`` is.
+
+    Two sums of a second outcome count the decisions by level, and stop nothing.
+    """
     budgets = (
         GroupBudget(name="customers", limit=limit // 4, side="customer"),
         GroupBudget(name="merchants", limit=limit // 2, side="merchant"),
@@ -40,6 +43,8 @@ def limits_of(limit: int) -> Limits:
         GroupBudget(name="hour", limit=limit, period="hour"),
         GroupBudget(name="day-of-customers", limit=limit // 2, period="day", side="customer"),
         GroupBudget(name="arm", limit=limit, arm="unassigned"),
+        GroupBudget(name="calls", limit=9.0, period="hour", outcome="x_calls"),
+        GroupBudget(name="calls-of-customers", limit=9.0, side="customer", outcome="x_calls"),
     )
     caps = (
         Cap(name="account", per="account", amount=limit // 3),

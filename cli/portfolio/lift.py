@@ -14,7 +14,7 @@ from operations.questions.together import Together, together
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
 from shadowprice.experiments.effects import Effect
-from shadowprice.experiments.written import lift_json
+from shadowprice.experiments.written import lift_json, rate
 
 Repeated = list[str] | None
 
@@ -77,10 +77,9 @@ def show(found: Together, console: Console) -> None:
     table = Table("campaign", "requests", "value it added", "money it paid", f"value per {currency.one}")
     rows = {**found.by, "all together": found.lift}
     for name, own in rows.items():
-        per_money = own.per_money.times(factor * currency.unit)
         requests, money = found.requests.get(name, sum(found.requests.values())), own.cost.times(treated)
         added = str(own.value.times(factor * treated))
-        table.add_row(name, f"{requests:,}", added, currency.write(money.value), str(per_money))
+        table.add_row(name, f"{requests:,}", added, currency.write(money.value), rate(own, factor * currency.unit))
     console.print(table)
     lines = [
         f"The holdout has {found.held:,} of {found.accounts:,} accounts, {found.held / found.accounts:.2%}.",

@@ -50,10 +50,26 @@ class Effect:
         p_value = min(1.0, max(self.p_value, float(2 * stats.t.sf(abs(self.value) / error, self.degrees))))
         return replace(self, error=error, low=low, high=high, p_value=p_value)
 
+    def told(self, zero: str = "its denominator is 0", form: str = ".4g") -> str:
+        """Return value and interval as text, or the reason why there is none.
+
+        Args:
+            zero: reason of a ratio whose denominator is 0.
+            form: format of each number.
+
+        >>> nan = float("nan")
+        >>> Effect(nan, nan, nan, nan, 0.95, 5.0, nan).told("nothing was paid")
+        'not known: nothing was paid'
+        """
+        few = "an arm has too few units"
+        if not np.isfinite(self.value):
+            return f"not known: {zero if self.degrees > 0 else few}"
+        if np.isfinite([self.low, self.high]).all():
+            return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
+        return f"{self.value:{form}} [{'no limits' if self.degrees > 0 else f'no interval: {few}'}]"
+
     def __str__(self) -> str:
-        if not np.isfinite([self.low, self.high]).all():
-            return f"{self.value:.4g} [no limits]"
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return self.told()
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +17,7 @@ from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.evaluation.uplift.long_term import LongTermFigures
 from shadowprice.experiments.analysis import Analysis
 from shadowprice.experiments.effects import Effect
-from shadowprice.experiments.lifts import Lift
+from shadowprice.experiments.lifts import LEAST_UNITS, Lift
 from shadowprice.experiments.sample_ratio import SampleRatio
 from shadowprice.experiments.spillover import ForAll, PassedOn
 
@@ -142,12 +142,15 @@ def page(
         yield ""
         yield f"## {name} by segment"
         yield ""
-        yield f"p-value of no difference between segments: {segments.different:.3g}."
+        sound = math.isfinite(segments.different)
+        different = f"{segments.different:.3g}" if sound else "not known: fewer than two have an error"
+        yield f"p-value of no difference between segments: {different}."
         yield ""
         yield f"| segment | incremental value per {per} | adjusted p-value |"
         yield "|---|---|---|"
         for one in segments.segments:
-            yield f"| {one.segment} | {one.lift.value} | {one.adjusted:.3g} |"
+            adjusted = f"{one.adjusted:.3g}" if math.isfinite(one.adjusted) else "not known: no error"
+            yield f"| {one.segment} | {one.lift.value} | {adjusted} |"
     if len(found.periods) > 1:
         yield from _periods(found)
     yield from _ratios(found)
@@ -164,7 +167,8 @@ def outcome_lines(outcomes: Outcomes, per: str) -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, lifts in outcomes.items():
         for lift in lifts:
-            yield f"| {name} | {lift.arm} | {lift.value} | {lift.relative} |"
+            relative = lift.relative.told(f"`{lift.baseline}` has none")
+            yield f"| {name} | {lift.arm} | {lift.value} | {relative} |"
 
 
 def limit_lines(
@@ -208,8 +212,7 @@ def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str
     yield "| arm | value | cost | accounts |"
     yield "|---|---|---|---|"
     for effect in found:
-        cost, low, high = map(currency.write_mean, (effect.cost.value, effect.cost.low, effect.cost.high))
-        yield f"| {effect.arm} | {effect.value} | {cost} [{low}, {high}] | {effect.accounts:,} |"
+        yield f"| {effect.arm} | {effect.value} | {_money(effect.cost, currency)} | {effect.accounts:,} |"
 
 
 def influence_json(found: Sequence[PassedOn]) -> dict[str, Any]:
@@ -242,31 +245,40 @@ def _arm(lift: Lift, request: Lift, per: str, currency: Currency) -> Iterator[st
     yield ""
     yield f"## {lift.arm}"
     yield ""
-    yield f"- Value that would not have come anyway: {total.value:,.5g} [{total.low:,.5g}, {total.high:,.5g}] in all;"
-    yield f"  {lift.value} per {per}, {_percent(lift.relative)} of that of `{lift.baseline}`."
-    cost, low, high = map(currency.write_mean, (lift.cost.value, lift.cost.low, lift.cost.high))
-    yield f"- Additional money: {cost} [{low}, {high}] per {per}."
-    rate = scaled(lift.per_money, currency.unit)
-    yield f"- Incremental value per {currency.symbol}1: {_ratio(rate)}."
+    yield f"- Value that would not have come anyway: {total.told(form=',.5g')} in all;"
+    base = f"of that of `{lift.baseline}`" if math.isfinite(lift.relative.value) else f"`{lift.baseline}` has no value"
+    yield f"  {lift.value} per {per}, {_percent(lift.relative)}{base}."
+    yield f"- Additional money: {_money(lift.cost, currency)} per {per}."
+    yield f"- Incremental value per {currency.one}: {rate(lift, currency.unit)}."
     yield f"- Per request: {request.value}. This compares the units that asked, and an incentive may change which do."
 
 
-def scaled(effect: Effect, times: float) -> Effect:
-    """Return an effect in another unit."""
-    numbers = {name: times * getattr(effect, name) for name in ("value", "low", "high", "error")}
-    return replace(effect, **numbers)
+def rate(found: Lift, times: float) -> str:
+    """Return the incremental value per money as text, or why there is none.
+
+    Args:
+        found: lift.
+        times: minor units of the money, in the unit of the value.
+    """
+    effect = found.per_money.times(times)
+    if math.isinf(effect.low) and math.isfinite(effect.error):
+        return f"{effect.value:.4g}, without limits: the additional money may be 0"
+    return effect.told("no additional money was paid")
 
 
 def _percent(effect: Effect) -> str:
+    if not math.isfinite(effect.value):
+        return ""
     if not math.isfinite(effect.low):
-        return f"{effect.value:+.2%} [no limits]"
-    return f"{effect.value:+.2%} [{effect.low:+.2%}, {effect.high:+.2%}]"
+        return f"{effect.value:+.2%} [no limits] "
+    return f"{effect.value:+.2%} [{effect.low:+.2%}, {effect.high:+.2%}] "
 
 
-def _ratio(effect: Effect) -> str:
-    if math.isfinite(effect.low) or not math.isfinite(effect.error):
-        return str(effect)
-    return f"{effect.value:.4g}, without limits: the additional money may be 0"
+def _money(effect: Effect, currency: Currency) -> str:
+    if not math.isfinite(effect.low):
+        return f"{currency.write_mean(effect.value)} [no interval: an arm has too few units]"
+    value, low, high = map(currency.write_mean, (effect.value, effect.low, effect.high))
+    return f"{value} [{low}, {high}]"
 
 
 def _by_day(found: Analysis, per: str) -> Iterator[str]:
@@ -281,6 +293,9 @@ def _by_day(found: Analysis, per: str) -> Iterator[str]:
         yield "|---|---|---|---|"
         for day, *row in zip(daily.days, daily.value.value, daily.value.low, daily.value.high, strict=True):
             yield f"| {day} | " + " | ".join(f"{figure:.4g}" if math.isfinite(figure) else "" for figure in row) + " |"
+        if not np.isfinite(daily.value.low).all():
+            yield ""
+            yield f"A day without figures has an arm of fewer than {LEAST_UNITS} units so far."
 
 
 def _periods(found: Analysis) -> Iterator[str]:

@@ -16,7 +16,7 @@ from shadowprice.limits.cap import Cap
 from shadowprice.limits.fields import check_fields
 from shadowprice.limits.group_budget import GroupBudget
 from shadowprice.limits.periods import Calendar, Period
-from shadowprice.limits.sums import MOST_AMOUNT, Asked, Bound
+from shadowprice.limits.sums import BY_LEVEL, MOST_AMOUNT, Asked, Bound
 
 MOST_LIMITS = 16
 """Budgets and caps of one campaign: each is one sum that every authorization reads and writes."""
@@ -170,13 +170,21 @@ class Limits:
     def sums_by_level(self, asked: Asked, at: datetime) -> tuple[str, ...]:
         """Return the sums of second outcomes that count a request decided ``at``, each without the level at its end.
 
-        The level that is given, or −1 for nothing, completes a name: ``name|period|side|level``. O(limits).
+        The level that is given, or −1 for nothing, completes a name: :meth:`begin_of`, then ``side|level``. O(limits).
         """
         return tuple(
-            f"{budget.name}|{self.period_of(budget, at)}|{asked.side}|"
+            f"{self.begin_of(budget, at)}{asked.side}|"
             for budget in self.budgets
             if budget.by_level and budget.covers(asked)
         )
+
+    def begin_of(self, limit: Counted, at: datetime) -> str:
+        """Return what the names of a limit's sums begin with, before their owners, in the period that contains ``at``.
+
+        The owners ``side|level`` of a sum of a second outcome are kept apart from accounts by :data:`BY_LEVEL`.
+        """
+        by_level = isinstance(limit, GroupBudget) and limit.by_level
+        return f"{limit.name}|{self.period_of(limit, at)}|{BY_LEVEL if by_level else ''}"
 
     def period_of(self, limit: Counted, at: datetime) -> str:
         """Name of the period whose sum a limit counts at a time.

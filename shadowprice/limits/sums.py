@@ -10,6 +10,9 @@ LimitKind = Literal["budget", "cap"]
 MOST_AMOUNT = 2**53
 """Largest amount that is exact wherever it is counted, Redis's scripts among them."""
 
+BY_LEVEL = "\t"
+"""Begin of the owners ``side|level`` of a sum of a second outcome: no identifier of an account has this character."""
+
 
 class Asked(NamedTuple):
     """Parts of a request that decide which limits cover it; ``partner_id`` is empty where the request has none."""

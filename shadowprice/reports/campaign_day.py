@@ -29,7 +29,7 @@ from shadowprice.reports.mix import Mix
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
 SHOCK = ("spend", "overspend", "value", "value_static", "value_hindsight", "attainable_share", "overspend_static")
-"""Figures of the day with twice the requests at noon that the summary shows."""
+"""Figures of the day with twice the requests in one hour that the summary shows."""
 PACKAGES = ("shadowprice", "kfp", "kserve", "feast", "ray", "torch", "torch-geometric", "numpy", "pandas")
 
 
@@ -39,7 +39,7 @@ class CampaignDay:
 
     evaluation     the report's part that the evaluate step wrote
     runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``
-    shocked        the same in process, with twice the requests at noon
+    shocked        the same in process, with twice the requests in the :func:`rush_hour`
     attainable, attainable_shocked  values between which the policies of either day are judged
     gains          what the served day added over the lowest level, and over the best flat mixture
     mix            who got what in the served day
@@ -125,7 +125,7 @@ class CampaignDay:
     def report(self) -> ReportData:
         """The whole report."""
         outcomes = truth_note(self.dataset)
-        serving = self.serving
+        serving, rush = self.serving, rush_hour(self.campaign.hours)
         # The gain over the lowest level has the luck of the day; where it may be nothing, a share of it says nothing.
         gained = "lowest" not in self.gains or self.gains["lowest"].whole.responses.low > 0
         return replace(
@@ -150,8 +150,9 @@ class CampaignDay:
                     shares=gained,
                 ),
                 shown.scenario(
-                    "Twice as many requests at noon",
-                    f"Arrivals doubled from 12 to 13 h, unknown to any forecast; in process; outcomes {outcomes}.",
+                    "Twice as many requests in one hour",
+                    f"Arrivals doubled from {rush} to {rush + 1} h of the window, unknown to any forecast; in process; "
+                    f"outcomes {outcomes}.",
                     self.campaign,
                     self.shocked,
                     self.attainable_shocked,
@@ -212,6 +213,15 @@ class CampaignDay:
             "peak_memory_mb": dict(self.peak_memory_mb),
             "versions": versions(),
         }
+
+
+def rush_hour(hours: int) -> int:
+    """Return the slot of a window whose requests are doubled: the 13th hour, of a shorter window the one in its middle.
+
+    >>> rush_hour(24), rush_hour(168), rush_hour(6), rush_hour(1)
+    (12, 12, 3, 0)
+    """
+    return min(12, hours // 2)
 
 
 def versions() -> dict[str, str]:

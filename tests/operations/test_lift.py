@@ -1,6 +1,7 @@
 """Jobs ``lift`` and ``plan`` on a log that the replay wrote: the command line gives the library's estimate."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -274,6 +275,41 @@ def test_a_holdout_without_its_rows_raises_the_alarm_and_is_written_all_the_same
     ratio = json.loads((tmp_path / "a.json").read_text())["sample_ratio"]
     assert (ratio["mismatch"], ratio["asked"]["differs"]) == (False, True)
     assert "either the incentive brings units" in (tmp_path / "a.md").read_text().lower()
+
+
+@pytest.mark.parametrize("lacks", ["money", "responses", "units", "days"])
+def test_a_figure_that_does_not_exist_has_its_reason_in_words(tmp_path: Path, campaign_file: Path, lacks: str) -> None:
+    rows = write_log(tmp_path / "log")
+    names = {f"a{each}" for each in range(1500)}
+    if lacks == "units":
+        names = {rows.loc[rows["arm"] == arm, "account_id"].iloc[0] for arm in ("holdout", "policy", "explore")}
+    for path in (tmp_path / "log").glob("*.parquet"):
+        table = pq.read_table(path)
+        if "outcomes" in path.name:
+            # A response to the level of nothing costs nothing.
+            table = table.set_column(table.column_names.index("cost"), "cost", pa.array([0] * len(table), pa.int64()))
+            table = table.slice(0, 0 if lacks == "responses" else None)
+        else:
+            table = table.filter(pa.array([name in names for name in table.column("account_id").to_pylist()]))
+            table = table.slice(0, 60 if lacks == "days" else None)
+        kept = set(table.column("request_id").to_pylist())
+        path.unlink()
+        if kept:
+            pq.write_table(table, Segment.named(tmp_path / "log", path.name.split("-")[0], 1, len(table)).path)
+    pd.DataFrame({"account_id": sorted(names), "region": "north"}).to_parquet(tmp_path / "features.parquet")
+    files = {"log": tmp_path / "log", "campaign": campaign_file, "result": tmp_path / "a", "page": tmp_path / "b"}
+    run(LiftJob(**files, features=tmp_path / "features.parquet", segment="region", mature_hours=0))
+    page = (tmp_path / "b").read_text()
+    assert not re.search(r"\b(nan|inf)\b", page)
+    assert json.loads((tmp_path / "a").read_text())["lifts"]
+    assert "not known: fewer than two have an error" in page
+    words = {
+        "money": "Incremental value per $1: not known: no additional money was paid.",
+        "responses": "`holdout` has no value.",
+        "units": "[no interval: an arm has too few units]",
+        "days": "A day without figures has an arm of fewer than 30 units so far.",
+    }
+    assert words[lacks] in page
 
 
 def test_without_a_list_the_shares_stand_for_it(tmp_path: Path, campaign_file: Path) -> None:

@@ -76,7 +76,7 @@ def newer_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "edge": tables.edge[~tables.edge["src"].isin(NEW)],
         "exposure": tables.exposure[~tables.exposure["account_id"].isin(NEW)],
         "offer": tables.offer,
-        "campaign": tables.campaign,
+        "campaign": tables.campaign.assign(hours=6),
     }
     known = tables.outcome["request_id"].isin(older["exposure"]["request_id"])
     write_tables(validate_tables({**older, "outcome": tables.outcome[known]}), folder / "tables")
@@ -95,6 +95,7 @@ def test_a_users_own_tables_go_through(own_tables) -> None:
     assert "fitted outcome model" in (folder / "report.html").read_text()
     assert summary["rows"]["exposure"] == 12_000 - 8 * len(NEW)
     assert summary["serve"]["errors"] == 0
+    assert summary["pacing"]["hours"] == 6
     assert summary["pacing"]["overspend"] <= summary["pacing"]["largest_hourly_forecast_error"]
 
 

@@ -69,7 +69,7 @@ def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: dateti
     if of not in campaigns:
         raise InvalidRequest(f"must be one of {list(campaigns)}, got {of!r}", field="of")
     period = campaign.limits.period_of(limit, now)
-    page = read(of, f"{limit.name}|{period}|", wanted.after, wanted.limit)
+    page = read(of, campaign.limits.begin_of(limit, now), wanted.after, wanted.limit)
     rows = page.usage.values()
     return OwnersNow(
         campaign=campaign.name,

@@ -152,7 +152,7 @@ class SimulatedLedger:
     def _use(self, cap: GroupBudget | Cap, now: datetime) -> CapUse:
         """Use of a cap or a shared budget in its period that contains ``now``."""
         limits = self.campaign.limits
-        begin = f"{cap.name}|{limits.period_of(cap, now)}|"
+        begin = limits.begin_of(cap, now)
         elsewhere: dict[str, Usage] = {}
         others = self._sharing(cap.campaigns)
         for other in others:

@@ -1,11 +1,15 @@
 """Lift of all campaigns together, against the accounts that none of them treats."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from served_log import CAMPAIGN, TRUTH, write_log
@@ -75,6 +79,24 @@ def test_the_sums_of_an_account_over_all_campaigns_are_compared(company, capsys:
     told = capsys.readouterr().out
     assert f"The holdout has {HELD.sum()} of 1,500 accounts" in told
     assert "are left out, from before its services had the holdout" in told
+
+
+def test_without_money_the_value_of_it_is_not_known(
+    company, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, _, accounts = company
+    arguments = ["portfolio", "lift", *map(str, runs), "--accounts", str(accounts), "--mature-hours", "0"]
+    for run in runs:
+        log = copytree(run / "served" / "ledger", tmp_path / run.name)
+        arguments += ["--log", f"{run.name}={log}"]
+        for path in log.glob("outcomes-*"):
+            table = pq.read_table(path)
+            paid = pa.array([0] * len(table), pa.int64())
+            pq.write_table(table.set_column(table.column_names.index("cost"), "cost", paid), path)
+    assert command.main(arguments) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert not re.search(r"\b(nan|inf)\b", told)
+    assert "not known" in told
 
 
 @pytest.mark.parametrize(

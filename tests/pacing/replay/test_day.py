@@ -9,6 +9,7 @@ from scipy import stats
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.replay.day import Accounts, Day, draw_day
+from shadowprice.reports.campaign_day import rush_hour
 
 EXPECTED: dict[Side, np.ndarray] = {"customer": np.linspace(5, 200, 24), "merchant": np.full(24, 30.0)}
 WHO: dict[Side, Accounts] = {
@@ -43,6 +44,15 @@ def test_a_day_is_in_order_with_unique_requests_and_repeats_with_its_seed() -> N
     np.testing.assert_array_equal(day.at, again.at)
     assert len(other) != len(day) or not np.array_equal(other.at, day.at)
     assert set(day.side.tolist()) == {"customer", "merchant"}
+
+
+@pytest.mark.parametrize("hours", [1, 2, 6, 12, 13, 36, 168])
+def test_a_window_of_any_length_has_the_hour_that_a_run_doubles(hours: int) -> None:
+    expected: dict[Side, np.ndarray] = {"customer": np.full(hours, 400.0)}
+    plain, rush = draw_day(expected, WHO, seed=5), rush_hour(hours)
+    extra = draw_day(expected, WHO, seed=5, shock={rush: 2.0}).counts()["customer"] - plain.counts()["customer"]
+    assert np.flatnonzero(extra).tolist() == [rush]
+    assert extra[rush] == pytest.approx(400, abs=5 * np.sqrt(1200))
 
 
 def test_a_shock_multiplies_its_slots_and_leaves_every_other_request_as_it_was() -> None:

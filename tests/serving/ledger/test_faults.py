@@ -1,12 +1,21 @@
 """The ledger killed, cut off, starved and filled up while callers go on; then the ledger is audited."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
+import redis
 
 from benchmarks.faults import stage
+from benchmarks.faults.audit import audit
 from benchmarks.faults.hostile import ATTACKS
 from benchmarks.faults.inject import inject
+from benchmarks.faults.load import Witness
 from benchmarks.faults.moves import attack_moves
+from serving.ledger.redis.layout import keys
+from serving.ledger.redis.store import RedisStore
 from serving.portfolio import carry
+from shadowprice.limits import Asked
 
 NETWORK = {"ledger killed", "network cut", "network silent", "network slow", "disk full", "clock ahead", *ATTACKS}
 STORE = {"redis killed", "store cut", "store silent", "store slow", "store's clock ahead", "lagging replica promoted"}
@@ -29,6 +38,7 @@ def check(result, kinds):
 COUNTS = (
     "overspent",
     "limits_exceeded",
+    "levels_miscounted",
     "decisions_lost",
     "answers_contradicted",
     "captures_lost",
@@ -46,6 +56,28 @@ def test_nothing_is_lost_doubled_or_overspent_whatever_happens_to_a_ledger_in_sq
 def test_nor_in_redis_whatever_happens_to_that(tmp_path, tool):
     tool("redis-server")
     check(inject(tmp_path, "redis", len(NETWORK | STORE)), NETWORK | STORE)
+
+
+@pytest.mark.parametrize("change", [-1, 2])
+def test_the_audit_finds_a_count_of_a_level_that_somebody_changed(open_ledger, kit, tmp_path, request, change):
+    campaign = kit.campaign(limit=10**6, limits=stage.limits_of(10**6))
+    ledger = open_ledger(campaign)
+    ledger.authorize(*(kit.item(f"r{row}", level=row % 3) for row in range(9)), kit.item("m", "merchant", 1))
+    witness = Witness()
+    found = audit(ledger.store, campaign, witness, 0, tmp_path / "log")
+    assert (found.clean, found.decisions) == (True, 10)
+    (name,) = campaign.limits.sums_by_level(Asked("a", "merchant", "", ""), ledger.date)
+    assert ledger.store.usage([f"{name}1"])[f"{name}1"].uses == 1
+    (name, _) = campaign.limits.sums_by_level(Asked("a", "customer", "", ""), ledger.date)
+    if isinstance(ledger.store, RedisStore):
+        with redis.Redis.from_url(request.getfixturevalue("durable_redis").url) as client:
+            client.hincrby(*keys(campaign.name, names=("limit_count",)), f"{name}2", change)
+    else:
+        with closing(sqlite3.connect(tmp_path / f"{campaign.name}.db")) as database, database:
+            database.execute("UPDATE limit_usage SET count = count + ? WHERE name = ?", (change, f"{name}2"))
+    spoiled = audit(ledger.store, campaign, witness, 0, tmp_path / "log")
+    assert (spoiled.levels_miscounted, spoiled.clean) == (abs(change), False)
+    assert vars(spoiled) == vars(found) | {"levels_miscounted": abs(change)}
 
 
 def test_a_disk_is_full_also_for_those_who_may_not_mount_one(tmp_path, monkeypatch):

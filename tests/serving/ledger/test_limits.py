@@ -203,18 +203,18 @@ def test_a_sum_of_a_second_outcome_counts_each_decision_by_side_and_level(open_l
     # The hard stop of money gives the merchant nothing: what was recorded counts.
     assert answers[-1].decision.level == (-1 if hard_stop else 0)
     today = {"customer|0": 1, "customer|1": 1, "customer|2": 1, f"merchant|{-1 if hard_stop else 0}": 1}
-    assert counted(ledger, "calm|2024-05-01|") == today
-    assert counted(ledger, "some||") == {"customer|1": 1, "customer|2": 1}
+    assert counted(ledger, "calm|2024-05-01|\t") == today
+    assert counted(ledger, "some||\t") == {"customer|1": 1, "customer|2": 1}
     # A repeat, an outcome and an expiry change nothing; the next day has sums of its own.
     ledger.authorize(*first, hard_stop=hard_stop)
     ledger.settle(kit.event("r1", 50), hard_stop=hard_stop)
     ledger.at += timedelta(hours=80)
     ledger.sweep()
     ledger.authorize(kit.item("later"), hard_stop=hard_stop)
-    assert counted(ledger, "calm|2024-05-01|") == today
-    assert counted(ledger, "calm|2024-05-04|") == {"customer|1": 1}
+    assert counted(ledger, "calm|2024-05-01|\t") == today
+    assert counted(ledger, "calm|2024-05-04|\t") == {"customer|1": 1}
     assert limits_now(ledger.campaign, ledger.store.usage, ledger.date) == []
     LogWriter(ledger.store, tmp_path / "log").write()
     other = open_ledger(limit=190, limits=limits)
     recover(other.store, other.campaign, read_log(tmp_path / "log"))
-    assert counted(other, "calm|2024-05-01|") == today
+    assert counted(other, "calm|2024-05-01|\t") == today

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from operations.erasure.record import KEY, RECORD, Erasures
+from serving.ledger.api.usage import Wanted, owners_now
 from serving.ledger.log import LogWriter
 from serving.ledger.redis.accounts import RedisAccounts
 from serving.ledger.redis.layout import keys
@@ -110,6 +111,37 @@ def test_an_erasure_replaces_the_identifier_and_keeps_every_sum_and_cap(served, 
         assert (told[1]["mine||erased-1"].uses, told[1]["shop||erased-1"].amount) == (2, 180)
     finally:
         store.close()
+
+
+def test_an_account_named_like_a_side_and_a_level_is_erased_without_the_counts_of_levels(
+    open_ledger, kit, tmp_path, request
+):
+    """The account is ``customer|1``; a limit on a second outcome counts the customers that level 1 was given."""
+    guard = GroupBudget(name="calm", limit=9.0, outcome="x_contacts")
+    campaign = kit.campaign(
+        limit=10**6, limits=Limits(budgets=(guard,), caps=(Cap(name="mine", per="account", count=9),))
+    )
+    ledger = open_ledger(campaign)
+    ledger.authorize(*(kit.item(f"r{row}", account_id=name, level=1) for row, name in enumerate(("customer|1", "b"))))
+    wanted = Wanted(name="calm", of="", after="", limit=9)
+
+    def counted(ledger):
+        page = owners_now(ledger.campaign, ledger.store.owners, wanted, ledger.date)
+        return dict(zip(page.owners, page.uses, strict=True))
+
+    assert counted(ledger) == {"customer|1": 2}
+    redis_url = request.getfixturevalue("durable_redis").url if isinstance(ledger.store, RedisStore) else ""
+    ledger.close()
+    path = tmp_path / f"{campaign.name}.db"
+    source = RedisAccounts(redis_url, None, campaign.name) if redis_url else SqliteAccounts(path)
+    held = [
+        row["name"] for row in source.rows("customer|1", set()) if row["table"].startswith("limit_") and "name" in row
+    ]
+    assert set(held) == {"mine||customer|1"}
+    source.erase(record(tmp_path, "customer|1"))
+    again = open_ledger(campaign)
+    assert counted(again) == {"customer|1": 2}
+    assert again.store.usage(["mine||erased-1"])["mine||erased-1"].uses == 1
 
 
 def test_money_of_an_erased_account_moves_on_in_the_sums_of_its_pseudonym(open_ledger, served, kit, tmp_path):
