@@ -74,7 +74,7 @@ def together(
 
     Raises:
         InvalidInput: campaigns without a holdout or with different ones, in different currencies or objectives, no
-            list of accounts, or a log that was not served with the holdout.
+            list of accounts, a log that was not served with the holdout, or no decision of that age.
         InvalidTable: a log has held accounts that the holdout does not hold.
         NotCertified: the share of the held accounts in the list is not that of the holdout.
     """
@@ -93,6 +93,12 @@ def together(
         found["value"] *= weights.get(campaign.name, 1.0)
         left_out[campaign.name] = early
         rows.append(found.assign(campaign=campaign.name))
+    if all(found.empty for found in rows):
+        raise InvalidInput(
+            f"no decision of {', '.join(campaigns)} is old enough that a missing outcome counts as no response; wait, "
+            "or give 0 where the outcomes are all there",
+            field="mature_hours",
+        )
     every, columns = with_units(pd.concat(rows, ignore_index=True), None)
     every["arm"] = _arms(every["account_id"], holdout)
     listed = _accounts(folders, accounts).drop_duplicates(ignore_index=True)

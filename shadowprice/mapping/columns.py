@@ -6,9 +6,12 @@ the reason is known here, it goes with the cell; see :data:`shadowprice.tables.c
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import duckdb
 
+from shadowprice.campaign.long_term import LongTerm
+from shadowprice.errors import InvalidInput
 from shadowprice.mapping.amounts import amount_sql, number_sql
 from shadowprice.mapping.description import Column, Mapping, Source
 from shadowprice.mapping.moments import time_sql
@@ -51,7 +54,7 @@ def column_sql(
     text = f"CAST({raw} AS VARCHAR)"
     source = Source(name="") if opened is None or column.constant is not None else opened.source
     number = number_sql(raw, source)
-    if name in MONEY:
+    if name in MONEY or (kind == REAL and (column.unit or name == _late(mapping))):
         return amount_sql(_valued(raw, number_sql(raw, source, mapping.currency), column, source), column, mapping)
     converted: dict[str, Callable[[], str]] = {
         TIME: lambda: time_sql(_valued(raw, text, column, source), column, mapping.timezone, mapping.repeated_hour),
@@ -60,6 +63,15 @@ def column_sql(
         FLAG: lambda: trimmed(_valued(raw, text, column, source)),
     }
     return converted.get(kind, lambda: _valued(raw, _text(db, raw, column, opened), column, source))()
+
+
+def _late(mapping: Mapping) -> str:
+    """Return the outcome that is the long-term value of the campaign; empty where there is none."""
+    for part in mapping.tables.get("campaign", ()):
+        text = part.columns.get("long_term", Column()).constant
+        with suppress(InvalidInput):  # The check of the canonical tables refuses it.
+            return LongTerm.parse(text).late if text else ""
+    return ""
 
 
 def text_sql(db: duckdb.DuckDBPyConnection, raw: str, opened: Opened, *, stored: bool = True) -> str:

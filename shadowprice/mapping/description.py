@@ -82,7 +82,7 @@ class Column:
     format      of a time: as for strptime, or seconds, milliseconds or microseconds since 1970, or excel
     timezone    of a time without one
     plus_days   added to a time
-    unit        of an amount: major or minor
+    unit        of an amount, or of a number x_… that is one: major or minor
     """
 
     column: str = ""

@@ -241,6 +241,26 @@ def test_decimal_is_of_the_files_own_texts_alone(tmp_path: Path) -> None:
     assert exposure["x_half"].tolist() == [0.625, 0.625]
 
 
+def test_a_late_outcome_is_an_amount_and_other_numbers_are_one_where_they_have_a_unit(tmp_path: Path) -> None:
+    example = EXAMPLE.with_name("long-term")
+    own = pd.read_csv(example / "coupons.csv")
+    given = yaml.load((example / "mapping.yaml").read_text(), yaml.BaseLoader)
+    given["tables"]["outcome"]["columns"] |= {"x_paid": {"column": "order", "unit": "major"}, "x_order": "order"}
+    given["sources"]["trials"]["file"] = "log.csv"
+    found = map_tables(read_mapping(write(tmp_path, given, own))).outcome
+    for name, of, minor in (("x_value_90", "value 90 days", 100), ("x_paid", "order", 100), ("x_order", "order", 1)):
+        np.testing.assert_allclose(found[name], minor * own[of], rtol=1e-12, err_msg=name)
+    np.testing.assert_array_equal(found["x_visits"], own["visits"])
+
+
+def test_windows_among_the_columns_of_the_offers_are_features_of_the_request(tmp_path: Path) -> None:
+    given = description(x_value_90="worth", amount="worth")
+    long_term = '{"late": "x_value_90", "early": ["amount"]}'
+    given["campaign"] |= {"objective": "value", "worth_customer": "amount", "long_term": long_term}
+    with pytest.raises(InvalidTable, match=r"it is a feature of the request, so move it to the table outcome"):
+        map_tables(read_mapping(write(tmp_path, given)))
+
+
 def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
     frame = log()
     frame.loc[3, "worth"] = 2.505

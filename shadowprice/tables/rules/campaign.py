@@ -91,7 +91,10 @@ def _windows(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
             return
         for name in (plan.late, *plan.early):
             if name not in given["outcome"]:
-                yield "outcome", name, None, "is missing: long_term of the campaign names it"
+                reason = "is missing: long_term of the campaign names it"
+                if name in given["exposure"]:
+                    reason += "; in exposure it is a feature of the request, so move it to the table outcome"
+                yield "outcome", name, None, reason
 
 
 @rule("campaign.most_units_merchant", "campaign.cost_basis_merchant")

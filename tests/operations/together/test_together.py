@@ -124,6 +124,15 @@ def test_a_log_that_treats_the_holdout_and_a_list_of_treated_accounts_are_refuse
         together(runs, {"spring": tmp_path / "log"}, accounts, mature_hours=0)
 
 
+def test_logs_that_are_all_young_name_the_option_that_takes_them(company, capsys: pytest.CaptureFixture[str]) -> None:
+    runs, _, accounts = company
+    arguments = ["portfolio", "lift", *map(str, runs), "--accounts", str(accounts), "--mature-hours"]
+    assert command.main([*arguments, "100000"]) == 1
+    assert "mature_hours: no decision of spring, summer is old enough" in capsys.readouterr().err.replace("\n", " ")
+    # One campaign that began today does not stop the estimate of the others.
+    assert command.main([*arguments, "0"]) == 0
+
+
 def test_the_interval_covers_the_truth_and_an_effect_of_nothing() -> None:
     """Three campaigns with arms of their own salts; accounts differ in activity, and campaigns add up."""
     dice, covered, n = np.random.default_rng(4), {0.0: 0, 0.4: 0}, 600
