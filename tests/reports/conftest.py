@@ -1,8 +1,13 @@
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
+from typing import Any
 
 import numpy as np
 import pytest
+from jinja2 import Environment
 
 from shadowprice.campaign import Budget
 from shadowprice.evaluation import Estimate
@@ -17,6 +22,7 @@ from shadowprice.evaluation.uplift.comparisons import side_evidence
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import within_slope
+from shadowprice.reports import money_figures, response_figures, spending_figures
 from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 
@@ -158,6 +164,39 @@ def scenario(name: str, description: str, arrivals: np.ndarray, static_over: flo
             ),
         ),
     )
+
+
+@pytest.fixture(scope="session")
+def drawn() -> dict[bytes, Any]:
+    """Figures and compiled templates of the tests before, by what they were made of."""
+    return {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def figures_are_drawn_once(drawn: dict[bytes, Any]) -> Iterator[None]:
+    """Draw a figure, and compile a template, once for all pages that have it: most of a page's time."""
+
+    def once(make: Callable[..., Any], skipped: int = 0) -> Callable[..., Any]:
+        @wraps(make)
+        def made(*arguments: Any, **options: Any) -> Any:
+            key = pickle.dumps((make.__qualname__, arguments[skipped:], options))
+            if key not in drawn:
+                drawn[key] = make(*arguments, **options)
+            return drawn[key]
+
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        # The environments of all pages differ in their filters and globals alone, which templates look up when they run.
+        patch.setattr(Environment, "compile", once(Environment.compile, skipped=1))
+        for module, names in (
+            (money_figures, ("mix", "worth_curve")),
+            (response_figures, ("calibration", "effect", "hazard_by_level", "response_by_level")),
+            (spending_figures, ("hours",)),
+        ):
+            for name in names:
+                patch.setattr(module, name, once(getattr(module, name)))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -202,7 +202,8 @@ def test_a_time_of_another_zone_is_shown_in_utc_and_one_without_is_refused(examp
         dataclasses.replace(bare, created_at=there.replace(tzinfo=None))
 
 
-def test_two_renderings_of_the_same_data_are_equal(page, example):
+def test_two_renderings_of_the_same_data_are_equal(page, example, drawn):
+    drawn.clear()
     assert render(example) == page
 
 

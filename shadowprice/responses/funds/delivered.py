@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,15 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
 from shadowprice.responses.base import at_level, labels
-from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import DeliveryHead, Head
 from shadowprice.responses.registry import load
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import DELIVERED
+
+if TYPE_CHECKING:
+    # With it comes torch-geometric, which takes longer to import than torch, and only models of funds need it here.
+    from shadowprice.responses.funds.model import FundModel
 
 SIDE: Side = "customer"
 TOLERANCE = "risk_tolerance"
@@ -47,7 +50,7 @@ class DeliveryModel(SeparateModels):
     @property
     def model(self) -> FundModel:
         """The model of the customers."""
-        return cast(FundModel, self.models[SIDE])
+        return cast("FundModel", self.models[SIDE])
 
     def fit(self, inputs: Inputs, train: Mapping[Side, pd.DataFrame]) -> None:
         """Fit on the labeled deliveries."""
