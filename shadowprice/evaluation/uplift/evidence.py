@@ -69,7 +69,7 @@ class SideEvidence:
     trend           (J,) coefficients of the levels' mean responses that give the slope
     balance         of features from before the trial; None where there are none
     sample_ratio_p  p-value of the shares found against those planned; None where nothing was drawn
-    verdict         whether the response rises with the incentive
+    verdict         whether the response rises with the incentive; not identified where accounts were not alike before
     claim           the verdict in words, with what limits it
     figures         of the level that decides it, in words
     weighted        whether rows are weighted by inverse propensity
@@ -95,6 +95,11 @@ class SideEvidence:
     drawn: bool = True
     partial: tuple[int, ...] = ()
     plan: str = ""
+
+    @property
+    def unlike(self) -> bool:
+        """Whether the accounts of the levels were not alike before the trial, so that no difference is an effect."""
+        return self.balance is not None and self.balance.unlike
 
     @property
     def sentence(self) -> str:
