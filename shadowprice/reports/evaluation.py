@@ -226,7 +226,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
         facts=Facts(
             truth=subject.truth,
             confounders=dataset.confounders,
-            evidence={side_evidence.side: side_evidence for side_evidence in evidence},
+            evidence={shown.side: shown for shown in evidence},
         ),
         window=CampaignWindow(
             campaign,
@@ -248,7 +248,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
     sides = side_reports(evaluation, subject.recipe, rows.offers, simulated=dataset.truth is not None, shown=evidence)
     part = replace(
         subject.part,
-        facts={**dropped(dataset.tables, dataset.split).facts()},
+        facts=dict(dropped(dataset.tables, dataset.split).facts()),
         evidence=evidence,
         sides=tuple(_by_index(report, subject) for report in sides),
         gate=verdict,
@@ -309,7 +309,7 @@ def side_reports(
 
     The slope of the evidence ``shown`` takes the place of that of all rows.
     """
-    own = {side_evidence.side for side_evidence in shown if side_evidence.slope is not None}
+    own = {evidence.side for evidence in shown if evidence.slope is not None}
     made = (
         _side_report(side, side_evaluation, recipe, offers.get(side, ()), simulated)
         for side, side_evaluation in found.sides.items()
