@@ -259,7 +259,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
 
 
 def _by_index(report: SideReport, subject: Subject) -> SideReport:
-    """Return the report of a side with what is to be said of the index that its amounts are."""
+    """Return the report of a side with sentences on the index that its amounts are."""
     if report.side != "customer" or not subject.rows.long_term:
         return report
     currency = Currency.of(subject.dataset.currency)
@@ -311,8 +311,7 @@ def side_reports(
     """
     own = {evidence.side for evidence in shown if evidence.slope is not None}
     made = (
-        _side_report(side, side_evaluation, recipe, offers.get(side, ()), simulated)
-        for side, side_evaluation in found.sides.items()
+        _side_report(side, of_side, recipe, offers.get(side, ()), simulated) for side, of_side in found.sides.items()
     )
     return tuple(replace(report, slope=None) if report.side in own else report for report in made)
 
