@@ -8,15 +8,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.arms import Experiment, Holdout
-from shadowprice.campaign import (
-    NOTHING_GIVEN,
-    SIDES,
-    Budget,
-    Campaign,
-    Segment,
-    Side,
-    Terms,
-)
+from shadowprice.campaign import NOTHING_GIVEN, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.campaign.long_term import LongTerm
 from shadowprice.currency import USD
 from shadowprice.curves import AMOUNT

@@ -15,27 +15,11 @@ from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
 from serving.ledger.moves import Allowance, Move, MoveRow, State, Step, check_own
-from serving.ledger.records import (
-    Answer,
-    Ceiling,
-    Correction,
-    Counted,
-    Dates,
-    Owners,
-    ReportedOutcome,
-    Row,
-    Storage,
-)
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.calls import authorize, release, settle
 from serving.ledger.redis.condition import Condition
-from serving.ledger.redis.connection import (
-    DurabilityCheck,
-    NotDurable,
-    check_durable,
-    connect,
-    connected_replicas,
-)
+from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect, connected_replicas
 from serving.ledger.redis.corrections import correct
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
