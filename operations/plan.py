@@ -13,7 +13,7 @@ from shadowprice.campaign import Campaign, Terms
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments import plan
-from shadowprice.experiments.plans import ExperimentPlan, Precision, Prior
+from shadowprice.experiments.planning import ExperimentPlan, Precision, Prior
 from shadowprice.files import write_whole
 
 

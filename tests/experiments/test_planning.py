@@ -11,7 +11,7 @@ from statsmodels.stats.power import NormalIndPower
 from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments import plan, planning
-from shadowprice.experiments.plans import Precision, Prior
+from shadowprice.experiments.planning import Precision, Prior
 
 TERMS = Terms(levels=(0, 40, 70, 100))
 RESPONSE = np.array([0.10, 0.16, 0.17, 0.22])

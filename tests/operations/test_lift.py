@@ -20,7 +20,7 @@ from shadowprice.campaign import Campaign, Terms
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotCertified
 from shadowprice.experiments import lift, plan
 from shadowprice.experiments.columns import Columns
-from shadowprice.experiments.plans import Precision, Prior
+from shadowprice.experiments.planning import Precision, Prior
 from shadowprice.experiments.served import served_requests
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.limits.attributes import INFLUENCE, read_influence
