@@ -5,12 +5,7 @@ from pathlib import Path
 
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.solver import Solver, executor_of
-from operations.common.workspace import (
-    CANARY_PRICE,
-    PRICE,
-    PRICES,
-    read_campaign,
-)
+from operations.common.workspace import CANARY_PRICE, PRICE, PRICES, read_campaign
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, InvalidInput, ShadowpriceError

@@ -34,7 +34,7 @@ from shadowprice.files import write_whole
 from shadowprice.learning.outcome_model import populations, truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import explored
-from shadowprice.pacing.history import Traffic, read_pairs
+from shadowprice.pacing.history import Traffic, read_part
 from shadowprice.pacing.places import REPORT as PLAN_REPORT
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
@@ -79,7 +79,7 @@ def play(run: RunFolder, started: float, *, loop: Sequence[LoopDay] = ()) -> Non
         rmtree(old, ignore_errors=True)
     copytree(folder / PRICES, folder / REPLAY_PRICES)
     solver, traffic = Solver(folder, prices=PriceStore(folder / REPLAY_PRICES)), Traffic.load(folder)
-    campaign, pairs = solver.campaign, read_pairs(folder)
+    campaign, pairs = solver.campaign, read_part(folder, "pairs")
 
     def day(shock: Mapping[int, float] | None = None) -> Day:
         expected = traffic.forecast(campaign).expected

@@ -17,7 +17,7 @@ from shadowprice.curves import Curves
 from shadowprice.errors import NotFound
 from shadowprice.limits.coverage import Context, Coverage, SideRequests
 from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_contexts
-from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
+from shadowprice.pacing.history import CONTEXTS, read_part
 from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.state import PricingState
 
@@ -68,8 +68,8 @@ def requests_to_come(
         # An account has one place, however often it asks.
         return dict(population)
     populations: dict[Side, SideAccounts] = {}
-    pairs = read_pairs(workspace) if any(map(coverage.reads_partner, campaign.sides)) else {}
-    past_contexts = read_contexts(workspace) if any(map(coverage.context_names, campaign.sides)) else {}
+    pairs = read_part(workspace, "pairs") if any(map(coverage.reads_partner, campaign.sides)) else {}
+    past_contexts = read_part(workspace, "contexts") if any(map(coverage.context_names, campaign.sides)) else {}
     for side in campaign.sides:
         recent = state.accounts.get(side, np.zeros(0, dtype=str))
         partners = state.partners.get(side, np.full(recent.size, ""))

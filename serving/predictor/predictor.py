@@ -3,11 +3,10 @@
 The curve is the head's, the decision that of :class:`shadowprice.policy.Policy`, the answer what the ledger recorded.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,15 +16,16 @@ from numpy.typing import NDArray
 
 from serving.predictor.active import Active
 from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
-from serving.predictor.context import check_context, check_partner, logged_context
+from serving.predictor.context import check_context, check_partner
 from serving.predictor.explain import explained, unexplained
 from serving.predictor.ledger.authorizing import Ledger, authorize
 from serving.predictor.ledger.client import Authorization
 from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
-from serving.predictor.wanted import Group, want
+from serving.predictor.proposals import merged, proposals_of, with_versions
+from serving.predictor.wanted import Group, groups_of, want
 from serving.protocol import Answers, Requests, UnrecordedReason
-from shadowprice.arms import CANARY, Treatment
+from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import InvalidContext, ShadowpriceError, Unavailable
@@ -152,7 +152,7 @@ class Predictor:
         treated = self._treated(requests, now, active)
         explanations: dict[int, dict[str, Any]] = {}
         failed = False
-        for group in () if outside else _groups(active, requests, range(len(requests)), treated, stale):
+        for group in () if outside else groups_of(active, requests, range(len(requests)), treated, stale):
             wanted = await want(self.campaign, self.coverage, group, requests, treated, lambda _: nullcontext())
             failed |= wanted.read.failed
             explanations |= dict(explained(self.campaign, group.pair, requests, group.side, wanted))
@@ -199,12 +199,12 @@ class Predictor:
         treated = self._treated(requests, now, active)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
-        for group in () if outside else _groups(active, requests, fitting, treated, stale):
+        for group in () if outside else groups_of(active, requests, fitting, treated, stale):
             mine, proposals, unread = await self._propose(group, requests, treated, now)
             failed |= unread
             if mine:
-                proposed.append((mine, proposals if active.beside is None else _named(proposals, group.pair)))
-        rows, wanted = _merged(proposed)
+                proposed.append((mine, proposals if active.beside is None else with_versions(proposals, group.pair)))
+        rows, wanted = merged(proposed)
         if all(wanted.unpaid_allowed or ()):
             wanted = replace(wanted, unpaid_allowed=None)
         proposes = set(rows)
@@ -273,42 +273,13 @@ class Predictor:
         self, group: Group, requests: Requests, treated: Treatment, now: datetime
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of a group that may be given something, what it would be, and whether the store failed."""
-        side, terms, faults = group.side, self.campaign.terms(group.side), self.coverage.faults
+        side, faults = group.side, self.coverage.faults
         wanted = await want(self.campaign, self.coverage, group, requests, treated, self.metrics.stage)
         if self.coverage.faults > faults:
             self.metrics.degraded("rule")
-        read, rows, decided, response = wanted.read, wanted.rows, wanted.decided, wanted.curves.response
+        read, rows = wanted.read, wanted.rows
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
-        decision, columns = decided.decision, np.arange(len(rows))
-        level, free = decision.level, terms.unit_costs[0] == 0
-        unpaid = np.where(decided.unpaid & free, response[0], np.float32(0.0))
-        times = wanted.embeddings.computed_at.tolist()
-        further: dict[str, Any] = {}
-        if terms.segments:
-            others = decided.choices.further(group.pair.price.of(self.campaign.priced), level)
-            values = [response[own, column].tolist() for column, own in enumerate(others)]
-            further = {"further_levels": others, "further_responses": values}
-        proposals = Proposals(
-            request_id=[requests.request_id[row] for row in rows],
-            account_id=[requests.account_id[row] for row in rows],
-            side=[side] * len(rows),
-            level=level.tolist(),
-            incentive=np.asarray(terms.unit_costs)[level].tolist(),
-            response=response[level, columns].tolist(),
-            expected_cost=terms.cost(response, wanted.curves.amounts)[level, columns].tolist(),
-            propensity=decision.propensity.tolist(),
-            reason=decided.reasons.tolist(),
-            response_unpaid=unpaid.tolist(),
-            propensities=decision.policy.propensities().T.tolist(),
-            features_at=[None if math.isnan(at) else at for at in times],
-            arm=decided.treated.arm.tolist(),
-            partner_id=[requests.partner_id[row] for row in rows],
-            context=logged_context(requests, rows),
-            groups=decided.groups,
-            basis=self._basis(side, group.pair.price.sha256).of(decided, response),
-            unpaid_allowed=(decided.unpaid | (not free)).tolist(),
-            **further,
-        )
+        proposals = proposals_of(self.campaign, group, requests, wanted, self._basis(side, group.pair.price.sha256))
         return rows, proposals, read.failed
 
     def _basis(self, side: Side, price: str) -> Bases:
@@ -320,37 +291,6 @@ class Predictor:
         return self._bases[side, price]
 
 
-def _groups(
-    active: Active, requests: Requests, rows: Iterable[int], treated: Treatment, stale: bool
-) -> Iterator[Group]:
-    """Yield the rows of each side and of each pair of price and model that decides for them; ``stale`` is the price."""
-    pairs = (active,) if active.beside is None else (active, active.beside.pair)
-    of = [0] * len(requests) if active.beside is None else (treated.arm == CANARY).tolist()
-    by_group: dict[tuple[Side, int], list[int]] = {}
-    for row in rows:
-        by_group.setdefault((requests.side[row], of[row]), []).append(row)
-    for (side, pair), own in by_group.items():
-        yield Group(side, pairs[pair], own, stale and pair == 0)
-
-
-def _named(proposals: Proposals, pair: Active) -> Proposals:
-    """Return the proposals with the versions that they were decided with, where others are in one message."""
-    n = len(proposals.request_id)
-    return replace(proposals, model_version=[pair.model.version] * n, price_version=[pair.price.version] * n)
-
-
 def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
     known = computed_at[np.isfinite(computed_at)]
     return now.timestamp() - float(known.min()) if known.size else None
-
-
-def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int], Proposals]:
-    """Rows and proposals of all sides, in the order of their rows: the first is authorized first."""
-    if len(proposed) == 1:
-        return proposed[0]
-    rows = [row for mine, _ in proposed for row in mine]
-    order = sorted(range(len(rows)), key=rows.__getitem__)
-    names = [field.name for field in fields(Proposals)]
-    complete = [name for name in names if all(getattr(proposals, name) is not None for _, proposals in proposed)]
-    columns = {name: [value for _, proposals in proposed for value in getattr(proposals, name)] for name in complete}
-    return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})

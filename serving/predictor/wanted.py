@@ -1,7 +1,7 @@
 """Decisions on requests of one side, before the ledger is asked."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from serving.predictor.active import Active
 from serving.predictor.context import read_requests
 from serving.predictor.features import Embeddings, Features
 from serving.protocol import Requests
-from shadowprice.arms import Treatment
+from shadowprice.arms import CANARY, Treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.limits.attributes import Attributes
@@ -32,6 +32,19 @@ class Group:
     pair: Active
     rows: list[int]
     stale: bool
+
+
+def groups_of(
+    active: Active, requests: Requests, rows: Iterable[int], treated: Treatment, stale: bool
+) -> Iterator[Group]:
+    """Yield the rows of each side and of each pair of price and model that decides for them; ``stale`` is the price."""
+    pairs = (active,) if active.beside is None else (active, active.beside.pair)
+    of = [0] * len(requests) if active.beside is None else (treated.arm == CANARY).tolist()
+    by_group: dict[tuple[Side, int], list[int]] = {}
+    for row in rows:
+        by_group.setdefault((requests.side[row], of[row]), []).append(row)
+    for (side, pair), own in by_group.items():
+        yield Group(side, pairs[pair], own, stale and pair == 0)
 
 
 @dataclass(frozen=True, eq=False)

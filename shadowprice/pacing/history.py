@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from shadowprice.tables import Tables
 
 FILE = "traffic.json"
+Part = Literal["pairs", "contexts"]
+"""Parts of the traffic that are kept only where budgets or rules read them."""
 
 TRAFFIC_DAYS = 31
 """Length of the past that traffic is fitted on: older requests have little information on today's traffic."""
@@ -57,19 +59,20 @@ class Traffic:
         folder.mkdir(parents=True, exist_ok=True)
         for side, accounts in self.accounts.items():
             frame = pd.DataFrame({"account_id": accounts.account_id.astype(str), "activity": accounts.activity})
-            _write(folder / accounts_file(side), frame)
+            _write(folder / traffic_file(side), frame)
         for side in SIDES:
-            for frames, file in ((self.pairs, pairs_file(side)), (self.contexts, contexts_file(side))):
+            for part in get_args(Part):
+                frames, file = getattr(self, part), folder / traffic_file(side, part)
                 if side in frames:
-                    _write(folder / file, frames[side])
+                    _write(file, frames[side])
                 else:
-                    (folder / file).unlink(missing_ok=True)
+                    file.unlink(missing_ok=True)
         profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
         write_whole(folder / FILE, json.dumps(profiles, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> Traffic:
-        """Read what :meth:`save` wrote but pairs and contexts (:func:`read_pairs`).
+        """Read what :meth:`save` wrote but pairs and contexts (:func:`read_part`).
 
         Raises:
             NotFound: there is no traffic.
@@ -86,30 +89,20 @@ class Traffic:
             raise _damaged(path, error) from error
         accounts: dict[Side, Accounts] = {}
         for side in profiles:
-            frame = _read(folder / accounts_file(side), ["account_id", "activity"])
+            frame = _read(folder / traffic_file(side), ["account_id", "activity"])
             accounts[side] = Accounts(
                 frame["account_id"].to_numpy(dtype=str), np.asarray(frame["activity"], dtype=np.float64)
             )
         return cls(profiles, accounts)
 
 
-def read_pairs(folder: Path) -> dict[Side, pd.DataFrame]:
-    """Read :attr:`Traffic.pairs` of a workspace; empty where nothing reads the partner.
+def read_part(folder: Path, part: Part) -> dict[Side, pd.DataFrame]:
+    """Read :attr:`Traffic.pairs` or :attr:`Traffic.contexts` of a workspace; empty where nothing reads them.
 
     Raises:
         InvalidInput: a file is damaged.
     """
-    files = {side: folder / pairs_file(side) for side in SIDES}
-    return {side: _read(path) for side, path in files.items() if path.exists()}
-
-
-def read_contexts(folder: Path) -> dict[Side, pd.DataFrame]:
-    """Read :attr:`Traffic.contexts` of a workspace; empty where nothing reads the context.
-
-    Raises:
-        InvalidInput: a file is damaged.
-    """
-    files = {side: folder / contexts_file(side) for side in SIDES}
+    files = {side: folder / traffic_file(side, part) for side in SIDES}
     return {side: _read(path) for side, path in files.items() if path.exists()}
 
 
@@ -129,19 +122,9 @@ def _damaged(file: Path, error: Exception) -> InvalidInput:
     return InvalidInput(f"cannot be read ({error}); run the featurize step again", field=str(file))
 
 
-def accounts_file(side: Side) -> str:
-    """Name of the file with the accounts of a side and how often each asks."""
-    return f"traffic-{side}.parquet"
-
-
-def contexts_file(side: Side) -> str:
-    """Name of the file with the context of the newest requests of a side."""
-    return f"traffic-{side}-contexts.parquet"
-
-
-def pairs_file(side: Side) -> str:
-    """Name of the file with the pairs of accounts and partners of a side."""
-    return f"traffic-{side}-pairs.parquet"
+def traffic_file(side: Side, part: Part | Literal[""] = "") -> str:
+    """Name of the file with a part of the traffic of a side; by default its accounts and how often each asks."""
+    return f"traffic-{side}{part and f'-{part}'}.parquet"
 
 
 def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayLike]) -> Traffic:

@@ -23,8 +23,8 @@ given to (:class:`~shadowprice.pacing.budgets.caps.CapsAhead`).
 
 The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
 (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
-``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by it: the price is
-then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
+``spend_ratio`` minor units (:mod:`shadowprice.pacing.budgets.learned`), the money in hand is divided by it, so that the
+budget binds at the price. The plan is the expected spend of the chosen levels, times that ratio,
 over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
 
 Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
@@ -56,9 +56,9 @@ from shadowprice.pacing.budgets.in_hand import (
     used_of_budgets,
 )
 from shadowprice.pacing.budgets.kept import KEPT, exhausted, nothing_to_buy
+from shadowprice.pacing.budgets.learned import spend_ratio
 from shadowprice.pacing.budgets.periods import MOST_COLUMNS, bending, parts_of, plans_of
 from shadowprice.pacing.budgets.steps import pacing_error, pacing_errors, within_a_step
-from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.places import DeliveryPlan, plan_places
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import Remaining

@@ -226,7 +226,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
         facts=Facts(
             truth=subject.truth,
             confounders=dataset.confounders,
-            evidence={side_evidence.side: side_evidence for side_evidence in evidence},
+            evidence={shown.side: shown for shown in evidence},
         ),
         window=CampaignWindow(
             campaign,
@@ -248,7 +248,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
     sides = side_reports(evaluation, subject.recipe, rows.offers, simulated=dataset.truth is not None, shown=evidence)
     part = replace(
         subject.part,
-        facts={**dropped(dataset.tables, dataset.split).facts()},
+        facts=dict(dropped(dataset.tables, dataset.split).facts()),
         evidence=evidence,
         sides=tuple(_by_index(report, subject) for report in sides),
         gate=verdict,
@@ -259,7 +259,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
 
 
 def _by_index(report: SideReport, subject: Subject) -> SideReport:
-    """Return the report of a side with what is to be said of the index that its amounts are."""
+    """Return the report of a side with sentences on the index that its amounts are."""
     if report.side != "customer" or not subject.rows.long_term:
         return report
     currency = Currency.of(subject.dataset.currency)
@@ -309,10 +309,9 @@ def side_reports(
 
     The slope of the evidence ``shown`` takes the place of that of all rows.
     """
-    own = {side_evidence.side for side_evidence in shown if side_evidence.slope is not None}
+    own = {evidence.side for evidence in shown if evidence.slope is not None}
     made = (
-        _side_report(side, side_evaluation, recipe, offers.get(side, ()), simulated)
-        for side, side_evaluation in found.sides.items()
+        _side_report(side, of_side, recipe, offers.get(side, ()), simulated) for side, of_side in found.sides.items()
     )
     return tuple(replace(report, slope=None) if report.side in own else report for report in made)
 

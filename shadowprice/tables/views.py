@@ -1,20 +1,14 @@
 """Views of the tables: labeled rows, responses, the campaign."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from shadowprice.arms import Experiment, Holdout
-from shadowprice.campaign import (
-    MOST_RESPONSE,
-    NOTHING_GIVEN,
-    RESPONSES,
-    SIDES,
-    Budget,
-    Campaign,
-    Segment,
-    Side,
-    Terms,
-)
+from shadowprice.campaign import NOTHING_GIVEN, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.campaign.long_term import LongTerm
 from shadowprice.currency import USD
 from shadowprice.curves import AMOUNT
@@ -100,6 +94,39 @@ def _known(tables: Tables, column: str) -> bool:
         return bool(db.execute(f"SELECT count({column}) FROM outcome").fetchall()[0][0])
 
 
+def _parse(name: str, what: str, read: Callable[[Any], Any], text: str) -> Any:
+    """Read a field of the campaign from JSON; ``what`` names it in errors."""
+    try:
+        return read(parse_json(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"is not {what} as JSON: {error!r}", field=f"campaign.{name}") from error
+
+
+OF_SIDE: Mapping[str, Callable[[Any], Any]] = {
+    "weight": float,
+    "worth": str,
+    "influence": str,
+    "most_units": int,
+    "most_response": float,
+}
+"""Column of the campaign table, before the name of a side → what reads it; an empty cell is the default."""
+OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
+    "expected_requests": int,
+    "late_reserve": int,
+    "exploration": float,
+    "alarm_exploration": float,
+    "experiment": partial(_parse, "experiment", "an experiment", Experiment.from_dict),
+    "holdout": partial(_parse, "holdout", "a holdout", Holdout.from_dict),
+    "limits": partial(_parse, "limits", "a list of limits", Limits.from_dict),
+    "long_term": LongTerm.parse,
+    "rules": partial(_parse, "rules", "a list of rules", lambda given: tuple(map(Rule.from_dict, given))),
+    "policy": str,
+    "objective": str,
+    "least_return": float,
+}
+"""Column of the campaign table → what reads it; an empty cell is the default."""
+
+
 def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
     """The campaign that the ``campaign`` and ``offer`` tables describe; a side without offers is not in it.
 
@@ -110,17 +137,11 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
     for side in SIDES:
         offered = offers_of(tables, side)
         if offered.ids:
-            units = row["most_units_merchant"] if side == "merchant" and pd.notna(row["most_units_merchant"]) else 1
-            most = row["most_response_merchant"] if side == "merchant" else MOST_RESPONSE
-            most = MOST_RESPONSE if pd.isna(most) else most
+            given = {name: f"{name}_{side}" for name in OF_SIDE if f"{name}_{side}" in row.index}
             sides[side] = Terms(
                 cost_basis=row[f"cost_basis_{side}"],
-                weight=float(row[f"weight_{side}"]) if pd.notna(row[f"weight_{side}"]) else 1.0,
-                worth=row[f"worth_{side}"] if pd.notna(row[f"worth_{side}"]) else "",
-                influence=row[f"influence_{side}"] if pd.notna(row[f"influence_{side}"]) else "",
-                most_units=int(units),
-                most_response=float(most),
                 segments=_segments(tables, side) if offered.order == "funds" else (),
+                **{name: OF_SIDE[name](row[column]) for name, column in given.items() if pd.notna(row[column])},
                 **offered.terms(),
             )
     return Campaign(
@@ -129,48 +150,9 @@ def campaign_from_tables(tables: Tables, currency: str = USD) -> Campaign:
         budget=Budget(name=row["budget_name"], form=row["budget_form"], limit=float(row["budget_limit"])),
         starts_at=row["starts_at"].to_pydatetime(),
         hours=int(row["hours"]),
-        expected_requests=int(row["expected_requests"]) if pd.notna(row["expected_requests"]) else None,
-        late_reserve=int(row["late_reserve"]) if pd.notna(row["late_reserve"]) else 0,
-        exploration=float(row["exploration"]) if pd.notna(row["exploration"]) else 0.0,
-        alarm_exploration=float(row["alarm_exploration"]) if pd.notna(row["alarm_exploration"]) else 0.0,
-        experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
-        holdout=_holdout(row["holdout"]) if pd.notna(row["holdout"]) else None,
-        limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
-        long_term=LongTerm.parse(row["long_term"]) if pd.notna(row["long_term"]) else None,
-        rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
-        policy=row["policy"] if pd.notna(row["policy"]) else "personal",
-        objective=row["objective"] if pd.notna(row["objective"]) else RESPONSES,
-        least_return=float(row["least_return"]) if pd.notna(row["least_return"]) else 0.0,
+        **{name: read(row[name]) for name, read in OPTIONAL.items() if pd.notna(row[name])},
         currency=currency,
     )
-
-
-def _experiment(text: str) -> Experiment:
-    try:
-        return Experiment.from_dict(parse_json(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"is not an experiment as JSON: {error!r}", field="campaign.experiment") from error
-
-
-def _holdout(text: str) -> Holdout:
-    try:
-        return Holdout.from_dict(parse_json(text))
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"is not a holdout as JSON: {error!r}", field="campaign.holdout") from error
-
-
-def _limits(text: str) -> Limits:
-    try:
-        return Limits.from_dict(parse_json(text))
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"is not a list of limits as JSON: {error!r}", field="campaign.limits") from error
-
-
-def _rules(text: str) -> tuple[Rule, ...]:
-    try:
-        return tuple(map(Rule.from_dict, parse_json(text)))
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"is not a list of rules as JSON: {error!r}", field="campaign.rules") from error
 
 
 def behaviours(tables: Tables, side: Side = "customer") -> pd.DataFrame:

@@ -22,7 +22,7 @@ from operations.whatif import WhatifJob, run
 from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import POSTERIOR
-from shadowprice.pacing.history import Traffic, pairs_file
+from shadowprice.pacing.history import Traffic, traffic_file
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.questions import Change
 from shadowprice.pacing.resolve import CampaignState
@@ -99,7 +99,7 @@ def test_further_budgets_rules_and_caps_of_the_campaign_are_those_of_the_solve(
             f"{name}_id": [f"{of[0]}{i % n}" for i in range(2000)]
             for name, of, n in (("account", side, 1500), ("partner", other, 7))
         }
-        pd.DataFrame(pairs | {"activity": 1.0}).to_parquet(own / pairs_file(side), index=False)
+        pd.DataFrame(pairs | {"activity": 1.0}).to_parquet(own / traffic_file(side, "pairs"), index=False)
     given = json.loads((workspace / CAMPAIGN).read_text()) | FURTHER[further]
     state = before_start(Campaign.from_dict(given), Traffic.load(own))
     for budget in (150_000, 75_000):

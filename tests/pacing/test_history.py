@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,9 @@ from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import (
     FILE,
     Traffic,
-    accounts_file,
-    contexts_file,
     fit_traffic,
-    pairs_file,
-    read_contexts,
-    read_pairs,
+    read_part,
+    traffic_file,
 )
 from shadowprice.pacing.replay.day import Accounts, Day, draw_day
 from shadowprice.tables import Tables, campaign_from_tables
@@ -114,7 +112,7 @@ def test_the_context_of_the_newest_past_requests_is_kept_where_conditions_read_i
     assert fit_traffic(lacks, tables, served(tables, lacks)).contexts == {}
     assert fit_traffic(plain, tables, served(tables, plain)).contexts == {}
     fit_traffic(campaign, tables, served(tables, campaign)).save(tmp_path)
-    (found,) = read_contexts(tmp_path).values()
+    (found,) = read_part(tmp_path, "contexts").values()
     exposure = tables.exposure
     mine = exposure[exposure["side"] == "customer"].sort_values("decided_at", ascending=False, kind="stable")
     assert list(found) == ["c_channel"]
@@ -147,9 +145,9 @@ def test_a_save_that_is_killed_leaves_files_that_can_be_read(tmp_path: Path, mon
     ("file", "read"),
     [
         (FILE, Traffic.load),
-        (accounts_file("customer"), Traffic.load),
-        (pairs_file("customer"), read_pairs),
-        (contexts_file("customer"), read_contexts),
+        (traffic_file("customer"), Traffic.load),
+        (traffic_file("customer", "pairs"), partial(read_part, part="pairs")),
+        (traffic_file("customer", "contexts"), partial(read_part, part="contexts")),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, file: str, read: Callable[[Path], object]) -> None:

@@ -15,38 +15,20 @@ from serving.ledger.clock import Calendar, Clock, monotonic, wall
 from serving.ledger.durability import ONE_IF_ANY, Durability
 from serving.ledger.groups import Groups
 from serving.ledger.moves import Allowance, Move, MoveRow, State, Step, check_own
-from serving.ledger.records import (
-    Answer,
-    Ceiling,
-    Correction,
-    Counted,
-    Dates,
-    Known,
-    Owners,
-    ReportedOutcome,
-    Row,
-    Storage,
-    asked,
-)
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Owners, ReportedOutcome, Row, Storage
 from serving.ledger.redis import rows, sums
+from serving.ledger.redis.calls import authorize, release, settle
 from serving.ledger.redis.condition import Condition
-from serving.ledger.redis.connection import (
-    DurabilityCheck,
-    NotDurable,
-    check_durable,
-    connect,
-    connected_replicas,
-)
+from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect, connected_replicas
 from serving.ledger.redis.corrections import correct
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
-from serving.ledger.redis.limits import ceiling_message, left_of, read_owners, read_usage, shared_keys
+from serving.ledger.redis.limits import read_owners, read_usage
 from serving.ledger.redis.moves import read_moves, take_step
 from serving.ledger.redis.peers import SharedLimits
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import read_seen, went_back
 from serving.ledger.redis.writers import forget_writers, records_of
-from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
 from serving.ledger.seen import EPOCH, Seen
 from serving.ledger.totals import LedgerTotals
 from serving.ledger.traffic import Traffic
@@ -126,53 +108,11 @@ class RedisStore:
 
     def authorize(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
-        entries = [row for call in calls for row in call if not isinstance(row, Known)]
-        message = ceiling_message(ceiling) | {
-            "at": at,
-            "most": MAX_SWEEP,
-            "reserved": {row.wanted.side: row.reserved for row in entries},
-            "calls": [[rows.asked(row) for row in call] for call in calls],
-        }
-
-        def read(answer: list[Any]) -> list[Answer]:
-            return [
-                other_owner(asked(call[result]))
-                if isinstance(result, int)
-                else [rows.recorded(row, kept, left_of(ceiling, kept)) for row, kept in zip(call, result, strict=True)]
-                for call, result in zip(calls, answer, strict=True)
-            ]
-
-        # Of a recovery the dates are old, and nothing is limited.
-        date = None if ceiling is None else at
-        return self._groups.submit(Call("authorize", message, read, shared_keys(ceiling), date))
+        return self._groups.submit(authorize(calls, ceiling, at))
 
     def settle(self, outcomes: Sequence[ReportedOutcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        reports = [
-            {
-                "event": f"{outcome.source}\n{outcome.event_id}",
-                "content": outcome.content,
-                "row": rows.values(outcome.row(at)),
-                "late": outcome.late,
-            }
-            for outcome in outcomes
-        ]
-        message = ceiling_message(ceiling) | {"at": at, "outcomes": reports}
-
-        def read(answer: Any) -> Counted:
-            if isinstance(answer, int):
-                return Counted(answer, len(outcomes) - answer)
-            if answer[0] == "content":
-                raise other_content(outcomes[answer[1]])
-            if answer[0] == "returned":
-                raise given_back(outcomes[answer[1]], int(answer[2]))
-            if answer[0] == "room":
-                refused = outcomes[answer[1]]
-                raise no_room(refused, refused.cost, int(answer[2]), answer[3])
-            amount = int(answer[4]) if len(answer) > 4 else None
-            raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]), amount)
-
-        return self._groups.submit(Call("settle", message, read, shared_keys(ceiling)))
+        return self._groups.submit(settle(outcomes, ceiling, at))
 
     def correct(self, corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Correct."""
@@ -180,13 +120,7 @@ class RedisStore:
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
         """Release unused authorizations."""
-
-        def read(answer: Any) -> Counted:
-            if isinstance(answer, int):
-                return Counted(answer, len(request_ids) - answer)
-            raise captured(answer[1])
-
-        return self._groups.submit(Call("release", {"at": at, "request_ids": request_ids}, read))
+        return self._groups.submit(release(request_ids, at))
 
     def expire(self, at: int) -> Future[int]:
         """Release expired authorizations."""

@@ -9,18 +9,7 @@ from operator import attrgetter
 import orjson
 
 from serving.http.limits import MAX_SWEEP
-from serving.ledger.records import (
-    Answer,
-    Cause,
-    Ceiling,
-    Counted,
-    Entry,
-    Known,
-    Recorded,
-    Row,
-    Turn,
-    request_of,
-)
+from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Recorded, Row, Turn, request_of
 from serving.ledger.refusals import captured, owner_conflict
 from serving.ledger.sound import check_added
 from serving.ledger.sqlite.database import keep_ledger_time

@@ -4,12 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serving.ledger.records import (
-    Cause,
-    Ceiling,
-    Counted,
-    ReportedOutcome,
-)
+from serving.ledger.records import Cause, Ceiling, Counted, ReportedOutcome
 from serving.ledger.refusals import given_back, no_room, other_content, other_outcome
 from serving.ledger.sqlite.authorizations import close_holds, committed, moved
 from serving.ledger.sqlite.peers import Peers

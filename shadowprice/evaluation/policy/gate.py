@@ -140,13 +140,12 @@ class GateResult:
 class Against:
     """Comparison of a candidate with its rival.
 
-    value       the candidate's value against the rival's at the campaign's budget, all sides together; or what
-                personalizing is worth there, against uniform dosing; or net of money at one price where the gate is
-                asked again as rows come in; or why it could not be compared. Without it only the metrics are judged
+    value       the candidate's value against the rival's at the campaign's budget, all sides together; or the worth
+                of personalizing there; or net of money at one price where the gate is asked again as rows come in; or
+                the reason why there is none. Without it only the metrics are judged
     rival       what ``value`` is compared with
     required    whether the model must be shown to beat the rival; if not, the comparison is only reported
-    baseline    metrics of the rival, as those of the candidate: per side the candidate's ``mse`` may not lie wholly
-                above the baseline's
+    baseline    metrics of the rival: on each side the candidate's ``mse`` may not lie wholly above it
     prediction  the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked for
                 where the limits leave a margin of value
     """

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.pacing.scenarios import SCENARIOS
 from shadowprice.campaign import Budget
-from shadowprice.pacing.learned import HOURLY_DRIFT, LARGEST, REQUEST_VARIATION, spend_ratio
+from shadowprice.pacing.budgets.learned import HOURLY_DRIFT, LARGEST, REQUEST_VARIATION, spend_ratio
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.resolve import CampaignState
