@@ -116,6 +116,7 @@ def test_the_feature_repository_is_pure_feast() -> None:
         ("import serving.resolve, serving.client.check", ["torch", "pandera", "ray", "kfp", "sklearn", "scipy"]),
         ("import serving.stream.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),
         ("import serving.ledger.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),
+        ("import shadowprice.learning.train", ["torch_geometric"]),
     ],
 )
 def test_a_room_does_not_load_what_it_does_not_need(statement: str, forbidden: list[str]) -> None:

@@ -187,7 +187,7 @@ def figures_are_drawn_once(drawn: dict[bytes, Any]) -> Iterator[None]:
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        # The environments of all pages differ in their filters and globals alone, which templates look up when they run.
+        # Environments of pages differ in filters and globals alone, which templates look up when they run.
         patch.setattr(Environment, "compile", once(Environment.compile, skipped=1))
         for module, names in (
             (money_figures, ("mix", "worth_curve")),

@@ -23,6 +23,7 @@ from shadowprice.pacing.replay.compare import (
     run_policies,
     value_within_budget,
 )
+from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
 
@@ -229,6 +230,12 @@ def _days(make_setting: Callable[..., Setting]) -> tuple[Setting, np.ndarray, np
     return replace(free, campaign=replace(free.campaign, limits=limits, rules=(ADULT,))), north, shop
 
 
+@pytest.fixture(scope="module")
+def runs(days: tuple[Setting, np.ndarray, np.ndarray]) -> dict[str, Replay]:
+    """The day under each policy of a comparison."""
+    return run_policies(days[0], batch=512)
+
+
 def check_plans(records: list[PriceRecord], limits: dict[str, float]) -> None:
     """A budget with a price plans to use its limit up, others to stay below, and the spend follows the plan."""
     for record in records:
@@ -245,9 +252,9 @@ def check_plans(records: list[PriceRecord], limits: dict[str, float]) -> None:
     assert {record.pacing_errors["rush"] for record in records} == {0.0}
 
 
-def test_a_replayed_day_keeps_every_limit_and_rule_and_is_near_the_optimum(days) -> None:
+def test_a_replayed_day_keeps_every_limit_and_rule_and_is_near_the_optimum(days, runs) -> None:
     setting, north, shop = days
-    run = run_pacer(setting, make_pacer("hourly"), hard_stop=True)
+    run = runs["hourly"]
     outcomes, limits = run.outcomes, {each.name: each.limit for each in setting.campaign.limits.budgets}
     assert outcomes.cost[north].sum() >= 0.98 * limits["north"]
     assert outcomes.cost[shop].sum() >= 0.98 * limits["shops"]
@@ -265,11 +272,11 @@ def test_a_replayed_day_keeps_every_limit_and_rule_and_is_near_the_optimum(days)
     assert value_within_budget(run) >= 0.98 * optimum(setting)
 
 
-def test_the_policies_of_a_comparison_and_the_flat_mixture_keep_further_budgets_and_rules(days) -> None:
+def test_the_policies_of_a_comparison_and_the_flat_mixture_keep_further_budgets_and_rules(days, runs) -> None:
     setting, north, shop = days
     campaign, day = setting.campaign, setting.day
     limits = {each.name: each.limit for each in campaign.limits.budgets}
-    for name, run in run_policies(setting, batch=512).items():
+    for name, run in runs.items():
         for inside, limit in ((north, limits["north"]), (shop, limits["shops"])):
             assert run.outcomes.cost[inside].sum() <= limit, name
     # The best flat mixture, from the definitions: a level that a minor may not be given becomes the one below it.

@@ -35,7 +35,7 @@ def with_limits(campaign: Campaign, **limits: int) -> Campaign:
 
 def paid(setting: Setting, pacer: Pacer) -> tuple[dict[str, float], float]:
     """Minor units paid on each side, and the value within the budgets."""
-    run = run_pacer(setting, pacer, hard_stop=True)
+    run = run_pacer(setting, pacer, hard_stop=True, batch=512)
     spent = {side: float(run.outcomes.cost[run.outcomes.side == side].sum()) for side in setting.campaign.sides}
     return spent, value_within_budget(run)
 
@@ -115,7 +115,7 @@ def days(make_setting: Callable[..., Setting]):
     """Days whose customers may cost 70 % of what they would, with the spend and value of each pacer."""
     found = []
     for seed in SEEDS:
-        free = make_setting(seed, requests=20_000)
+        free = make_setting(seed, requests=10_000)
         spent, _ = paid(free, make_pacer("hourly"))
         setting = replace(free, campaign=with_limits(free.campaign, customer=round(0.7 * spent["customer"])))
         found.append((setting, paid(setting, make_pacer("hourly")), paid(setting, Blind(make_pacer("hourly")))))

@@ -31,7 +31,7 @@ def ran() -> Callable[..., Ran]:
         key = (seed, shock, *sorted(changes.items()))
         if key not in kept:
             setting = make_setting(seed, shock=NOON if shock else None, **({"requests": 30_000} | changes))
-            runs = run_policies(setting)
+            runs = run_policies(setting, batch=512)
             kept[key] = (setting, runs, score(setting.campaign, runs))
         return kept[key]
 
@@ -225,7 +225,7 @@ def test_a_model_that_knows_no_account_earns_none_of_the_attainable_gain(make_se
     judged = attainable(setting)
     shares = {}
     for name, model in (("alike", alike), ("true", setting.outcomes.truth)):
-        table = score(setting.campaign, run_policies(replace(setting, model=model)))
+        table = score(setting.campaign, run_policies(replace(setting, model=model), batch=512))
         shares[name] = judged.share(table.loc["hindsight_model", "expected_value"])
         # The share of the whole optimum is high for both.
         assert table.loc["hindsight_model", "share_of_hindsight"] > 0.8

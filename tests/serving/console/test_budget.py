@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from html import unescape
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from operations.questions.question import Question
 from serving.console import budget
 from serving.console.app import Console, create_app
 from serving.console.budget import Questions
+from serving.http.handler import Application
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import Unavailable
@@ -56,12 +58,23 @@ def budget_page(campaign, question, folder, **form: object):
     return ask(create_app(console), "/campaigns/spring/budget", params=form)
 
 
+@pytest.fixture(scope="module")
+def console_of(asked, tmp_path_factory) -> Callable[[str], Application]:
+    """The console of a currency, kept: it solves each budget of its curve at its first page."""
+
+    @cache
+    def make(currency: str) -> Application:
+        questions = Questions(lambda: asked.question, lambda: "model-1")
+        campaign = replace(asked.campaign, currency=currency)
+        return create_app(Console(campaign, Down(), PriceStore(tmp_path_factory.mktemp("prices")), questions=questions))
+
+    return make
+
+
 @pytest.fixture
-def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
+def get(console_of, request) -> Callable[..., httpx.Response]:
     """Asks for a page, in dollars or in the currency that the test names."""
-    questions = Questions(lambda: asked.question, lambda: "model-1")
-    campaign = replace(asked.campaign, currency=getattr(request, "param", "USD"))
-    app = create_app(Console(campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions))
+    app = console_of(getattr(request, "param", "USD"))
     return lambda page="budget", **form: ask(app, f"/campaigns/spring/{page}", params=form)
 
 
