@@ -43,7 +43,7 @@ def _file(table: pd.DataFrame, entry: Mapping[str, Any], zone: str) -> pd.DataFr
     return pd.DataFrame(columns)
 
 
-def _written(values: pd.Series, described: Mapping[str, Any], zone: str) -> pd.Series:
+def _written(values: Any, described: Mapping[str, Any], zone: str) -> Any:
     if isinstance(values.dtype, pd.DatetimeTZDtype):
         form = described.get("format", "%Y-%m-%dT%H:%M:%S")
         if form == "seconds":
