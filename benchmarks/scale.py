@@ -129,12 +129,7 @@ def _columns(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     """Seconds, CPU seconds, peak memory and megabytes of steps one after the other."""
     total = {name: sum(step[name] for step in steps) for name in ("seconds", "processor", "bytes")}
     peak = max(step["gib"] for step in steps)
-    return [
-        f"{total['seconds']:.1f}",
-        f"{total['processor']:.1f}",
-        f"{peak:.2f}",
-        f"{total['bytes'] / 1e6:,.0f}",
-    ]
+    return [f"{total['seconds']:.1f}", f"{total['processor']:.1f}", f"{peak:.2f}", f"{total['bytes'] / 1e6:,.0f}"]
 
 
 def plot(results: Results, path: Path) -> None:

@@ -14,21 +14,8 @@ from research.table import ROOT, Rows
 from research.took import Took
 
 PROJECT = ("shadowprice", "benchmarks", "research", "operations", "feature_repo")
-FRAMEWORK = {
-    f"research.{part}"
-    for part in (
-        "cache",
-        "index",
-        "papers",
-        "primary",
-        "registry",
-        "summary",
-        "table",
-        "took",
-        "worker",
-        "write",
-    )
-}
+PARTS = "cache index papers primary registry summary table took worker write"
+FRAMEWORK = {f"research.{part}" for part in PARTS.split()}
 """Modules that change no figure."""
 
 

@@ -114,8 +114,7 @@ EXHIBITS: Sequence[Exhibit] = (
         *_against(OVER_TRUTH, "ESDPM", "MTL-ZILN", "ESMM", "MTL-MSE"),
     ),
     Exhibit(
-        *("S2", "table 2", "ESDPM predicts better on LCT-W", None),
-        f"{PRIVATE}; one simulated delivery stands for both",
+        *("S2", "table 2", "ESDPM predicts better on LCT-W", None), f"{PRIVATE}; one simulated delivery stands for both"
     ),
     _simulated(
         *("S2", "table 3, P1", "s2_table3", "the heuristic raises conversions and lowers the amount, by ESMM"),
@@ -126,8 +125,7 @@ EXHIBITS: Sequence[Exhibit] = (
     _raises(3, "ESDPM-NCG, heuristic", "ESMM, manual"),
     _raises(4, "ESDPM, heuristic", "ESDPM-NCG, heuristic"),
     Exhibit(
-        *("S2", "figure 5", "hits in conversions and amount", None),
-        f"{PRIVATE}; the JSON of s2_table1 has THC and THA",
+        *("S2", "figure 5", "hits in conversions and amount", None), f"{PRIVATE}; the JSON of s2_table1 has THC and THA"
     ),
     _simulated("S2", "figure 6", "s2_figure6", "the heuristic earns more than manual priority"),
     _simulated(

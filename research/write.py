@@ -109,10 +109,7 @@ def _differences(shown: Sequence[Comparison], summary: Summary) -> list[str]:
     """Return the table of differences: a row for each pair, a column for each measure that compares any."""
     columns = list(dict.fromkeys(column for column, _, _ in shown))
     pairs = list(dict.fromkeys((row, other) for _, row, other in shown))
-    lines = [
-        "| paired difference | " + " | ".join(columns) + " |",
-        "|---|" + "---|" * len(columns),
-    ]
+    lines = ["| paired difference | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for row, other in pairs:
         cells = [
             show(summary.difference(column, row, other), sign=True) + _verdict_of(summary, (column, row, other))

@@ -2,11 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-import yaml
-
+from benchmarks.companies.files import write_files
 from benchmarks.companies.week import HOURS, OVERRIDE, SIDE, Week, command, named, play
 from operations.common.workspace import read_campaign
 from serving.local.launch import Services
@@ -16,8 +13,6 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.day import draw_day
 from shadowprice.tables import SessionTables
 
-ZONE = "Europe/Berlin"
-FORM = "%d.%m.%Y %H:%M:%S"
 MAPPING = Path(__file__).with_suffix(".yaml")
 """How the company describes its files."""
 
@@ -57,44 +52,13 @@ def write_company(folder: Path, tables: SessionTables, **campaign: str) -> Path:
 
     ``campaign`` are columns of the campaign with other values.
     """
-    session, behaviour = tables.session, tables.behaviour
-
-    def local(times: Any) -> Any:
-        return times.dt.tz_convert(ZONE).dt.strftime(FORM)
-
-    def euros(cents: pd.Series) -> pd.Series:
-        return cents.map(lambda amount: f"{amount / 100:.2f}".replace(".", ","))
-
-    features = [name for name in session.columns if name.startswith(("x_", "c_"))]
-    own = {name: name[2:].replace("_", " ").title() for name in features}
-    collected = pd.DataFrame(
-        {"Vorgang": session["session_id"], "Kundin": session["user_id"], "Gutschein": session["voucher_id"]}
-    )
-    collected = collected.assign(geholt=local(session["collected_at"]), gilt_bis=local(session["expires_at"])).join(
-        session[features].rename(columns=own)
-    )
-    vouchers = session.drop_duplicates("voucher_id")
-    terms = pd.DataFrame(
-        {"Nr": vouchers["voucher_id"], "Wert": euros(vouchers["discount"]), "ab": euros(vouchers["min_spend"])}
-    )
-    used = session[session["redeemed_at"].notna()]
-    redeemed = pd.DataFrame({"Vorgang": used["session_id"], "Zeit": used["redeemed_at"].dt.strftime("%s")})
-    events = pd.DataFrame(
-        {
-            "Vorgang": behaviour["session_id"],
-            "Artikel": behaviour["item_id"],
-            "Art": behaviour["action"].map({"cart": "Korb", "order": "Kauf"}),
-            "wann": behaviour["ts"].dt.tz_convert("Asia/Tokyo").dt.strftime("%Y-%m-%dT%H:%M:%S"),
-            "Gruppe": behaviour["category"],
-            "Marke": behaviour["brand"],
-            "Preisstufe": behaviour["price_level"],
-        }
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, frame in {"geholt": collected, "scheine": terms, "eingeloest": redeemed, "koerbe": events}.items():
-        frame.to_csv(folder / f"{name}.csv", sep=";", index=False)
-    described = yaml.safe_load(MAPPING.read_text())
-    described["campaign"] |= campaign
-    path = folder / "mapping.yaml"
-    path.write_text(yaml.safe_dump(described, allow_unicode=True, sort_keys=False))
-    return path
+    session = tables.session
+    offers = session.drop_duplicates("voucher_id")[["voucher_id", "discount", "min_spend"]]
+    used = session.loc[session["redeemed_at"].notna(), ["session_id", "redeemed_at"]]
+    files = {
+        "geholt": session,
+        "scheine": offers.rename(columns={"voucher_id": "offer_id", "discount": "face_value"}),
+        "eingeloest": used.rename(columns={"session_id": "request_id", "redeemed_at": "observed_at"}),
+        "koerbe": tables.behaviour,
+    }
+    return write_files(folder, MAPPING, files, **campaign)

@@ -2,7 +2,9 @@
 
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 from urllib.parse import urlsplit
 
@@ -17,26 +19,8 @@ PIPELINED = 1000
 """Requests that a pipeline sends at once."""
 HEAD = b"%b /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
-
-
-def endless_trailers(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Send a chunked GET whose trailers never end."""
-    _pour(url, HEAD % b"GET" + CHUNKED + b"0\r\nX-Long: ", b"a" * PART, stop)
-
-
-def many_trailers(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Send a chunked GET with ever more trailers."""
-    _pour(url, HEAD % b"GET" + CHUNKED + b"0\r\n", b"X-A: b\r\n" * (PART // 8), stop)
-
-
-def tiny_chunks(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Send a body in chunks of one byte."""
-    _pour(url, HEAD % b"POST" + CHUNKED, b"1\r\n \r\n" * (PART // 6), stop)
-
-
-def chunk_extensions(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Send a chunk whose extension never ends."""
-    _pour(url, HEAD % b"POST" + CHUNKED + b"1;", b"a" * PART, stop)
+Attack = Callable[[str, str, Event], None]
+"""Run the attack on a campaign at an address until the event is set."""
 
 
 def pipelines(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
@@ -70,18 +54,8 @@ def grpc_messages(url: str, campaign: str, stop: Event) -> None:
                 call.exception()
 
 
-def stuck_bodies(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Hold connections whose bodies never come, and open those again that the service closes."""
-    hold(url, HEAD % b"POST" + b"Content-Length: 100\r\n\r\n", STUCK // CALLERS, stop)
-
-
-def silent_connections(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Hold connections that send nothing, and open those again that the service closes."""
-    hold(url, b"", STUCK // CALLERS, stop)
-
-
-def hold(url: str, sent: bytes, count: int, stop: Event) -> None:
-    """Keep ``count`` connections open on which ``sent`` was sent."""
+def hold(sent: bytes, count: int, url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
+    """Keep ``count`` connections open on which ``sent`` was sent, and open those again that the service closes."""
     held: list[socket.socket] = []
     while not stop.wait(0.05):
         while len(held) < count and not stop.is_set():
@@ -97,7 +71,8 @@ def hold(url: str, sent: bytes, count: int, stop: Event) -> None:
         each.close()
 
 
-def _pour(url: str, head: bytes, part: bytes, stop: Event) -> None:
+def pour(head: bytes, part: bytes, url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
+    """Send a request whose ``part`` never ends."""
     while not stop.is_set():
         with _connected(url) as connection:
             connection.settimeout(0.5)
@@ -131,3 +106,15 @@ def _closed(connection: socket.socket) -> bool:
         return True
     finally:
         connection.setblocking(True)
+
+
+WITHOUT_TOKEN: dict[str, Attack] = {
+    "endless trailers": partial(pour, HEAD % b"GET" + CHUNKED + b"0\r\nX-Long: ", b"a" * PART),
+    "many trailers": partial(pour, HEAD % b"GET" + CHUNKED + b"0\r\n", b"X-A: b\r\n" * (PART // 8)),
+    "tiny chunks": partial(pour, HEAD % b"POST" + CHUNKED, b"1\r\n \r\n" * (PART // 6)),
+    "chunk extensions": partial(pour, HEAD % b"POST" + CHUNKED + b"1;", b"a" * PART),
+    "gRPC messages": grpc_messages,
+    "pipelines": pipelines,
+    "stuck bodies": partial(hold, HEAD % b"POST" + b"Content-Length: 100\r\n\r\n", STUCK // CALLERS),
+    "silent connections": partial(hold, b"", STUCK // CALLERS),
+}

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -14,8 +13,7 @@ from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
 
-from benchmarks.faults import framing
-from benchmarks.faults.framing import CALLERS
+from benchmarks.faults.framing import CALLERS, WITHOUT_TOKEN, Attack, hold
 from benchmarks.faults.threads import Threads
 from serving.http.tokens import ledger_tokens, read_secret
 from serving.predictor.ledger.client import Authorizer
@@ -25,13 +23,11 @@ from shadowprice.errors import ShadowpriceError
 BODY_ITEMS = 1_300_000
 TOKEN_FILE = "SHADOWPRICE_TOKEN_FILE"
 """Variable of the file with the token that callers of the predictor show."""
-HALF_OPEN = 500
+HALF_OPEN = b"POST /v1/outcomes HTTP/1.1\r\nHost: localhost\r\n"
+"""Headers that never end."""
 PAUSE_SECONDS = 0.02
 """Pause of an attacker whose calls are served; without one a caller with a token takes an equal share."""
 PATHS = ("/v1/authorizations", "/v1/outcomes", "/v1/releases")
-
-Attack = Callable[[str, str, Event], None]
-"""Run the attack on a campaign of the ledger at an address until the event is set."""
 
 
 def hostile_bodies(url: str, campaign: str, stop: Event) -> None:
@@ -82,29 +78,14 @@ def conflicting_requests(url: str, campaign: str, stop: Event) -> None:
         _post(url, f"/v1/models/{campaign}:predict", json.dumps({"instances": [instance]}).encode())
 
 
-def half_open_connections(url: str, campaign: str, stop: Event) -> None:  # noqa: ARG001 - as every attack
-    """Open connections whose headers never end, and open those again that the ledger closes."""
-    framing.hold(url, b"POST /v1/outcomes HTTP/1.1\r\nHost: localhost\r\n", HALF_OPEN // CALLERS, stop)
-
-
 ATTACKS: dict[str, Attack] = {
     "hostile bodies": hostile_bodies,
     "conflicting ids": conflicting_ids,
-    "half-open connections": half_open_connections,
+    "half-open connections": partial(hold, HALF_OPEN, 500 // CALLERS),
 }
 """Attacks on a ledger, by callers with a token where it asks for one."""
 OF_PREDICTOR: dict[str, Attack] = {"conflicting requests": conflicting_requests, "whole numbers": whole_numbers}
 """Attacks on a predictor, by callers with a token where it asks for one."""
-WITHOUT_TOKEN: dict[str, Attack] = {
-    "endless trailers": framing.endless_trailers,
-    "many trailers": framing.many_trailers,
-    "tiny chunks": framing.tiny_chunks,
-    "chunk extensions": framing.chunk_extensions,
-    "gRPC messages": framing.grpc_messages,
-    "pipelines": framing.pipelines,
-    "stuck bodies": framing.stuck_bodies,
-    "silent connections": framing.silent_connections,
-}
 REUSED = Proposals(
     request_id=["hostile"],
     account_id=["hostile"],

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks.faults.hostile import ATTACKS, Attack, Attackers
+from benchmarks.faults.framing import Attack
+from benchmarks.faults.hostile import ATTACKS, Attackers
 from benchmarks.faults.proxy import Proxy
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.faults.wall_clock import WallClock

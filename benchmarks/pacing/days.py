@@ -226,12 +226,7 @@ def _days(rows: Days) -> str:
     return f"{len(next(iter(rows.values())))} days"
 
 
-def page(
-    found: dict[str, Days],
-    delayed: Days,
-    exploring: dict[float, list[Row]],
-    requests: int,
-) -> str:
+def page(found: dict[str, Days], delayed: Days, exploring: dict[float, list[Row]], requests: int) -> str:
     tests = significance(found | {"outcomes known late": delayed})
     parts = [
         "# Pacing on days that go wrong",

@@ -41,9 +41,7 @@ class Scenario:
             late = np.clip((np.arange(hours) + 0.5 - hours / 2) / (hours / 2), 0.0, 1.0)
             drift = 1.0 + (self.drift - 1.0) * late
         return replace(
-            setting,
-            day=_sent_again(setting.day, *self.replicas_down),
-            outcomes=replace(setting.outcomes, drift=drift),
+            setting, day=_sent_again(setting.day, *self.replicas_down), outcomes=replace(setting.outcomes, drift=drift)
         )
 
     def run(self, setting: Setting, pacer: Pacer, *, delay: float = 0.0, batch: int = 1024) -> Replay:

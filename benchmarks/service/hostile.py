@@ -27,7 +27,8 @@ import numpy as np
 import yaml
 
 from benchmarks.cells import Cells
-from benchmarks.faults.hostile import TOKEN_FILE, WITHOUT_TOKEN
+from benchmarks.faults.framing import WITHOUT_TOKEN
+from benchmarks.faults.hostile import TOKEN_FILE
 from benchmarks.faults.moves import attack_moves
 from benchmarks.service.deployment import Running, cpu_seconds, port_of, resident_mb, serving
 from benchmarks.service.load import generate

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Any, Protocol
 from unittest.mock import patch
 
@@ -81,6 +83,14 @@ class World(Protocol):
         """Time that the clock of Redis shows."""
 
 
+NOTED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    **dict.fromkeys(("authorize", "settle", "correct", "release"), itemgetter(0)),
+    "move": itemgetter(0, 1, 2, 3),
+    "expire": lambda _: None,
+}
+"""Call of a store → what it asks, of its arguments; the last of these is a date."""
+
+
 class Watched:
     """A store whose calls are noted, so that their commits can be told."""
 
@@ -89,31 +99,13 @@ class Watched:
         self._world = world
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        call = getattr(self._store, name)
+        return partial(self._noted, name, call) if name in NOTED else call
 
-    def authorize(self, calls: Any, ceiling: Any, at: int) -> Future[Any]:
-        return self._noted("authorize", calls, at, lambda: self._store.authorize(calls, ceiling, at))
-
-    def settle(self, outcomes: Any, ceiling: Any, at: int) -> Future[Any]:
-        return self._noted("settle", outcomes, at, lambda: self._store.settle(outcomes, ceiling, at))
-
-    def correct(self, corrections: Any, ceiling: Any, at: int) -> Future[Any]:
-        return self._noted("correct", corrections, at, lambda: self._store.correct(corrections, ceiling, at))
-
-    def release(self, request_ids: Any, at: int) -> Future[Any]:
-        return self._noted("release", request_ids, at, lambda: self._store.release(request_ids, at))
-
-    def move(self, step: Any, move: Any, allowance: Any, end: Any, at: int) -> Future[Any]:
-        asked = step, move, allowance, end
-        return self._noted("move", asked, at, lambda: self._store.move(*asked, at))
-
-    def expire(self, at: int) -> Future[Any]:
-        return self._noted("expire", None, at, lambda: self._store.expire(at))
-
-    def _noted(self, kind: str, asked: Any, at: int, call: Callable[[], Future[Any]]) -> Future[Any]:
-        Steps.calling = Operation(kind, asked, at, self._world.microseconds)
+    def _noted(self, kind: str, call: Callable[..., Future[Any]], *given: Any) -> Future[Any]:
+        Steps.calling = Operation(kind, NOTED[kind](given), given[-1], self._world.microseconds)
         try:
-            return call()
+            return call(*given)
         finally:
             Steps.calling = None
 

@@ -190,18 +190,13 @@ class World:
     def _do(self, operation: Operation, ledger_time: int) -> Any:
         asked, reference = operation.asked, self.reference
         reference.date = time_of(operation.at)
-        match operation.kind:
-            case "authorize":
-                return reference.authorize(asked, ledger_time)
-            case "settle":
-                return reference.settle(asked, ledger_time)
-            case "correct":
-                return reference.correct(asked, ledger_time)
-            case "release":
-                return reference.release(asked)
-            case "move":
-                step, move, bounds, end = asked
-                return reference.move(step, move, bounds, end, operation.at)
+        if operation.kind in ("authorize", "settle", "correct"):
+            return getattr(reference, operation.kind)(asked, ledger_time)
+        if operation.kind == "release":
+            return reference.release(asked)
+        if operation.kind == "move":
+            step, move, bounds, end = asked
+            return reference.move(step, move, bounds, end, operation.at)
         return reference.expire(ledger_time)
 
     def _check_time(self, operation: Operation, ledger_time: int, at: int) -> None:
@@ -241,10 +236,7 @@ def plain(kind: str, result: Any) -> Any:
         if isinstance(answer, Conflict)
         else [
             row
-            and (
-                (row.decision.level, row.decision.incentive, row.decision.reason, row.decision.limited_by),
-                row.repeat,
-            )
+            and ((row.decision.level, row.decision.incentive, row.decision.reason, row.decision.limited_by), row.repeat)
             for row in answer
         ]
         for answer in result
@@ -287,10 +279,7 @@ def make_campaign(dice: random.Random) -> Campaign:
     )
     return Campaign(
         name="simulated",
-        sides={
-            "customer": Terms(levels=LEVELS["customer"]),
-            "merchant": dice.choice(MERCHANTS),
-        },
+        sides={"customer": Terms(levels=LEVELS["customer"]), "merchant": dice.choice(MERCHANTS)},
         budget=Budget(form="total", limit=limit),
         portfolio=portfolio,
         late_reserve=dice.choice([0, 0, 300]),

@@ -37,10 +37,7 @@ SLOPE = 0.003
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 CAMPAIGN = Campaign(
     name="world",
-    sides={
-        "customer": Terms(levels=CUSTOMER_LEVELS),
-        "merchant": Terms(levels=MERCHANT_LEVELS, cost_basis="on_grant"),
-    },
+    sides={"customer": Terms(levels=CUSTOMER_LEVELS), "merchant": Terms(levels=MERCHANT_LEVELS, cost_basis="on_grant")},
     budget=Budget(limit=1),
     starts_at=AT,
     hours=24,

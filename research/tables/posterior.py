@@ -8,9 +8,9 @@ import numpy as np
 from benchmarks.world.equal_cost import Choices, value_at_cost
 from benchmarks.world.training_set import training_set
 from research.data.misspecified import World
-from research.models import make
 from research.table import Primary, Rows, Summary, Table
-from research.tables.s4.end_to_end import HIDDEN, TRAINING, uniform_value, value_at_spend
+from research.tables.s4.end_to_end import BEST, HIDDEN, TRAINING, bounds, decided
+from research.tables.s4.end_to_end import SAME as ALIKE
 from research.trained import trained
 from shadowprice.datasets.truth import true_curves
 from shadowprice.learning.fit import posteriors
@@ -48,7 +48,6 @@ TRIALS = {WRONG: (1000, 20.0), RIGHT: (1000, 0.0), MANY: (6000, 20.0)}
 """Column → rows to learn from, and size of the main effect."""
 LARGE = (ONE_RESIDUAL, MEAN_RESIDUAL)
 """Rows that are measured on many rows too."""
-BEST, ALIKE = "best possible", "same mix for all"
 
 
 def run(seed: int, quick: bool) -> Rows:
@@ -57,13 +56,10 @@ def run(seed: int, quick: bool) -> Rows:
     for column, (size, nuisance) in TRIALS.items():
         world = World(seed, nuisance=nuisance)
         learnt, judged = world.trial(size // 4 if quick else size, 1), world.trial(6000, 2)
-        rows[BEST][column] = value_at_spend(judged.value, judged.cost, judged)
-        rows[ALIKE][column] = uniform_value(judged)
+        rows[BEST][column], rows[ALIKE][column] = bounds(judged)
         for name in LARGE if column == MANY else METHODS:
-            made = make(METHODS[name], levels=learnt.levels, seed=seed, hidden=HIDDEN, training=TRAINING)
-            made.fit(learnt.frame)
-            curve, cost = made.curve(judged.frame).response, made.cost(judged.frame)
-            rows[name][column] = value_at_spend(curve, cost, judged)
+            own = {"hidden": HIDDEN, "training": TRAINING}
+            rows[name][column] = decided(METHODS[name], learnt.frame, judged, seed, **own)
     return rows
 
 

@@ -1,21 +1,19 @@
 """False alarms and delay of the watch on the raw columns of accounts, on planted drifts."""
 
-from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from research.table import Primary, Rows, Summary, Table
+from research.tables.watch import DAILY, DAYS, SINCE, alarms
 from shadowprice.watch.feature_drift import describe_columns, feature_drift
 
-ACCOUNTS, DAYS, DAILY, SINCE, RATE = 4000, 20, 300, 8, 0.05
+ACCOUNTS, RATE = 4000, 0.05
 INDEX = "feature_drift"
 TESTS = "tests of each column, read daily"
-NULL: dict[str, dict[str, float]] = {
-    "false alarms": {},
-    "false alarms, a move of 0.2": {"moved": 0.2},
-}
+NULL: dict[str, dict[str, float]] = {"false alarms": {}, "false alarms, a move of 0.2": {"moved": 0.2}}
 DRIFTS: dict[str, dict[str, float]] = {
     "column moved": {"moved": 0.6},
     "column lost": {"lost": 0.1},
@@ -70,23 +68,8 @@ def tested(asked: pd.DataFrame, reference: pd.DataFrame) -> bool:
 
 
 def run(seed: int, quick: bool) -> Rows:
-    null, drifted = (10, 5) if quick else (40, 20)
-    rng = np.random.default_rng(seed)
-    rows: dict[str, dict[str, float]] = {INDEX: {}, TESTS: {}}
-
-    def measured(runs: int, drift: Mapping[str, float]) -> pd.DataFrame:
-        return pd.DataFrame([first_alarms(rng, **drift) for _ in range(runs)])
-
-    for name, drift in NULL.items():
-        found = measured(null, drift)
-        for way, own in rows.items():
-            own[name] = float((found[way] < DAYS).mean())
-    for name, drift in DRIFTS.items():
-        found = measured(drifted, drift)
-        for way, own in rows.items():
-            own[f"found: {name}"] = float((found[way] < DAYS).mean())
-            own[f"delay in days: {name}"] = float((found[way] - SINCE).clip(lower=0).mean())
-    return rows
+    once = partial(first_alarms, np.random.default_rng(seed))
+    return alarms(once, NULL, DRIFTS, (10, 5) if quick else (40, 20))
 
 
 def reading(found: Summary) -> str:

@@ -1,13 +1,16 @@
 """Models of residual outcomes: the loss of the R-learner, and decisions under a large main effect."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from research.data.misspecified import SimulatedTrial, World
 from research.models import make
 from research.models.uplift.residuals import OnResiduals, RLearnerModel
-from research.tables.s4 import end_to_end
+from research.tables.s4 import bi_level, end_to_end
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.responses.uplift.two_outcome import LabeledRows, labeled_rows
 
@@ -51,6 +54,17 @@ def test_two_stages_on_residuals_decide_better_than_end_to_end_without_them() ->
     rows = (end_to_end.TWO_STAGE, end_to_end.END_TO_END, end_to_end.RESIDUALS)
     plain, joint, residuals = (end_to_end.fitted_value(row, 0, learnt, judged) for row in rows)
     assert plain < joint < residuals
+
+
+def test_every_method_of_the_page_bi_level_decides_by_what_it_has_learnt() -> None:
+    """A few rows and steps of each: the value of its decisions lies between the worst and the best that there are."""
+    judged, brief = World(5, nuisance=0.0).trial(300, 2), {"hidden": 4, "training": BRIEF}
+    best, _ = end_to_end.bounds(judged)
+    for name, (model, _, options) in bi_level.METHODS.items():
+        frame = pd.concat([World(5).trial(300, 1).frame, World(5).logged(300, 3).frame], ignore_index=True)
+        few = {key: replace(given, epochs=2) for key, given in options.items()}
+        value = end_to_end.decided(model, frame, judged, 0, **brief, **few)
+        assert judged.value.min() < value <= best + 1e-9, name
 
 
 def _rows(model: OnResiduals, trial: SimulatedTrial) -> LabeledRows:

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from benchmarks.faults.hostile import WITHOUT_TOKEN, Attackers
+from benchmarks.faults.framing import WITHOUT_TOKEN
+from benchmarks.faults.hostile import Attackers
 from benchmarks.service.deployment import resident_mb
 
 SECONDS = 1.5

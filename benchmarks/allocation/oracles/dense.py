@@ -13,14 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.problem.problem import Matrix, Problem, Resource, ResponseCost
-from shadowprice.allocation.problem.solution import (
-    ROUNDING,
-    Allocation,
-    Fractional,
-    excess,
-    pick,
-    relative_gap,
-)
+from shadowprice.allocation.problem.solution import ROUNDING, Allocation, Fractional, excess, pick, relative_gap
 from shadowprice.decision import best_levels
 
 Vector = NDArray[np.float64]

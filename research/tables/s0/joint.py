@@ -71,10 +71,7 @@ def run(seed: int, quick: bool) -> Rows:
 def one_side(data: TrainingSet, side: Side) -> TrainingSet:
     """The training set without the requests of the other side; the graph stays whole."""
     return replace(
-        data,
-        rows={side: data.rows[side]},
-        serving={side: data.serving[side]},
-        levels={side: data.levels[side]},
+        data, rows={side: data.rows[side]}, serving={side: data.serving[side]}, levels={side: data.levels[side]}
     )
 
 

@@ -39,10 +39,7 @@ TABLE = Table(
     run=run,
     published={
         **{method: dict(zip(COLUMNS, values, strict=True)) for method, values in PUBLISHED.items()},
-        OURS: {
-            **dict(zip(COLUMNS, PUBLISHED[OURS], strict=True)),
-            BOUGHT: 2.54,
-        },
+        OURS: {**dict(zip(COLUMNS, PUBLISHED[OURS], strict=True)), BOUGHT: 2.54},
     },
     primary=Primary(*PRIMARY, effect=0.005, spread=0.0045),
     compare=[

@@ -8,16 +8,7 @@ from scipy.special import logit
 from torch import Tensor
 
 from research.table import Primary, Rows, Summary, Table
-from research.tables.s2.funds import (
-    CHOICE,
-    FEWER,
-    FIRST,
-    JUDGED,
-    OVER,
-    OVER_MONEY,
-    TRUTH,
-    Judged,
-)
+from research.tables.s2.funds import CHOICE, FEWER, FIRST, JUDGED, OVER, OVER_MONEY, TRUTH, Judged
 from shadowprice.datasets.funds import UNIT, FundOptions, Funds, draw
 from shadowprice.responses.funds.outputs import Outputs
 from shadowprice.responses.funds.rows import FundRows
@@ -167,7 +158,7 @@ TABLE = Table(
             for row, other in PAIRS
             for column in COLUMNS
             if (column, row + suffix) != (OVER, "ESJ")
-        ],
+        ]
     ],
     fewer_is_better=FEWER,
 )

@@ -32,11 +32,7 @@ PAIRS = [
     (HIDDEN, "ESDPM, heuristic"),
 ]
 """The paper's P1 to P4, exact against heuristic allocation, and hidden funds against none."""
-WORLDS = {
-    "": (1.0, 0.0),
-    ", wealth in amounts alone": (0.0, 0.0),
-    ", and taste lowers amounts": (0.0, -1.0),
-}
+WORLDS = {"": (1.0, 0.0), ", wealth in amounts alone": (0.0, 0.0), ", and taste lowers amounts": (0.0, -1.0)}
 """Suffix → share of the effect of wealth on purchases, and effect of a unit of taste for a fund on log(1 + amount)."""
 KNOWN_MANUAL, KNOWN_HEURISTIC = "conversions known, manual", "conversions known, heuristic"
 KNOWN = {KNOWN_MANUAL: "priority", KNOWN_HEURISTIC: "heuristic"}

@@ -11,7 +11,7 @@ from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
 from research.table import Primary, Rows, Summary, Table
-from research.tables.s3.vouchers import draw, fit, judge, respond
+from research.tables.s3.vouchers import draw, fit, judge, respond, true_ones
 from shadowprice.datasets.vouchers import VoucherData
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.base import ResponseModel
@@ -38,9 +38,8 @@ def run(seed: int, quick: bool) -> Rows:
     data, log, test, models = fits(seed, quick)
     _, at = log.locate(test)
     length = (log.history(test["account_id"], at, 6) >= 0).sum(axis=1)
-    assert data.truth is not None
     responses = {row: respond(row, log, model, test) for row, model in models.items()}
-    responses[TRUTH] = data.truth[data.part() == "test"][np.arange(len(test)), test["level"]]
+    responses[TRUTH] = true_ones(data, test)
     found: dict[str, dict[str, float]] = {}
     for row, response in responses.items():
         for number, name in enumerate(LENGTHS):

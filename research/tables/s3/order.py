@@ -22,13 +22,12 @@ from research.tables.s3.vouchers import (
     STRENGTH,
     TEST_DAYS,
     draw,
-    fit,
     judge,
-    respond,
+    measured,
+    retold,
+    true_ones,
 )
 from shadowprice.datasets.vouchers import VoucherData, generate
-from shadowprice.graphs.sessions import SessionLog
-from shadowprice.tables import SessionTables
 
 ORDER = 3 * STRENGTH
 FLAT = f"LR, {CROSSED}"
@@ -41,13 +40,10 @@ def run(seed: int, quick: bool) -> Rows:
     found: dict[str, dict[str, float]] = {}
     for region in SESSIONS:
         data, log, train, test = draw(seed, quick, region, order=ORDER)
-        at = np.flatnonzero(data.part() == "test"), test["level"]
         size = QUICK_SESSIONS if quick else SESSIONS[region]
         counts = generate(seed=seed, region=region, sessions=size, test_days=TEST_DAYS)
-        assert data.truth is not None
-        assert counts.truth is not None
-        judged = {row: judge(test, respond(row, log, fit(row, log, train, seed), test)) for row in ROWS}
-        judged |= {TRUTH: judge(test, data.truth[at]), COUNTS: judge(test, counts.truth[at])}
+        judged = {row: measured(row, log, train, test, seed) for row in ROWS}
+        judged |= {TRUTH: judge(test, true_ones(data, test)), COUNTS: judge(test, true_ones(counts, test))}
         if region == "A":
             judged[SHUFFLED] = shuffled(seed, data)
         for row, values in judged.items():
@@ -61,11 +57,7 @@ def shuffled(seed: int, data: VoucherData) -> dict[str, float]:
     group = behavior.groupby(["session_id", "phase"]).ngroup().to_numpy()
     source = np.lexsort((np.random.default_rng([seed, 0x5AFF1E]).random(group.size), group))
     place = np.argsort(np.argsort(group, kind="stable"))
-    log = SessionLog.build(SessionTables(data.tables.session, behavior.assign(ts=behavior["ts"].array[source][place])))
-    part = data.part()
-    test = log.requests(part == "test")
-    model = fit("DMBGN", log, log.requests(part == "train"), seed)
-    return judge(test, respond("DMBGN", log, model, test))
+    return retold(seed, data, behaviour=behavior.assign(ts=behavior["ts"].array[source][place]))
 
 
 def reading(found: Summary) -> str:

@@ -14,13 +14,12 @@ from research.tables.s3.vouchers import (
     TEST_DAYS,
     describe,
     draw,
-    fit,
     judge,
-    respond,
+    measured,
+    retold,
+    true_ones,
 )
 from shadowprice.datasets.vouchers import Region, VoucherData, generate
-from shadowprice.graphs.sessions import SessionLog
-from shadowprice.tables import SessionTables
 
 DESTROYED = "AUC, A, history destroyed"
 NOTHING = "AUC, A, nothing to match"
@@ -49,11 +48,12 @@ def run(seed: int, quick: bool) -> Rows:
     for region in SESSIONS:
         data, log, train, test = draw(seed, quick, region)
         rows = [row for row in MODELS if region == "A" or row != BEFORE_ONLY]
-        judged = {row: judge(test, respond(row, log, fit(row, log, train, seed), test)) for row in rows}
+        judged = {row: measured(row, log, train, test, seed) for row in rows}
         if region == "A":
-            judged[NO_PAST] = without_past(seed, data)
-        assert data.truth is not None
-        judged[TRUTH] = judge(test, data.truth[data.part() == "test"][np.arange(len(test)), test["level"]])
+            # Every session has a person of its own, and so no past to attend to.
+            session = data.tables.session
+            judged[NO_PAST] = retold(seed, data, session=session.assign(user_id=session["session_id"]))
+        judged[TRUTH] = judge(test, true_ones(data, test))
         for row, values in judged.items():
             cells = found.setdefault(row, {})
             cells |= {f"{name}, {region}": value for name, value in values.items()}
@@ -71,17 +71,8 @@ def run(seed: int, quick: bool) -> Rows:
     ):
         _, log, train, test = drawn
         for row in rows:
-            found[row][column] = judge(test, respond(row, log, fit(row, log, train, seed), test))["AUC"]
+            found[row][column] = measured(row, log, train, test, seed)["AUC"]
     return found
-
-
-def without_past(seed: int, data: VoucherData) -> dict[str, float]:
-    """Return what DMBGN reaches where every session has a person of its own, and so no past to attend to."""
-    session, part = data.tables.session, data.part()
-    log = SessionLog.build(SessionTables(session.assign(user_id=session["session_id"]), data.tables.behaviour))
-    test = log.requests(part == "test")
-    model = fit("DMBGN", log, log.requests(part == "train"), seed)
-    return judge(test, respond("DMBGN", log, model, test))
 
 
 def attainable(seed: int, data: VoucherData, test: pd.DataFrame, match: float) -> np.ndarray:
@@ -90,9 +81,8 @@ def attainable(seed: int, data: VoucherData, test: pd.DataFrame, match: float) -
     People, sessions and vouchers are the same: no ranking that does not read the terms left out can be better.
     """
     sessions = len(data.tables.session)
-    true = generate(seed=seed, region="A", sessions=sessions, test_days=TEST_DAYS, match=match, habit=0.0).truth
-    assert true is not None
-    return np.asarray(true[data.part() == "test"][np.arange(len(test)), test["level"]])
+    known = generate(seed=seed, region="A", sessions=sessions, test_days=TEST_DAYS, match=match, habit=0.0)
+    return true_ones(known, test)
 
 
 def improvement(auc: float, base: float) -> float:

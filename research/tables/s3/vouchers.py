@@ -1,5 +1,6 @@
 """S3's experiment on generated voucher sessions: fit before an instant, judge after it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,21 @@ def crossed_order(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
 def judge(frame: pd.DataFrame, response: np.ndarray) -> dict[str, float]:
     y, p = frame["response"].to_numpy(), response.astype(np.float64)
     return {"AUC": float(metrics.auc(y, p)), "logloss": float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)))}
+
+
+def measured(row: str, log: SessionLog, train: pd.DataFrame, test: pd.DataFrame, seed: int) -> dict[str, float]:
+    """The figures of a row that is fitted to ``train``."""
+    return judge(test, respond(row, log, fit(row, log, train, seed), test))
+
+
+def retold(seed: int, data: VoucherData, **tables: pd.DataFrame) -> dict[str, float]:
+    """The figures of DMBGN where the session or behavior of the data are others."""
+    log = SessionLog.build(replace(data.tables, **tables))
+    part = data.part()
+    return measured("DMBGN", log, log.requests(part == "train"), log.requests(part == "test"), seed)
+
+
+def true_ones(data: VoucherData, test: pd.DataFrame) -> np.ndarray:
+    """(N,): true probabilities of the test's requests."""
+    assert data.truth is not None
+    return np.asarray(data.truth[data.part() == "test"][np.arange(len(test)), test["level"]])

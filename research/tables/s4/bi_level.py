@@ -6,8 +6,7 @@ import pandas as pd
 
 from research.data.misspecified import World
 from research.table import Primary, Rows, Summary, Table
-from research.tables.s4.end_to_end import uniform_value, value_at_spend
-from shadowprice.responses import make
+from research.tables.s4.end_to_end import BEST, FINE_TUNING, SAME, TRAINING, bounds, decided
 from shadowprice.responses.training import TrainingConfig
 
 CONFOUNDED, NUISANCE, FIRST = "confounded", "confounded, with a nuisance", "the same, larger trial, small network"
@@ -25,8 +24,6 @@ REGIMES: dict[str, tuple[float, float, int, tuple[str, ...]]] = {
     FIRST: (3.0, FIRST_TRIAL, FIRST_HIDDEN, (BOTH, DRAGON, END_TO_END, BI_LEVEL)),
 }
 """Column → nuisance, multiple of the trial's rows, width, methods."""
-TRAINING = TrainingConfig(learning_rate=2e-2, epochs=200, patience=25, decay=0.99, weight_decay=0.0)
-FINE_TUNING = TrainingConfig(learning_rate=2e-2, epochs=100, patience=40, decay=0.99, weight_decay=0.0)
 ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=30, patience=15)
 
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -40,7 +37,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def run(seed: int, quick: bool) -> Rows:
-    rows: dict[str, dict[str, float]] = {name: {} for name in ("best possible", "same mix for all", *METHODS)}
+    rows: dict[str, dict[str, float]] = {name: {} for name in (BEST, SAME, *METHODS)}
     drawn, logged, judged_rows = SIZES[quick]
     for column, (nuisance, larger, hidden, methods) in REGIMES.items():
         world = World(seed, nuisance=nuisance, hidden=1.5)
@@ -49,19 +46,17 @@ def run(seed: int, quick: bool) -> Rows:
         frames["both"] = pd.concat(list(frames.values()), ignore_index=True)
         # On observational rows alone, nobody knows that they are.
         frames["logged"] = frames["logged"].drop(columns=["exploration", "propensity"])
-        rows["best possible"][column] = value_at_spend(judged.value, judged.cost, judged)
-        rows["same mix for all"][column] = uniform_value(judged)
+        rows[BEST][column], rows[SAME][column] = bounds(judged)
         for name in methods:
             model, data, options = METHODS[name]
-            made = make(model, levels=learnt.levels, seed=seed, hidden=hidden, training=TRAINING, **options)
-            made.fit(frames[data])
-            rows[name][column] = value_at_spend(made.curve(judged.frame).response, made.cost(judged.frame), judged)
+            own = {"hidden": hidden, "training": TRAINING, **options}
+            rows[name][column] = decided(model, frames[data], judged, seed, **own)
     return rows
 
 
 def reading(found: Summary) -> str:
     shares = ", ".join(
-        f"{row} {found.share(CONFOUNDED, row, 'same mix for all', 'best possible'):.0%}"
+        f"{row} {found.share(CONFOUNDED, row, SAME, BEST):.0%}"
         for row in (BI_LEVEL, BOTH, TRIAL, LOGGED, DRAGON, END_TO_END)
     )
     others = {CONFOUNDED: (TRIAL, LOGGED, DRAGON, END_TO_END), NUISANCE: (BOTH, END_TO_END)}

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from research.data.misspecified import SimulatedTrial, World
 from research.measures.truth import true_value_at_spend
@@ -15,6 +16,7 @@ TWO_STAGE, END_TO_END, PLAIN = "two-stage (S-learner)", "end to end", "end to en
 FAST = "two-stage, its best rate"
 RESIDUALS, R_LEARNER, ON_TOP = "two-stage, residuals", "R-learner", "end to end, residuals"
 DFCL = ("DFCL-PL", "DFCL-MER", "DFCL-IFD")
+BEST, SAME = "best possible", "same mix for all"
 WRONG, RIGHT = "misspecified", "well specified"
 NUISANCE = {WRONG: 20.0, RIGHT: 0.0}
 HIDDEN = 8
@@ -61,11 +63,10 @@ DFCL_RESIDUALS = tuple((f"{name}, residuals", RESIDUALS) for name in DFCL)
 
 
 def run(seed: int, quick: bool) -> Rows:
-    rows: dict[str, dict[str, float]] = {name: {} for name in ("best possible", "same mix for all", *METHODS)}
+    rows: dict[str, dict[str, float]] = {name: {} for name in (BEST, SAME, *METHODS)}
     for column in NUISANCE:
         learnt, judged = trials(column, seed, quick)
-        rows["best possible"][column] = value_at_spend(judged.value, judged.cost, judged)
-        rows["same mix for all"][column] = uniform_value(judged)
+        rows[BEST][column], rows[SAME][column] = bounds(judged)
         for name in METHODS if column == WRONG else WELL:
             rows[name][column] = fitted_value(name, seed, learnt, judged)
     return rows
@@ -91,8 +92,18 @@ def fitted_value(
     if name in ALPHAS:
         options = {"fine_tuning": FINE_TUNING, "alpha": ALPHAS[name], **options, **changed}
     options = {"training": training, **options}
-    made = make(model, levels=learnt.levels, seed=seed, hidden=HIDDEN, **options).fit(learnt.frame)
+    return decided(model, learnt.frame, judged, seed, hidden=HIDDEN, **options)
+
+
+def decided(model: str, frame: pd.DataFrame, judged: SimulatedTrial, seed: int, **options: Any) -> float:
+    """True value of the decisions of a model that is fitted to ``frame``, mean over the budgets."""
+    made = make(model, levels=judged.levels, seed=seed, **options).fit(frame)
     return value_at_spend(made.curve(judged.frame).response, made.cost(judged.frame), judged)
+
+
+def bounds(judged: SimulatedTrial) -> tuple[float, float]:
+    """Value of the best decisions, and of the same mixture for all."""
+    return value_at_spend(judged.value, judged.cost, judged), uniform_value(judged)
 
 
 def value_at_spend(response: Any, expense: Any, judged: SimulatedTrial) -> float:
@@ -114,7 +125,7 @@ def spends(judged: SimulatedTrial) -> Any:
 
 def reading(found: Summary) -> str:
     told = (TWO_STAGE, RESIDUALS, R_LEARNER, END_TO_END, ON_TOP)
-    shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in told)
+    shares = ", ".join(f"{row} {found.share(WRONG, row, SAME, BEST):.0%}" for row in told)
     control, goal = (found.finding(WRONG, *pair) for pair in ((RESIDUALS, TWO_STAGE), (ON_TOP, RESIDUALS)))
     plain, above = (found.tally([(WRONG, *pair) for pair in pairs]) for pairs in (DFCL_PLAIN, DFCL_RESIDUALS))
     return (
