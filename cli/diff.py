@@ -62,7 +62,7 @@ def show(found: Difference, console: Console) -> None:
     table = Table("terms", "spend", "added value", "change", title=f"campaign {campaign.name}")
     _add(table, "before", found.before, None, campaign, currency)
     for change in found.changes:
-        name = f"  {change.name}: {_short(change.before)} → {_short(change.after)}"
+        name = f"  {change.name}: {' → '.join(map(_short, _parts(change.before, change.after)))}"
         _add(table, name, change.answer, found.before, campaign, currency)
     _add(table, "after", found.after, found.before, campaign, currency)
     console.print(table)
@@ -76,11 +76,17 @@ def show(found: Difference, console: Console) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     hours = f"in {campaign.hours} hours"
     for change in found.prices:
-        if change.answer.status != "optimal":
-            console.print(f"{change.name}: without it {change.answer.status}.", soft_wrap=True, markup=False)
-            continue
-        cost = _difference(change.answer, found.after, campaign)
-        line = f"{change.name} costs {cost:,.5g} of value {hours}."
+        without = change.answer
+        if without.status != "optimal":
+            line = f"{change.name}: without it {without.status} too."
+        elif found.after.status != "optimal":
+            added = campaign.told_in * without.added.value
+            line = (
+                f"{change.name} cannot be kept with the other terms; without it {currency.write(without.spend.value)} "
+                f"is spent and {added:,.5g} of value added {hours}."
+            )
+        else:
+            line = f"{change.name} costs {_difference(without, found.after, campaign):,.5g} of value {hours}."
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
@@ -90,13 +96,22 @@ def _add(
     if answer.status != "optimal":
         table.add_row(name, answer.status, "", "")
         return
-    change = "" if before is None else f"{_difference(answer, before, campaign):+,.5g}"
+    known = before is not None and before.status == "optimal"
+    change = f"{_difference(answer, before, campaign):+,.5g}" if known else ""
     table.add_row(name, currency.write(answer.spend.value), f"{campaign.told_in * answer.added.value:,.5g}", change)
 
 
 def _difference(answer: Answer, other: Answer, campaign: Campaign) -> float:
     """Return the difference of two values; that of the last digits of a sum is 0."""
     return campaign.told_in * round(answer.value.value - other.value.value, 9) + 0.0
+
+
+def _parts(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return two values of a term; of a limit or rule that both files have, its fields that differ."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return before, after
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return tuple({name: each[name] for name in names if name in each} for each in (before, after))  # type: ignore[return-value]
 
 
 def _short(value: Any) -> str:

@@ -162,7 +162,8 @@ def run(job: LiftJob) -> Analysis:
     write_whole(job.result, json.dumps(content, indent=1))
     currency = Currency.of(campaign.currency)
     of_all = chain(everybody_lines(everybody, currency), influence_lines(partners, campaign))
-    limits = limit_lines(campaign, asked, second, np.asarray(known))
+    named = log.decisions.set_index("request_id")["groups"].loc[asked["request_id"]].to_numpy()
+    limits = limit_lines(campaign, asked.assign(groups=named), second, np.asarray(known))
     lines = chain(page(campaign, analysis, per, young, index), outcome_lines(outcomes, per), limits, of_all)
     write_whole(job.page, "\n".join(lines) + "\n")
     figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}

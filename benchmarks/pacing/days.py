@@ -156,7 +156,7 @@ def table(rows: Days, p_values: Mapping[str, float] | None = None) -> str:
         spend = f"{mine['spend'].min():+.2%} to {mine['spend'].max():+.2%}"
         lines.append(
             f"| {name} | {spend} | {_shown(interval(mine['share']))} | "
-            f"{mine['gain'].mean():.2%} | {ahead} | "
+            f"{_shown(interval(mine['gain']))} | {ahead} | "
             f"{'' if p is None else '< 0.001' if p < 0.001 else f'{p:.3f}'} |"
         )
     return "\n".join(lines)

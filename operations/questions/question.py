@@ -110,7 +110,7 @@ def open_what_if(
         NotFound: the model has no stored population.
         InvalidInput: the campaign is a delivery.
     """
-    asked_for, campaign = campaign, campaign or read_campaign(workspace)
+    campaign = campaign or read_campaign(workspace)
     if any(terms.segments for terms in campaign.sides.values()):
         raise InvalidInput("is a delivery: it has segments of exact sizes and no budget to ask about", field="campaign")
     model = (workspace / MODEL).resolve()
@@ -118,10 +118,6 @@ def open_what_if(
     version, heads = str(meta["model_version"]), load_heads(model)
     population = read_population(workspace / POPULATION / version, heads)
     now = before_start(campaign, Traffic.load(workspace)) if state is None else PricingState.load(state)
-    if asked_for is not None and state is None and asked_for.expected_requests is not None:
-        # The stored traffic is that of the workspace's own campaign.
-        growth = asked_for.expected_requests / sum(float(mine.sum()) for mine in now.remaining.values())
-        now = dataclasses.replace(now, remaining={side: growth * mine for side, mine in now.remaining.items()})
     campaign = campaign.moved_by(now.spend.moved)
     now = dataclasses.replace(now, spend=dataclasses.replace(now.spend, moved=0))
     ahead = {side: float(np.sum(now.remaining.get(side, 0.0))) for side in campaign.sides}

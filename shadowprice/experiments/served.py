@@ -19,7 +19,11 @@ from shadowprice.pacing.decision_log.served import ServedLog, final, of_treatabl
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
 """Columns that are those of the log."""
 STATE = ("request_id", "response", "cost", "recorded_at")
-READ: Mapping[RowKind, tuple[str, ...]] = {"decisions": (*COLUMNS, "level"), "outcomes": STATE, "corrections": STATE}
+READ: Mapping[RowKind, tuple[str, ...]] = {
+    "decisions": (*COLUMNS, "level", "groups"),
+    "outcomes": STATE,
+    "corrections": STATE,
+}
 """Columns of the log that the functions of this module read."""
 LATE = timedelta(minutes=1)
 """Most time between a decision by the predictor and its record in the ledger."""

@@ -20,6 +20,7 @@ from shadowprice.experiments.effects import Effect
 from shadowprice.experiments.lifts import LEAST_UNITS, Lift
 from shadowprice.experiments.sample_ratio import SampleRatio
 from shadowprice.experiments.spillover import ForAll, PassedOn
+from shadowprice.limits import Asked
 
 EFFECTS = ("value", "relative", "cost", "per_money", "total")
 COUNTS = ("arm", "units", "requests", "baseline_units", "baseline_requests")
@@ -176,27 +177,32 @@ def limit_lines(
 ) -> Iterator[str]:
     """Return the lines about what came of second outcomes that the campaign limits; of a period the largest sum.
 
-    Limits with a condition or an arm are left out.
-
     Args:
         campaign: with the limits.
-        rows: requests with ``side``, ``partner_id`` and ``decided_at``.
+        rows: requests with ``account_id``, ``side``, ``partner_id``, ``arm``, ``decided_at`` and ``groups``, the limits
+            with a condition that counted each when it was decided.
         outcomes: name → (n,), second outcome of each.
         known: (n,), the requests whose outcomes are there.
     """
-    limits = [each for each in campaign.limits.budgets if each.outcome in outcomes and not (each.where or each.arm)]
-    if not limits:
-        return
-    yield from ("", "| limit | of | requests | came | allowed |", "|---|---|---|---|---|")
-    for limit in limits:
-        mine = known & (rows["side"] == (limit.side or rows["side"])).to_numpy()
-        if limit.partners:
-            mine &= rows["partner_id"].isin(limit.group).to_numpy()
+    limits = [each for each in campaign.limits.budgets if each.outcome]
+    measured = [each for each in limits if each.outcome in outcomes]
+    if measured:
+        yield from ("", "| limit | of | requests | came | allowed |", "|---|---|---|---|---|")
+        names = ("account_id", "side", "partner_id", "arm")
+        columns = zip(*(rows[name] for name in names), rows["groups"].str.split(","), strict=True)
+        asked = [Asked(*values) for values in columns]
+    for limit in measured:
+        mine = known & np.fromiter(map(limit.covers, asked), dtype=np.bool_, count=len(asked))
         period = [campaign.limits.calendar.name(limit.period, at) for at in rows.loc[mine, "decided_at"]]
         found = pd.Series(outcomes[limit.outcome][mine]).groupby(period)
-        came = (found.mean() if limit.form == "per_account" else found.sum()).max() if period else 0.0
-        what = f"{limit.outcome} a {'request' if limit.form == 'per_account' else limit.period}"
-        yield f"| {limit.name} | {what} | {len(period):,} | {came:.4g} | {limit.limit:g} |"
+        each = "request" if limit.form == "per_account" else limit.period
+        came = f"{(found.mean() if limit.form == 'per_account' else found.sum()).max():.4g}" if period else "not known"
+        yield f"| {limit.name} | {limit.outcome} a {each} | {len(period):,} | {came} | {limit.limit:g} |"
+    for limit in limits:
+        if limit not in measured:
+            yield from ("", f"Limit {limit.name} is left out: give --outcomes a file with a column `{limit.outcome}`.")
+    if any(limit.where for limit in measured):
+        yield from ("", "A condition of a limit counts the requests for which it held when they were decided.")
 
 
 def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,7 +87,17 @@ class Forecast:
 
     @classmethod
     def of(cls, campaign: Campaign, profiles: Mapping[Side, Profile]) -> Forecast:
-        """The forecast of a campaign's window from each side's ordinary day."""
+        """Return the forecast of a campaign's window from each side's ordinary day.
+
+        Where the campaign states its ``expected_requests``, the profiles give the shares of sides and hours, and the
+        campaign gives the total of its window.
+        """
+        past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
+        stated = past if campaign.expected_requests is None else campaign.expected_requests
+        # Profiles that were fitted for this number stay as they are to the last bit.
+        if past > 0 and not math.isclose(past, stated, rel_tol=1e-9):
+            growth = stated / past
+            profiles = {side: replace(profile, level=growth * profile.level) for side, profile in profiles.items()}
         return cls({side: profile.expected(campaign) for side, profile in profiles.items()})
 
     def remaining(self, at: float, observed: Mapping[Side, ArrayLike]) -> dict[Side, NDArray[np.float64]]:

@@ -1,17 +1,21 @@
 """A change of terms against fresh solves of both campaigns."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from asked import make_workspace
+from scipy import sparse
+from scipy.optimize import linprog
 
 import cli.main as command
-from operations.common.workspace import CAMPAIGN
+from operations.common.workspace import CAMPAIGN, MODEL
 from operations.questions.difference import difference, flatten
 from operations.questions.question import open_what_if
 from shadowprice.campaign import Campaign
@@ -19,6 +23,7 @@ from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.limits import Limits
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.questions import Change
+from shadowprice.responses.layers.heads import curves_of, load_heads, save_heads
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +88,72 @@ def test_another_period_has_its_own_days_and_requests(run: Path) -> None:
     assert found.after.price.value == pytest.approx(found.before.price.value, rel=1e-4)
     busier = difference(run, changed(run, expected_requests=12_000, budget__limit=300_000), rows=0)
     assert busier.after.value.value == pytest.approx(2 * busier.before.value.value, rel=1e-6)
+
+
+COMPLAINTS = np.array([0.01, 0.02, 0.05, 0.09])
+"""Mean complaints of a customer's request by level."""
+
+
+def best(run: Path, most: float) -> float:
+    """Value of the linear program over all accounts with this sum of complaints, by HiGHS."""
+    campaign, traffic, heads = changed(run), Traffic.load(run), load_heads(run / MODEL)
+    embedding = pd.read_parquet(run / "embeddings.parquet").set_index(["side", "account_id"])["embedding"]
+    value, rows, one, start = [], [], [], 0
+    for side, terms in campaign.sides.items():
+        asking = traffic.accounts[side]
+        ahead = traffic.forecast(campaign).expected[side].sum() * asking.activity / asking.activity.sum()
+        z = np.stack(embedding[side].loc[asking.account_id.tolist()].tolist())
+        response = curves_of(heads[side], z).response.T.astype(float)
+        levels, n = np.array(terms.levels), len(ahead)
+        paid = response * levels if terms.cost_basis == "on_response" else np.broadcast_to(levels, response.shape)
+        calls = np.broadcast_to(COMPLAINTS if side == "customer" else 0.0 * levels, response.shape)
+        value.append((ahead[:, None] * terms.weight * response).ravel())
+        rows.append(np.stack([(ahead[:, None] * each).ravel() for each in (paid, calls)]))
+        one.append(np.repeat(np.arange(start, start + n), levels.size))
+        start += n
+    place = np.concatenate(one)
+    each = sparse.csr_matrix((np.ones(place.size), (place, np.arange(place.size))))
+    found = linprog(
+        -np.concatenate(value),
+        A_ub=np.concatenate(rows, axis=1),
+        b_ub=[campaign.budget.limit, most],
+        A_eq=each,
+        b_eq=np.ones(start),
+        method="highs-ipm",
+    )
+    return -float(found.fun)
+
+
+def test_a_sum_of_a_second_outcome_costs_what_a_linear_program_says(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = shutil.copytree(run, tmp_path / "workspace", symlinks=True)
+    heads = load_heads(workspace / MODEL)
+    heads["customer"] = replace(heads["customer"], guards={"x_calls": COMPLAINTS})
+    save_heads(heads, workspace / MODEL)
+    few = {"name": "few", "limit": 60.0, "outcome": "x_calls", "side": "customer"}
+    loose = changed(run, limits={"budgets": [{**few, "limit": 1e6}]})
+    after = changed(run, limits={"budgets": [few]})
+    found = difference(workspace, after, loose, rows=0)
+    without, kept = best(run, 1e6), best(run, 60.0)
+    assert found.before.value.value == pytest.approx(without, rel=1e-5)
+    assert found.after.value.value == pytest.approx(kept, rel=1e-5)
+    (cost,) = found.prices
+    assert cost.answer.value.value - found.after.value.value == pytest.approx(without - kept, rel=1e-2)
+    assert without - kept > 10
+    file, old = tmp_path / "new.json", tmp_path / "old.json"
+    for path, limit in ((old, 60.0), (file, 20.0)):
+        path.write_text(json.dumps(changed(run, limits={"budgets": [{**few, "limit": limit}]}).to_dict()))
+    # Not even the lowest level of every customer has as few as 20.
+    words = ["diff", str(old), str(file), "--run", str(workspace), "--rows", "500"]
+    for first, second in ((old, file), (file, old)):
+        words[1:3] = [str(first), str(second)]
+        assert command.main(words) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "infeasible" in told
+        assert not re.search(r"\bnan\b", told)
+        assert ("limits.budgets.few cannot be kept with the other terms; without it $" in told) == (second is file)
+    assert 'limits.budgets.few: {"limit": 20.0}' in told
 
 
 def test_a_limit_of_partners_is_asked_about_once_featurize_has_counted_them(run: Path, tmp_path: Path) -> None:

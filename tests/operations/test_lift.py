@@ -407,7 +407,15 @@ def test_second_outcomes_get_the_lift_that_a_value_would_have(tmp_path: Path, ca
     budgets: list[dict[str, object]] = [
         {"name": "few", "limit": 30, "outcome": "x_complaints", "period": "day"},
         {"name": "rate", "limit": 0.2, "outcome": "x_complaints", "form": "per_account", "side": "customer"},
+        {"name": "north", "limit": 80, "outcome": "x_complaints", "where": 'account.c_region == "north"'},
+        {"name": "other", "limit": 7, "outcome": "x_returns"},
     ]
+    north = dice.random(len(rows)) < 0.3
+    for path in (tmp_path / "log").glob("decisions-*"):
+        part = pq.read_table(path)
+        place, groups = part.column_names.index("groups"), pa.array(np.where(north, "south,north", "").tolist())
+        assert part.column("request_id").to_pylist() == rows["request_id"].tolist()
+        pq.write_table(part.set_column(place, part.schema.field(place), groups), path)
     limited = json.loads(campaign_file.read_text()) | {"limits": {"budgets": budgets}}
     campaign_file.write_text(json.dumps(limited))
     run(job)
@@ -416,6 +424,8 @@ def test_second_outcomes_get_the_lift_that_a_value_would_have(tmp_path: Path, ca
     page = files["page"].read_text()
     assert f"| few | x_complaints a day | {len(rows):,} | {days.max():.4g} | 30 |" in page
     assert f"| rate | x_complaints a request | {own.size:,} | {own.mean():.4g} | 0.2 |" in page
+    assert f"| north | x_complaints a campaign | {north.sum():,} | {complaints[north].sum():.4g} | 80 |" in page
+    assert "Limit other is left out: give --outcomes a file with a column `x_returns`." in page
 
     table.assign(request_id="other").to_parquet(tmp_path / "outcomes.parquet")
     with pytest.raises(InvalidInput, match="each once"):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations.measure import before_start
 from shadowprice.campaign import Campaign, Side
 from shadowprice.datasets import load
 from shadowprice.errors import InvalidInput
@@ -56,7 +57,9 @@ def test_a_stated_number_of_requests_leaves_the_shares_of_sides_hours_and_accoun
     for side in campaign.sides:
         np.testing.assert_array_equal(stated.profiles[side].shares, plain.profiles[side].shares)
         np.testing.assert_array_equal(stated.accounts[side].activity, plain.accounts[side].activity)
-        assert stated.profiles[side].level == pytest.approx(plain.profiles[side].level * 30_000 / 3000)
+        np.testing.assert_allclose(
+            stated.forecast(campaign).expected[side], 10 * plain.forecast(past).expected[side], rtol=1e-12
+        )
 
 
 def test_the_stated_number_is_that_of_the_window_however_long_it_is() -> None:
@@ -66,6 +69,19 @@ def test_the_stated_number_is_that_of_the_window_however_long_it_is() -> None:
         campaign = Campaign.from_dict({**day.to_dict(), "hours": hours, "expected_requests": 900})
         expected = fit_traffic(campaign, tables, served(tables, campaign)).forecast(campaign).expected
         assert sum(map(np.sum, expected.values())) == pytest.approx(900)
+
+
+def test_a_number_that_is_stated_or_changed_later_counts_at_once(tmp_path: Path) -> None:
+    """The campaign's file may change after featurize stored the traffic."""
+    tables = load("world", seed=0, **SMALL).tables
+    campaign = campaign_from_tables(tables)
+    for at_featurize in (None, 3000):
+        one = Campaign.from_dict({**campaign.to_dict(), "expected_requests": at_featurize})
+        fit_traffic(one, tables, served(tables, one)).save(tmp_path)
+        for hours, number in ((24, 900), (24, 40_000), (6, 3000)):
+            later = Campaign.from_dict({**campaign.to_dict(), "expected_requests": number, "hours": hours})
+            remaining = before_start(later, Traffic.load(tmp_path)).remaining
+            assert sum(map(np.sum, remaining.values())) == pytest.approx(number)
 
 
 def test_the_day_of_the_default_world_is_that_of_its_trial() -> None:

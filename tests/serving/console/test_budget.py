@@ -199,3 +199,31 @@ def test_a_question_waits_for_the_one_before_it_and_not_for_ever(asked, get, mon
         questions.asking(),
     ):
         pass
+
+
+def test_a_sum_of_a_second_outcome_is_asked_about_in_its_unit_and_period(tmp_path):
+    """Nobody may get the dearest level alone: complaints by level are known, and the answer keeps their sum."""
+    campaign = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=(50, 100, 200))},
+        budget=Budget(limit=10**9),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+        limits=Limits(
+            budgets=(
+                GroupBudget(name="calm", limit=100.0, outcome="x_calls"),
+                GroupBudget(name="daily", limit=100.0, outcome="x_calls", period="day"),
+            )
+        ),
+    )
+    response = np.array([[0.1], [0.2], [0.4]]) * np.ones(ACCOUNTS)
+    curves = {"customer": Curves(LEVELS, response, guards={"x_calls": np.array([0.001, 0.005, 0.011])})}
+    people = {"customer": SideAccounts(pa.chunked_array([np.arange(ACCOUNTS).astype(str)]), curves["customer"])}
+    question = Question(campaign, people, WhatIf(campaign, curves, {"customer": float(ACCOUNTS)}, rows=0))
+    page = budget_page(campaign, question, tmp_path, further_calm="36").text
+    assert re.findall(r"Limit (\w+, x_calls[^<]*)</label>", page) == ["calm, x_calls", "daily, x_calls a day"]
+    # All may get the dearest today; of 36 the lowest level takes 6, and the rest buys 3,000 times the dearest.
+    assert amounts(row(page, "Today's"))[2] == pytest.approx(0.3 * ACCOUNTS, rel=1e-3)
+    assert amounts(row(page, "As asked"))[2] == pytest.approx(0.3 * 3000, rel=1e-3)
+    assert "these terms cannot be met" in row(
+        budget_page(campaign, question, tmp_path, further_calm="5").text, "As asked"
+    )
