@@ -8,7 +8,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.datasets.split import Split
 from shadowprice.evaluation.uplift.shares import CHANCE, ROUNDED, Shares, shares
-from shadowprice.evidence.dropped import Dropped, dropped, refuse_dropped
+from shadowprice.evidence.dropped import LIMIT, Dropped, dropped, refuse_dropped
 from shadowprice.evidence.rows import read_rows
 from shadowprice.evidence.sizes import check_sizes
 from shadowprice.tables import Tables
@@ -36,7 +36,8 @@ def refuse_faults(
 
     Raises:
         InvalidTable: the propensities of a side cannot have led to the shares of its levels; or more than
-            :data:`~shadowprice.evidence.dropped.LIMIT` of the offers or ties would be lost for one reason.
+            :data:`~shadowprice.evidence.dropped.LIMIT` of the offers have a propensity of 1 beside drawn ones, or of
+            the offers or ties would be lost for one reason.
         InvalidProblem: see :func:`~shadowprice.evidence.sizes.check_sizes`.
 
     O(n log n) in the rows of the tables.
@@ -51,6 +52,9 @@ def refuse_faults(
             ratio = shares(read.level, read.propensity, len(terms.levels), read.account)
             if ratio.p_value is not None and ratio.p_value < CHANCE:
                 problems.add("exposure", "propensity", _mismatch(side, terms.names(currency), ratio, read.level.size))
+            certain = int(np.count_nonzero(read.propensity >= 1))
+            if ratio.drawn and certain > LIMIT * read.level.size:
+                problems.add("exposure", "propensity", _certain(side, certain, read.level.size))
     counted = dropped(tables, split)
     refuse_dropped(counted, problems)
     problems.refuse()
@@ -68,4 +72,12 @@ def _mismatch(side: Side, names: Sequence[str], found: Shares, rows: int) -> str
         f"cannot have led to the shares found: {names[worst]} was planned for "
         f"{found.planned[worst]:.1%} of the offers of {side}s and stands in {found.found[worst]:.1%} of {rows:,} "
         f"(chi-square, p = {found.p_value:.1g}): {mend}"
+    )
+
+
+def _certain(side: Side, certain: int, rows: int) -> str:
+    return (
+        f"is 1 in {certain:,} of {rows:,} offers of {side}s ({certain / rows:.1%}), and below 1 in the others: rows "
+        "whose level was not drawn do not show its effect, and a model would learn from them as from a trial; "
+        "leave them out, in a mapping with `where`"
     )

@@ -27,7 +27,7 @@ def claim(found: SideEvidence, currency: Currency, confounders: Sequence[str] = 
     if found.partial and not confounders:
         some = ", ".join(found.levels[j].written(currency) for j in found.partial)
         parts.append(f"A part of the requests had no chance of {some}: those levels are seen on other requests.")
-    if found.balance is not None and found.balance.p_value < IMBALANCE:
+    if found.balance is not None and found.balance.p_value < IMBALANCE and not found.unlike:
         parts.append(
             f"The accounts of the levels differed before the trial (most by {found.balance.worst}, "
             f"p = {found.balance.p_value:.1g}): look for a rule that chose them."
@@ -52,6 +52,13 @@ def _drawn(found: SideEvidence) -> str:
         return (
             "Not identified: every request has a propensity of 1, so no level was drawn at random. The difference "
             "between levels may be the reason for which they were given."
+        )
+    if found.balance is not None and found.unlike:
+        return (
+            f"Not identified: the accounts of the levels differed before the trial (most by {found.balance.worst}, by "
+            f"{abs(found.balance.difference):.2f} standard deviations), so the difference between levels may be "
+            "theirs. Give as the propensity the probability with which each row got its level, or leave out the rows "
+            "whose level was not drawn."
         )
     if found.shown.difference is None:
         return "Not identified: fewer than two levels have rows of two accounts."

@@ -162,7 +162,8 @@ def _side(
         ordered=terms.ordered,
         names=terms.names(currency) if terms.amounts else (),
     )
-    return replace(evidence, balance=compared)
+    evidence = replace(evidence, balance=compared)
+    return replace(evidence, verdict="not identified") if evidence.unlike else evidence
 
 
 def _balance(tables: Tables, side: Side, read: Rows, weight: Array | None, levels: int) -> Balance | None:

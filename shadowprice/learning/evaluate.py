@@ -218,7 +218,12 @@ def evaluate(
     rows = {str(side): evaluation.rows for side, evaluation in sides.items()}
     if not model.personal:
         confounded = [side for side, reasons in known.confounders.items() if reasons]
-        return Evaluation(sides, flat_gate(metrics_of, limits, confounded=confounded, rows=rows))
+        unlike = [
+            evidence_rule(trial)
+            for side, trial in known.evidence.items()
+            if trial.unlike and np.ptp(sides[side].curve) > 0
+        ]
+        return Evaluation(sides, flat_gate(metrics_of, limits, extra=unlike, confounded=confounded, rows=rows))
     money = None if campaign is None else Currency.of(campaign.currency)
     judge = partial(gate, metrics_of, limits=limits, extra=checks, rows=rows, unordered=data.unordered, currency=money)
     if window is None:

@@ -48,6 +48,19 @@ def test_a_log_without_a_draw_and_one_with_confounders_are_not_compared(make) ->
     refuse(tables.replaced(exposure=tables.exposure.assign(propensity=0.4)), confounders=["customer"])
 
 
+def test_rows_without_a_draw_beside_those_of_a_trial_are_refused_above_one_in_twenty(make) -> None:
+    tables = make()[1]
+
+    def tail(rows: int) -> Tables:
+        certain = np.where(np.arange(3000) < rows, 1.0, tables.exposure["propensity"])
+        return tables.replaced(exposure=tables.exposure.assign(propensity=certain))
+
+    refuse(tail(120))
+    with pytest.raises(InvalidTable, match=r"is 1 in 180 of 3,000 offers of customers \(6\.0%\), and below 1") as error:
+        refuse(tail(180))
+    assert "leave them out, in a mapping with `where`" in str(error.value)
+
+
 @pytest.mark.parametrize(("name", "options"), [("promotion", {"bias": 1.0, "rows": 4000}), ("thornton", {})])
 def test_propensities_that_differ_between_accounts_are_accepted(name: str, options: dict[str, float]) -> None:
     if name == "thornton":

@@ -109,7 +109,47 @@ def test_an_assignment_that_depends_on_a_feature_is_named_in_the_sentence(make) 
     found = evidence(tables.replaced(exposure=exposure))
     assert found.balance is not None
     assert found.balance.worst == "age"
+    assert found.verdict == "not identified"
+    assert "Not identified: the accounts of the levels differed before the trial (most by age, by 1.1" in found.sentence
+
+
+def test_a_small_imbalance_is_named_and_does_not_decide(make) -> None:
+    _, tables = make(accounts=40_000)
+    random = np.random.default_rng(3)
+    # Old accounts get the highest level a little more often: 0.06 standard deviations, beyond chance.
+    moved = (tables.account["x_age"] > 41).to_numpy() & (random.random(40_000) < 0.045)
+    offered = tables.exposure["offer_id"].mask(moved, "o900")
+    found = evidence(tables.replaced(exposure=tables.exposure.assign(offer_id=offered)))
+    assert found.balance is not None
+    assert found.balance.p_value < 1e-4
+    assert abs(found.balance.difference) < 0.1
+    assert found.verdict == "identified"
     assert "The accounts of the levels differed before the trial (most by age, p = " in found.sentence
+
+
+def test_a_log_of_accounts_that_were_chosen_does_not_pass_whatever_its_propensities_claim(make) -> None:
+    # Rich accounts get the gift, and respond more with and without it: no effect at all, a difference of 10 points.
+    random, n = np.random.default_rng(5), 4000
+    rich = random.random(n) < 0.5
+    gift = np.where(random.random(n) < 0.8, rich, ~rich)
+    _, drawn = make("gift", accounts=n)
+    tables = drawn.replaced(
+        account=drawn.account.assign(x_rich=rich.astype(float)),
+        offer=drawn.offer[:2],
+        exposure=drawn.exposure.assign(offer_id=np.where(gift, "o100", "o0"), propensity=0.5),
+        outcome=drawn.outcome.assign(redeemed=(random.random(n) < np.where(rich, 0.25, 0.08)).astype(int)),
+    )
+    found = evidence(tables)
+    top = found.levels[1].difference
+    assert top is not None
+    assert top.low > 0.05
+    assert found.verdict == "not identified"
+    chance = np.where(rich == gift, 0.8, 0.2)
+    weighted = evidence(tables.replaced(exposure=tables.exposure.assign(propensity=chance)))
+    assert weighted.balance is not None
+    assert weighted.balance.p_value > 0.001
+    assert weighted.levels[1].difference is not None
+    assert weighted.levels[1].difference.low < 0 < weighted.levels[1].difference.high
 
 
 def test_propensities_that_differ_weight_the_rows_and_the_truth_is_inside() -> None:

@@ -1,6 +1,6 @@
 """The gate of a flat policy: the rules that mean something where all accounts have one curve."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from shadowprice.checks import require
 from shadowprice.evaluation.policy.gate import Check, Found, GateResult, Requirements, side_checks
@@ -11,6 +11,7 @@ def flat_gate(
     candidate: Mapping[str, Mapping[str, Found]],
     limits: Requirements | None = None,
     *,
+    extra: Sequence[Check] = (),
     confounded: Collection[str] = (),
     rows: Mapping[str, int] | None = None,
 ) -> GateResult:
@@ -23,6 +24,7 @@ def flat_gate(
     Args:
         candidate: side → metric name → value or Estimate, as of :func:`~shadowprice.evaluation.policy.gate.gate`.
         limits: ``ece_share`` of them.
+        extra: further checks, such as that of a trial whose accounts were not alike.
         confounded: sides whose levels had reasons: means by level do not show the effect of the level there, and
         calibration by
             level is not asked for.
@@ -32,7 +34,7 @@ def flat_gate(
         InvalidInput: no side.
     """
     require(candidate, "candidate", "needs the metrics of at least one side")
-    checks: list[Check] = []
+    checks: list[Check] = list(extra)
     for side, metrics in candidate.items():
         own = {name: entry for name, entry in metrics.items() if name != "auc"}
         of_side = side_checks(side, own, {}, limits or Requirements(), (rows or {}).get(side))

@@ -9,11 +9,14 @@ from scipy import stats
 
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.statistics.metric import Array
+from shadowprice.evaluation.uplift.shares import CHANCE
 
 CATEGORIES = 10
 """Most frequent values of a text whose shares are compared; the others are compared together."""
 LEAST_MISSING = 0.01
 """Share of missing cells from which it is compared too whether a number is known."""
+MATERIAL = 0.1
+"""Standardized difference from which an imbalance is no small one (Austin 2009, Statistics in Medicine 28:3083)."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Balance:
     difference: float
     p_value: float
     accounts: int
+
+    @property
+    def unlike(self) -> bool:
+        """Return whether the accounts of the levels differed by more than a little, beyond chance."""
+        return self.p_value < CHANCE and abs(self.difference) >= MATERIAL
 
 
 def balance(rows: LevelMeans, features: pd.DataFrame, accounts: int) -> Balance | None:

@@ -69,7 +69,7 @@ class SideEvidence:
     trend           (J,) coefficients of the levels' mean responses that give the slope
     balance         of features from before the trial; None where there are none
     sample_ratio_p  p-value of the shares found against those planned; None where nothing was drawn
-    verdict         whether the response rises with the incentive
+    verdict         whether the response rises with the incentive; not identified where accounts were not alike before
     claim           the verdict in words, with what limits it
     figures         of the level that decides it, in words
     weighted        whether rows are weighted by inverse propensity
@@ -95,6 +95,15 @@ class SideEvidence:
     drawn: bool = True
     partial: tuple[int, ...] = ()
     plan: str = ""
+
+    @property
+    def unlike(self) -> bool:
+        """Return whether the accounts of the levels were not alike before the trial, so no difference is an effect.
+
+        Rows with weights are left to the reader: where a part of them had no chance of a level, no weight makes the
+        accounts of the levels alike.
+        """
+        return self.balance is not None and self.balance.unlike and not self.weighted
 
     @property
     def sentence(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_gate import flat_gate
-from shadowprice.evaluation.policy.gate import Requirements, gate
+from shadowprice.evaluation.policy.gate import Check, Requirements, gate
 from shadowprice.evaluation.statistics.intervals import Estimate
 
 COIN = {"auc": Estimate(0.5, 0.47, 0.53), "ece": 0.01, "base_rate": 0.5, "rpr": 0.0, "mse": 0.25}
@@ -37,6 +37,11 @@ def test_calibration_by_level_is_not_asked_for_where_levels_had_reasons() -> Non
 
 def test_the_share_of_the_calibration_error_is_a_limit() -> None:
     assert flat_gate({"customer": COIN | {"ece": 0.2}}, Requirements(ece_share=0.5)).passed
+
+
+def test_a_check_of_the_trial_decides_with_the_others() -> None:
+    unlike = Check("customer", "alike accounts", "they differed", passed=False)
+    assert not flat_gate({"customer": COIN}, extra=[unlike]).passed
 
 
 def test_it_needs_a_side() -> None:
