@@ -80,6 +80,9 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
     """
     parts = own_parts(db, mapping, own)
     made = parts["exposure"]
+    if parts.get("outcome"):
+        for part in made:
+            _refuse_results(part)
     if "outcome" not in parts:
         parts["outcome"] = [_results(part, mapping) for part in made if set(part.columns) & RESULTS]
     if "offer" not in parts:
@@ -177,6 +180,14 @@ def _results(part: Part, mapping: Mapping) -> Part:
     labels = {**part.labels, "cost_paid": paid_by}
     query = f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})"
     return replace(part, query=query, columns=columns, labels=labels)
+
+
+def _refuse_results(part: Part) -> None:
+    """Refuse results in the table exposure beside a table outcome, which alone would be read."""
+    names = [f"{name} ({part.labels[name]})" for name in part.columns if name in RESULTS]
+    if names:
+        reason = f"has results beside the table outcome: move {', '.join(names)} there, with request_id and mature"
+        raise InvalidInput(reason, field="tables.exposure.columns")
 
 
 def _part_paid(part: Part) -> str:
