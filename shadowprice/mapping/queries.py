@@ -164,7 +164,8 @@ def _results(part: Part, mapping: Mapping) -> Part:
         if any(DEMAND in offers.columns for offers in mapping.tables.get("offer", ())):
             priced = ["'0'"]
         if "redeemed" not in part.columns or not priced:
-            raise InvalidInput("is missing: what was paid", field="tables.exposure.columns.cost_paid")
+            reason = f"is missing in {part.source}: what was paid; it follows from redeemed and a face_value or cost"
+            raise InvalidInput(reason, field="tables.exposure.columns.cost_paid")
         granted = "false"
         if "campaign" in mapping.tables:
             bases = {side: mapping.tables["campaign"][0].columns.get(f"cost_basis_{side}") for side in SIDES}
