@@ -83,6 +83,9 @@ def check(
     for estimate in evidence:
         _print_evidence(console, estimate, currency)
     run = ["shadowprice", "run", str(path), *(["--options", json.dumps({"outside": True})] if outside else [])]
+    if any(estimate.weighted for estimate in evidence):
+        # A model of rows with different chances learns who was chosen, unless they are weighted.
+        run += ["--weighting", "known"]
     console.print(f"checked in {seconds:.1f} s; next: {shlex.join(run)}", markup=False, soft_wrap=True)
 
 

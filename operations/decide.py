@@ -176,7 +176,8 @@ def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Orig
         # A second has one list; prices of the campaign's window have small numbers.
         record = accounts.solve(int(now.timestamp()), solver.model_version, executor)
     unknown = sum(int((~mine.known).sum()) for mine in sides.values())
-    origin = Origin(name=name, record=record, by_hold=accounts.by_hold, repeated=listed.repeated, unknown=unknown)
+    counts = {"repeated": listed.repeated, "unknown": unknown}
+    origin = Origin(name=name, record=record, by_hold=accounts.by_hold, asked=job.budget, **counts)
     return accounts, origin, solver
 
 

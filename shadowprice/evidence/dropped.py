@@ -106,7 +106,7 @@ def dropped(tables: Tables, split: Split | None = None) -> Dropped:
 
 
 def refuse_dropped(found: Dropped, problems: Problems) -> None:
-    """Add a fault for each reason for which more than :data:`LIMIT` of the rows would be lost."""
+    """Add a fault for each reason for which more than :data:`LIMIT` of the rows, or every tie, would be lost."""
     for side, rows in found.sides.items():
         for table, column, count, reason in (
             (
@@ -127,6 +127,12 @@ def refuse_dropped(found: Dropped, problems: Problems) -> None:
             if count > LIMIT * rows.offers:
                 share = f"{count:,} of {rows.offers:,} offers of {side}s ({count / rows.offers:.1%})"
                 problems.add(table, column, f"{share} {reason}")
+    if found.ties and found.late_ties == found.ties:
+        reason = (
+            "are after the last profile of an account, and no request sees them: give the accounts a profile from "
+            "after the ties and before the first offer"
+        )
+        problems.add("edge", "ts", f"all {found.ties:,} ties {reason}")
     if found.early_ties > LIMIT * found.ties:
         share = f"{found.early_ties:,} of {found.ties:,} ties ({found.early_ties / found.ties:.1%})"
         reason = "are older than the profile of an account at their end: give the accounts a profile from before them"

@@ -77,7 +77,7 @@ def _mismatch(side: Side, names: Sequence[str], found: Shares, rows: int) -> str
 
 def _certain(side: Side, certain: int, rows: int) -> str:
     return (
-        f"is 1 in {certain:,} of {rows:,} offers of {side}s ({certain / rows:.1%}), and below 1 in the others: rows whose "
-        "level was not drawn do not show its effect, and a model would learn from them as from a trial; leave them out, "
-        "in a mapping with `where`"
+        f"is 1 in {certain:,} of {rows:,} offers of {side}s ({certain / rows:.1%}), and below 1 in the others: rows "
+        "whose level was not drawn do not show its effect, and a model would learn from them as from a trial; "
+        "leave them out, in a mapping with `where`"
     )

@@ -56,9 +56,9 @@ def _drawn(found: SideEvidence) -> str:
     if found.balance is not None and found.unlike:
         return (
             f"Not identified: the accounts of the levels differed before the trial (most by {found.balance.worst}, by "
-            f"{abs(found.balance.difference):.2f} standard deviations), so the difference between levels may be theirs. "
-            "Give as the propensity the probability with which each row got its level, or leave out the rows whose "
-            "level was not drawn."
+            f"{abs(found.balance.difference):.2f} standard deviations), so the difference between levels may be "
+            "theirs. Give as the propensity the probability with which each row got its level, or leave out the rows "
+            "whose level was not drawn."
         )
     if found.shown.difference is None:
         return "Not identified: fewer than two levels have rows of two accounts."

@@ -25,6 +25,7 @@ class Origin:
     by_hold   whether the budget counts the most that incentives can cost
     repeated  rows of accounts that an earlier row of the file has; they are decided once
     unknown   accounts that the model has no embedding of
+    asked     minor units that the list was allowed to use; -1: all that is left
     """
 
     name: str
@@ -32,6 +33,7 @@ class Origin:
     by_hold: bool
     repeated: int
     unknown: int
+    asked: int = -1
 
 
 @dataclass
@@ -103,6 +105,8 @@ class Summary:
             f"{money(self.money)} used ({counted}). Expected cost {money(float(sums['expected_cost'].sum()))}, at most "
             f"{money(float(sums['held'].sum()))}."
         )
+        if 0 <= record.remaining < self.origin.asked:
+            yield f"The list was allowed {money(self.origin.asked)}, which is more than the campaign has in hand."
         prices = ", ".join(f"{name} {price:.6g}" for name, price in record.prices.items())
         yield f"Prices: {prices}; gap {record.gap:.1e}, violation {record.violation:.1e}."
         yield ""

@@ -80,6 +80,9 @@ def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC
     """
     parts = own_parts(db, mapping, own)
     made = parts["exposure"]
+    if parts.get("outcome"):
+        for part in made:
+            _refuse_results(part)
     if "outcome" not in parts:
         parts["outcome"] = [_results(part, mapping) for part in made if set(part.columns) & RESULTS]
     if "offer" not in parts:
@@ -161,7 +164,8 @@ def _results(part: Part, mapping: Mapping) -> Part:
         if any(DEMAND in offers.columns for offers in mapping.tables.get("offer", ())):
             priced = ["'0'"]
         if "redeemed" not in part.columns or not priced:
-            raise InvalidInput("is missing: what was paid", field="tables.exposure.columns.cost_paid")
+            reason = f"is missing in {part.source}: what was paid; it follows from redeemed and a face_value or cost"
+            raise InvalidInput(reason, field="tables.exposure.columns.cost_paid")
         granted = "false"
         if "campaign" in mapping.tables:
             bases = {side: mapping.tables["campaign"][0].columns.get(f"cost_basis_{side}") for side in SIDES}
@@ -177,6 +181,14 @@ def _results(part: Part, mapping: Mapping) -> Part:
     labels = {**part.labels, "cost_paid": paid_by}
     query = f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})"
     return replace(part, query=query, columns=columns, labels=labels)
+
+
+def _refuse_results(part: Part) -> None:
+    """Refuse results in the table exposure beside a table outcome, which alone would be read."""
+    names = [f"{name} ({part.labels[name]})" for name in part.columns if name in RESULTS]
+    if names:
+        reason = f"has results beside the table outcome: move {', '.join(names)} there, with request_id and mature"
+        raise InvalidInput(reason, field="tables.exposure.columns")
 
 
 def _part_paid(part: Part) -> str:

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import cli.main as command
+from shadowprice.datasets import load
+from shadowprice.datasets.folder import write_tables
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -56,6 +58,14 @@ def test_the_trial_is_shown_before_anything_is_trained(capsys: pytest.CaptureFix
         "purged": 0,
         "learned": 5200,
     }
+
+
+def test_a_trial_with_other_shares_for_each_account_is_to_be_learned_with_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tables(load("promotion", seed=2, rows=3000, features=(3,), levels=(0, 50, 100), bias=1.0).tables, tmp_path)
+    assert command.main(["check", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.replace("\n", "").endswith(f"shadowprice run {tmp_path} --weighting known")
 
 
 def test_a_side_without_an_identified_effect_is_said_not_to_pass_the_gate(capsys: pytest.CaptureFixture[str]) -> None:

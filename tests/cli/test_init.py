@@ -220,3 +220,31 @@ def test_a_log_without_other_files_names_its_accounts(tmp_path: Path, capsys: py
     assert told["columns"]["exposure"]["account_id"] == "user"
     tables = map_tables(read_mapping(told["mapping"]))
     assert tables.rows()["account"] == 90
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_chances_of_the_rows_are_found_by_what_they_add_up_to(right: bool, tmp_path: Path) -> None:
+    random, rows = np.random.default_rng(3), 4000
+    north = random.random(rows) < 0.4
+    arms = np.array([[0.1, 0.3, 0.6], [0.7, 0.2, 0.1]])[north.astype(int)]
+    arm = (random.random(rows)[:, None] > arms.cumsum(axis=1)).sum(axis=1)
+    anteil = arms[np.arange(rows), arm] if right else np.where(north, 0.3, 0.6)
+    trials = pd.DataFrame({"Sendung": [f"S{k:05d}" for k in range(rows)], "Kunde": [f"K{k:05d}" for k in range(rows)]})
+    trials = trials.assign(gesendet="02.03.2026 08:00", Anteil=anteil, Gutschein=[0, 3, 8] @ np.eye(3)[arm].T)
+    trials.assign(ja=(random.random(rows) < 0.2).astype(int)).to_csv(tmp_path / "a.csv", index=False, sep=";")
+    assert command.main(["init", str(tmp_path), "--trials", str(tmp_path / "a.csv"), "--json"]) == 0
+    tables = map_tables(read_mapping(tmp_path / "mapping.yaml"))
+    assert set(tables.offer["face_value"]) == {0, 300, 800}
+    shares = np.bincount(arm) / rows
+    assert tables.exposure["propensity"].to_numpy() == pytest.approx(anteil if right else shares[arm], rel=1e-4)
+
+
+def test_a_gift_without_an_amount_is_told_from_a_column_of_shares(tmp_path: Path) -> None:
+    rows = 60
+    trials = pd.DataFrame({"id": [f"T{k:03d}" for k in range(rows)], "customer": [f"C{k:03d}" for k in range(rows)]})
+    trials = trials.assign(sent="2026-03-02 08:00", offer=["gift", "none"] * 30, opened=["Y", "N", "N"] * 20)
+    trials.assign(p=[0.5, 0.5, 1.0] * 20).to_csv(tmp_path / "a.csv", index=False)
+    assert command.main(["init", str(tmp_path), "--trials", str(tmp_path / "a.csv")]) == 0
+    tables = map_tables(read_mapping(tmp_path / "mapping.yaml"))
+    assert set(tables.offer["offer_id"]) == {"gift", "none"}
+    assert tables.outcome["redeemed"].tolist() == [1, 0, 0] * 20

@@ -86,6 +86,16 @@ def test_ties_that_are_older_than_a_profile_at_their_end_are_counted_as_pandas_c
     assert found.ties == len(tables.edge)
 
 
+def test_ties_that_no_request_sees_are_refused_where_none_is_left(world: Dataset) -> None:
+    tables = world.tables
+    early = tables.account.assign(snapshot_ts=tables.edge["ts"].min() - pd.Timedelta(days=1))
+    with pytest.raises(InvalidTable, match=rf"edge\.ts: all {len(tables.edge):,} ties are after the last profile"):
+        refuse(tables.replaced(account=early))
+    half = early.assign(snapshot_ts=early["snapshot_ts"].mask(early.index == 0, tables.edge["ts"].median()))
+    found = dropped(tables.replaced(account=half))
+    assert 0 < found.late_ties < found.ties
+
+
 def test_results_that_only_responders_have_are_refused_and_newer_offers_may_wait(world: Dataset) -> None:
     tables = world.tables
     redeemed = tables.outcome["redeemed"].fillna(1).astype(bool)

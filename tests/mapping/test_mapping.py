@@ -322,6 +322,14 @@ def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
             lambda given: given["tables"]["exposure"]["columns"].pop("observed_at"),
             "observed_at: is missing: when the result was known",
         ),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].pop("redeemed"),
+            "cost_paid: is missing in log.csv: what was paid; it follows from redeemed and a face_value or cost",
+        ),
+        (
+            lambda given: given["tables"].update(outcome={"columns": {"request_id": "no", "redeemed": "used"}}),
+            r"results beside the table outcome: move observed_at .sent., redeemed .used. there",
+        ),
     ],
 )
 def test_a_wrong_mapping_is_refused_with_the_place(change: Any, message: str, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_plan_spends_the_budget_and_says_that_nothing_is_authorized(workspace: Path, tmp_path: Path) -> None:
     fields = {"accounts": workspace / "accounts.csv", "workspace": workspace, "summary": tmp_path / "list.md"}
+    fields["budget"] = 200_000  # of a campaign with 150,000
     figures = run(DecideJob(**fields, out=tmp_path / "list.parquet", figures=tmp_path / "figures.json"))
     rows = pd.read_parquet(tmp_path / "list.parquet")
     assert list(rows) == SCHEMA.names
@@ -37,6 +38,7 @@ def test_a_plan_spends_the_budget_and_says_that_nothing_is_authorized(workspace:
     page = (tmp_path / "list.md").read_text()
     assert "This is a plan: nothing is authorized" in page
     assert "2 rows repeat an account" in page
+    assert "The list was allowed $2,000.00, which is more than the campaign has in hand." in page
     assert not rows["authorized"].any()
     assert (rows["code"] == "").all()
     stored = Solver(workspace).samples["customer"].response

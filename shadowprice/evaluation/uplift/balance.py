@@ -38,7 +38,7 @@ class Balance:
 
     @property
     def unlike(self) -> bool:
-        """Whether the accounts of the levels differed so much that no draw with the given propensities made them."""
+        """Return whether the accounts of the levels differed by more than a little, beyond chance."""
         return self.p_value < CHANCE and abs(self.difference) >= MATERIAL
 
 

@@ -98,8 +98,12 @@ class SideEvidence:
 
     @property
     def unlike(self) -> bool:
-        """Whether the accounts of the levels were not alike before the trial, so that no difference is an effect."""
-        return self.balance is not None and self.balance.unlike
+        """Return whether the accounts of the levels were not alike before the trial, so no difference is an effect.
+
+        Rows with weights are left to the reader: where a part of them had no chance of a level, no weight makes the
+        accounts of the levels alike.
+        """
+        return self.balance is not None and self.balance.unlike and not self.weighted
 
     @property
     def sentence(self) -> str:

@@ -81,11 +81,15 @@ def names_rows(cells: Cells) -> bool:
 
 
 def is_value(cells: Cells, rows: Profile) -> bool:
-    """Return whether a column may be the value of an offer: 2 to 50 amounts, not 0 and 1 alone."""
+    """Return whether a column may be the value of an offer: 2 to 50 amounts, not 0 and 1 alone.
+
+    Numbers up to 1 are shares or flags, unless a name or a currency tells that they are amounts.
+    """
     if cells.kind != "number" or len(cells.values) < 2 or hinted(cells, "propensity"):
         return False
     amounts = {rows.number(value) for value in cells.values}
-    return min(amounts) >= 0 and amounts != {0.0, 1.0}
+    told = hinted(cells, "face_value") or cells.currency
+    return min(amounts) >= 0 and amounts != {0.0, 1.0} and (max(amounts) > 1 or bool(told))
 
 
 def drawn(cells: Cells) -> Proposed:

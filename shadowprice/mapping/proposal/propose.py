@@ -12,9 +12,9 @@ from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import text_sql
 from shadowprice.mapping.opened import literal, quoted
 from shadowprice.mapping.proposal.alternatives import alternatives, control, named_offer, unit_cost
+from shadowprice.mapping.proposal.chances import chance
 from shadowprice.mapping.proposal.guesses import (
     Proposed,
-    drawn,
     flag,
     has_two_values,
     hinted,
@@ -157,11 +157,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     if names_offers is not None:
         columns["offer_id"], columns["cost"] = named_offer(names_offers), unit_cost(names_offers)
         free.pop(names_offers.name)
-    draws = [cells for cells in free.values() if cells.kind == "number" and hinted(cells, "propensity")]
-    if draws:
-        take("propensity", draws[0].name, reason="probability with which this value was drawn")
-    elif offered or chosen or names_offers is not None:
-        columns["propensity"] = drawn(chosen.get("offer_id", names_offers) or [*chosen.values(), *offered][0])
+    offers = chosen.get("offer_id", names_offers) or next(iter([*chosen.values(), *offered]), None)
+    drawn_with = chance(db, trials, offers, list(free.values()))
+    if drawn_with is not None:
+        columns["propensity"] = drawn_with
+        free.pop(drawn_with.own, None)
     if "outcomes" not in found:
         columns |= _results(free, sent, times)
     names = ["account_id", "face_value" if names_offers is None else "offer_id"]
