@@ -84,8 +84,11 @@ CLUSTERED = r"/workspace|/ledger/|kubectl|http://(?!127)|address=\"auto\""
 """Marks blocks that need a cluster or its addresses; tests/allocation/executors/test_ray.py has that of Ray."""
 ELSEWHERE = {
     "open-the-console": (r"campaigns/(\*|autumn)", "followed below with several campaigns"),
-    "retrain": ("DAYS=15", "tests/pipelines/days has such runs, of fewer days"),
-    "run-a-voucher-campaign": ("DATASET=|localhost|collected.csv", "test_vouchers.py has such runs and requests"),
+    "retrain": ("DAYS=15", "test_whole_runs.py has such a run, of fewer days"),
+    "run-a-voucher-campaign": (
+        "DATASET=|localhost|collected.csv",
+        "test_vouchers.py has such runs, tests/datasets/test_voucher_mapping.py such files",
+    ),
     "your-own-files": ("mapping.yaml --workers|serve|localhost|explain", "followed by test_tutorial.py"),
 }
 """Guide → pattern of its blocks that other tests follow, and where."""
